@@ -11,7 +11,7 @@ from sweep.results.exported import require_export
 from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
 from trainables import attacks, catalogue, evidence, saved
-from trainables.attacks import Knowledge, Signals
+from trainables.attacks import Knowledge
 from trainables.config import data_config
 from trainables.data.records import Utterance
 from trainables.errors import InvalidInput
@@ -122,7 +122,8 @@ def measure(
         log_confidence=said.log_confidence,
     )
     knowledge = Knowledge(texts=_texts(chosen, model))
-    scores = attacks.record_scores(signals, knowledge, attacks=_possible(signals, knowledge))
+    possible = attacks.possible(signals, knowledge, sampling="shuffle")
+    scores = attacks.record_scores(signals, knowledge, attacks=possible)
     figures = attacks.panel(signals, knowledge, delta=delta, attacks=sorted(scores), scores=scores)
     if figures["mia_blind_auc_low"] > 0.5:
         notes.append(
@@ -142,7 +143,3 @@ def _texts(records: list[Utterance], model: saved.SavedModel) -> Any:
     return attacks.bag_of_words(
         columns.tokens, np.diff(columns.offsets), num_types=len(columns.types)
     )
-
-
-def _possible(signals: Signals, knowledge: Knowledge) -> tuple[str, ...]:
-    return attacks.possible(signals, knowledge, sampling="shuffle")

@@ -57,7 +57,7 @@ def _status(url: str) -> int | None:
 
 
 @contextmanager
-def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Iterator[str]:
+def mlflow_server(settings: Settings, *, port: int) -> Iterator[str]:
     """MLflow's server on the store of the settings, at the address that this yields.
 
     A tracking URI that is a server is yielded as it is, and so is a server at the port with the
@@ -86,12 +86,12 @@ def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Itera
         "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri,
     }
     with _process("mlflow-server", command, settings.home, environment) as (server, log):
-        _until_it_answers(server, f"{address}/health", log=log, wait=wait, what="MLflow's server")
+        _until_it_answers(server, f"{address}/health", log=log, what="MLflow's server")
         yield address
 
 
 @contextmanager
-def prometheus_server(settings: Settings, *, port: int, wait: float = 60.0) -> Iterator[str]:
+def prometheus_server(settings: Settings, *, port: int) -> Iterator[str]:
     """Prometheus, scraping Ray's agents on this machine, as `mlflow_server`.
 
     Raises: InvalidInput where it is not installed or the port is taken, TrialFailed.
@@ -117,14 +117,12 @@ def prometheus_server(settings: Settings, *, port: int, wait: float = 60.0) -> I
         ray_targets.follow_targets(listed),
         _process("prometheus", command, settings.home, {}) as (server, log),
     ):
-        _until_it_answers(server, f"{address}/-/ready", log=log, wait=wait, what="Prometheus")
+        _until_it_answers(server, f"{address}/-/ready", log=log, what="Prometheus", wait=60.0)
         yield address
 
 
 @contextmanager
-def grafana_server(
-    settings: Settings, *, port: int, prometheus: str, wait: float = 90.0
-) -> Iterator[str]:
+def grafana_server(settings: Settings, *, port: int, prometheus: str) -> Iterator[str]:
     """Grafana with the sweep's dashboard on `prometheus` data; yields the dashboard's address.
 
     Raises: InvalidInput where it is not installed or the port is taken, TrialFailed.
@@ -153,13 +151,13 @@ def grafana_server(
     }
     address = f"http://{HOST}:{port}"
     with _process("grafana", command, settings.home, environment) as (server, log):
-        _until_it_answers(server, f"{address}/api/health", log=log, wait=wait, what="Grafana")
+        _until_it_answers(server, f"{address}/api/health", log=log, what="Grafana")
         yield f"{address}/d/{grafana.UID}"
 
 
-def mlflow_experiment(address: str, name: str = "sweeps") -> dict[str, Any] | None:
+def mlflow_experiment(address: str) -> dict[str, Any] | None:
     """The experiment of all sweeps at an MLflow server; None without it, or for another server."""
-    query = f"{address}/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}"
+    query = f"{address}/api/2.0/mlflow/experiments/get-by-name?experiment_name=sweeps"
     try:
         with urllib.request.urlopen(query, timeout=5) as answer:
             found = json.load(answer).get("experiment")
@@ -204,7 +202,7 @@ def _process(
 
 
 def _until_it_answers(
-    server: subprocess.Popen[bytes], url: str, *, log: Path, wait: float, what: str
+    server: subprocess.Popen[bytes], url: str, *, log: Path, what: str, wait: float = 90.0
 ) -> None:
     deadline = time.monotonic() + wait
     while not has_page(url):

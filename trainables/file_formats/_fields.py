@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.annotation import parse_annotation
-from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData
 from trainables.file_formats._lines import json_value, objects
 from trainables.file_formats._record import Options, Record, Span, cut_finer
@@ -69,8 +68,9 @@ def record_of(fields: Mapping[str, Any], *, where: str, options: Options) -> Rec
     tokens = _names(value["tokens"], chosen["tokens"], where)
     tags = _names(value["tags"], chosen["tags"], where)
     if isinstance(value["annotated"], str):
-        text = None
-        tokens, tags = _annotate(value["annotated"], where, options.tokenize)
+        text = None  # it is cut at white space and at the edges of marks, or finer
+        marked = parse_annotation(value["annotated"], where=where)
+        tokens, tags = cut_finer(*marked, options.tokenize)
     return Record(
         where=where,
         text=text,
@@ -105,13 +105,6 @@ def _names(value: Any, field: str | None, where: str) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidData(f"expected {field} in {where} to be a list of words")
     return tuple(value)
-
-
-def _annotate(
-    marked: str, where: str, tokenize: Tokenization
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Tokens and tags of a text with marks, cut at white space and at their edges, or finer."""
-    return cut_finer(*parse_annotation(marked, where=where), tokenize)
 
 
 def _intents(value: Any, field: str | None, where: str) -> tuple[str, ...]:

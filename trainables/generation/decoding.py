@@ -84,7 +84,8 @@ def _sample(
     texts: list[list[int]] = [[] for _ in openings]
     for time in range(1, limit):
         scores = going.read(now).float().cpu() / how.temperature
-        now = _draw_one(_top(scores, how.top_k).softmax(1), random)
+        likely = _top(scores, how.top_k).softmax(1)
+        now = torch.multinomial(likely, 1, generator=random).squeeze(1)
         prompted = time < lengths[alive]
         if bool(prompted.any()):
             column = given[alive, min(time, given.shape[1] - 1)]
@@ -216,10 +217,6 @@ def _top(scores: Tensor, number: int) -> Tensor:
         return scores
     least = scores.topk(number, dim=1).values[:, -1:]
     return scores.masked_fill(scores < least, -torch.inf)
-
-
-def _draw_one(probabilities: Tensor, random: torch.Generator) -> Tensor:
-    return torch.multinomial(probabilities, 1, generator=random).squeeze(1)
 
 
 def _table(openings: list[list[int]]) -> Tensor:
