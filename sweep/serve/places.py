@@ -31,14 +31,7 @@ class Places:
 
     def summary(self) -> dict[str, Any]:
         """For programs."""
-        return {
-            "mlflow": self.mlflow,
-            "ray": self.ray[0] if self.ray else None,
-            "prometheus": self.prometheus,
-            "grafana": self.grafana,
-            "missing": self.missing,
-            "views": self.views,
-        }
+        return {**vars(self), "ray": self.ray[0] if self.ray else None}
 
     def lines(self) -> list[str]:
         """For people."""

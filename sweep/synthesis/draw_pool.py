@@ -5,9 +5,10 @@ seeds, so the texts are those of a single process.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +19,14 @@ from trainables.generation._drawer import BLOCK, ModelDrawer
 _held: dict[str, Any] = {}  # the models of a process of the pool
 
 
-class DrawPool:
-    """Processes with the models of two folders (`parses` None: of one)."""
-
-    def __init__(self, pool: ProcessPoolExecutor) -> None:
-        self._pool = pool
-
-    def draw(
-        self,
-        stage: str,
-        *,
-        number: int,
-        prompts: Sequence[str] | None,
-        num_beams: int,
-        seed: int,
-    ) -> list[str]:
-        """As `ModelDrawer` does with that seed."""
-        beginnings: Sequence[str | None] = [None] * number if prompts is None else prompts
-        blocks = [
-            self._pool.submit(
-                _draw_block, stage, low, list(beginnings[low : low + BLOCK]), num_beams, seed
-            )
-            for low in range(0, len(beginnings), BLOCK)
-        ]
-        return [text for block in blocks for text in block.result()]
+Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
 
 
 @contextmanager
-def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[DrawPool]:
-    """`workers` processes during the block, each on one thread."""
+def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[Draw]:
+    """A function that draws from the models of two folders (`parses` None: of one) in `workers`
+    processes during the block, each on one thread.
+    """
     pool = ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),  # threads of torch do not survive a fork
@@ -54,7 +34,25 @@ def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[Dr
         initargs=(folder, parses),
     )
     with pool:
-        yield DrawPool(pool)
+        yield partial(_draw, pool)
+
+
+def _draw(
+    pool: ProcessPoolExecutor,
+    stage: str,
+    *,
+    number: int,
+    prompts: Sequence[str] | None,
+    num_beams: int,
+    seed: int,
+) -> list[str]:
+    """As `ModelDrawer` does with that seed."""
+    beginnings: Sequence[str | None] = [None] * number if prompts is None else prompts
+    blocks = [
+        pool.submit(_draw_block, stage, low, list(beginnings[low : low + BLOCK]), num_beams, seed)
+        for low in range(0, len(beginnings), BLOCK)
+    ]
+    return [text for block in blocks for text in block.result()]
 
 
 def _open(folder: Path, parses: Path | None) -> None:

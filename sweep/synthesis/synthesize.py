@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any
 
 from sweep.store.files import require_new_file, write_json, write_text
 from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
-from sweep.synthesis.draw_pool import draw_pool
+from sweep.synthesis.draw_pool import Draw, draw_pool
 from sweep.synthesis.trained_text import Trained, models_of
 from trainables import catalogue
 from trainables.errors import InvalidInput
@@ -32,7 +32,6 @@ KNOWN_PATTERNS = {
     "url": r"(https?://|www\.)\S+",
     "digits": r"(?:\d[ .()-]*){7,}",  # telephone, card and account numbers
 }
-Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
 _CARDS = (".card.json", ".card.md")  # beside the utterances
 _ROUNDS = 20  # rounds of drawing replacements for dropped texts
 
@@ -106,12 +105,7 @@ def write_utterances(
             for name in ("num_beams", "top_k", "temperature", "max_tokens")
         },
     )
-    used = UsedFilters(
-        min_words=filters.min_words,
-        max_words=filters.max_words,
-        patterns=dict(filters.patterns),
-        drop_repeats=filters.drop_repeats,
-    )
+    used = UsedFilters.model_validate(filters, from_attributes=True)
     card = data_card(trained, parses, draws=draws, filters=used)
     lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in kept]
     # The cards first: an interrupted command leaves no utterances without them.
@@ -127,15 +121,15 @@ def _drawing(trained: Trained, parses: Trained | None, *, workers: int) -> Itera
     models, tokenizers = models_of(trained, parses)  # also with more processes, for its checks
     if workers > 1:
         place = None if parses is None else parses.folder
-        with draw_pool(trained.folder, place, workers=workers) as pool:
-            yield pool.draw
+        with draw_pool(trained.folder, place, workers=workers) as draw:
+            yield draw
         return
 
-    def draw(stage: str, *, seed: int, **options: Any) -> list[str]:
+    def draw_here(stage: str, *, seed: int, **options: Any) -> list[str]:
         own = {stage: models[stage]}
         return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **options)
 
-    yield draw
+    yield draw_here
 
 
 def _passing(
