@@ -149,10 +149,10 @@ def _after(before: Progress | None, progress: Progress) -> Progress:
 def view_of(space: SearchSpace, plan: Plan, home: Path) -> View:
     """The view of a sweep that is about to run."""
     phase_of = partial(sweeps.phase_of, home, space.name)
-    return View(space.name, num_expected=_num_expected(space, plan), phase_of=phase_of)
+    return View(space.name, num_expected=num_expected(space, plan), phase_of=phase_of)
 
 
-def _num_expected(space: SearchSpace, plan: Plan) -> int:
+def num_expected(space: SearchSpace, plan: Plan) -> int:
     """Number of all trials of a sweep, including those that its search is still to choose; 1 for a
     private selection, the released one.
     """
