@@ -102,9 +102,7 @@ def prepare(
     source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
     stages: tuple[str, ...] = method.STAGES if synthesis.only is None else (synthesis.only,)
     public_text = {
-        stage: mix_texts(corpora, own.texts, own.prompts, with_utterances=stage != PARSES)
-        for stage in stages
-        for own in (method.texts(stage, public),)
+        stage: _public_text(stage, method.texts(stage, public), corpora) for stage in stages
     }
     with _first_rank_first(comm):
         models = {
@@ -137,6 +135,10 @@ def prepare(
         cut_rate=float(np.any([own.cut for own in texts.values()], axis=0).mean()),
         public_text=public_text,
     )
+
+
+def _public_text(stage: str, own: StageTexts, corpora: list[str]) -> PublicText:
+    return mix_texts(corpora, own.texts, own.prompts, with_utterances=stage != PARSES)
 
 
 def _model(
