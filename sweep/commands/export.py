@@ -62,7 +62,7 @@ def export(
     `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder per trial;
     a sweep over several corpora has a best trial and a front of each.
     """
-    from sweep.results.export import export_trial
+    from sweep.results.export import export_trial, require_new
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.tracking.model_registry import Registry
@@ -75,7 +75,9 @@ def export(
     target = to or Path(f"{name}-{trial or way}")
     apart = way == "pareto" or len(chosen) > 1
     places = [target / r.plan.id if apart else target for r in chosen]
-    # The registry refuses a name before anything is written.
+    # What is refused for a name is refused before anything is written.
+    for path in places:
+        require_new(path)
     registry = None if register_as is None else Registry(register_as, settings)
     versions: list[int] = []
     for record, path in zip(chosen, places, strict=True):

@@ -63,8 +63,7 @@ def export_trial(
     """
     if not record.status.is_finished:
         raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
-    if target.exists():
-        raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")
+    require_new(target)
     manifest.require_whole(folder.trial_folder(record.plan.id))
     card = _card(folder, record)
     if review is not None:
@@ -86,6 +85,12 @@ def export_trial(
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return target
+
+
+def require_new(target: Path) -> None:
+    """Raises: InvalidInput where `target` exists."""
+    if target.exists():
+        raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")
 
 
 @dataclass(frozen=True, kw_only=True)

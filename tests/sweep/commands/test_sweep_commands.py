@@ -150,6 +150,17 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
     assert "damaged" in shown
 
 
+def test_an_export_of_several_trials_is_refused_before_the_first_one_is_written(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep_of(home, "one", 0.5, 0.25, None)
+    target = tmp_path / "front"
+    (target / "one1").mkdir(parents=True)
+    assert cli.run(["export", "one", "--best=pareto", "--any-epsilon", "--to", str(target)]) == 2
+    assert f"got {target / 'one1'}, which exists" in capsys.readouterr().err
+    assert [path.name for path in target.iterdir()] == ["one1"]
+
+
 def test_a_sweep_is_shown_with_its_front_and_its_best(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
