@@ -100,7 +100,7 @@ def test_a_trial_with_a_start_holds_its_target(
     def again(*args: Any, **named: Any) -> torch.Tensor:
         raise AssertionError("released twice")
 
-    monkeypatch.setattr(start, "noised", again)
+    monkeypatch.setattr(start, "add_noise", again)
     assert trial(tmp_path).metrics["ser"] == metrics["ser"]
 
 

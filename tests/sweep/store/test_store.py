@@ -138,7 +138,8 @@ def test_epochs_after_a_restored_older_checkpoint_replace_the_earlier_ones(
     trial_id = folder.plan().trials[1].id
     folder.start_folder(trial_id)
     for number, when in ((1, 1.0), (2, 2.0), (3, 3.0), (2, 4.0)):
-        assert folder.add_epoch(trial_id, report(number), when=when)
+        was_trained = folder.add_epoch(trial_id, report(number), when=when)
+        assert was_trained == (when < 4), "a resumed trial reports its checkpoint's epoch again"
     assert [(row["epochs_done"], row["time"]) for row in folder.epochs(trial_id)] == [
         (1, 1.0),
         (2, 4.0),
