@@ -181,12 +181,15 @@ class Interrupts:
 
     @contextmanager
     def explain(self, message: Callable[[], str]) -> Iterator[None]:
-        """Set the message of an interrupt inside the block: what is saved, and how to resume."""
+        """Set the message of an interrupt inside the block, and of the outermost block until the
+        process ends: what is saved, and how to resume.
+        """
         self._explanations.append(message)
         try:
             yield
         finally:
-            self._explanations.pop()
+            if len(self._explanations) > 1:
+                self._explanations.pop()
 
     @contextmanager
     def stop_when(self, requested: Callable[[], bool]) -> Iterator[Callable[[], bool]]:

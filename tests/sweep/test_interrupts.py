@@ -87,6 +87,22 @@ def test_a_signal_gives_one_line_and_the_exit_code(number: signal.Signals) -> No
     assert ending(process) == (128 + number, "half of an answer\n", expected)
 
 
+def test_the_way_on_holds_after_its_block_until_the_process_ends() -> None:
+    """A sweep that has ended is not begun again by the same command."""
+    process = start(
+        """
+        with interrupts.explain(lambda: "`go` continues"):
+            with interrupts.explain(lambda: "of an inner block"):
+                pass
+        print("ready", flush=True)
+        time.sleep(60)
+        """,
+        is_ready=False,
+    )
+    process.send_signal(signal.SIGTERM)
+    assert ending(process) == (128 + signal.SIGTERM, "", "interrupted: `go` continues\n")
+
+
 def test_the_line_is_the_last_one_whatever_is_written(tmp_path: Path) -> None:
     """A live table that is drawn again after the line would wipe it out."""
     process = start(
