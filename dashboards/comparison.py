@@ -8,10 +8,9 @@ conservative.
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dashboards import palette
@@ -59,14 +58,13 @@ class DecayRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRow:
-    """Seconds of an epoch of one engine on one corpus with one kind of model: median and range over
-    its trials, and times those of each trial's baseline of the same data and model (median of the
-    ratios, their range). `which` names corpus and model where the sweep has several.
+    """Seconds of an epoch of one engine with one kind of model: median and range over its trials,
+    and times those of each trial's baseline of the same data and model (median of the ratios, their
+    range). `which` names the model where the sweep has several.
     """
 
     engine: str
     decay: str
-    data: str
     model: str
     which: str
     num_trials: int
@@ -161,24 +159,22 @@ def _at_one_epsilon(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def times(sweep: Sweep) -> list[TimeRow]:
-    """Seconds of an epoch for each engine, decay, model and corpus, the baseline's first."""
-    keys: dict[tuple[str, str, str, str], list[Trial]] = {}
+    """Seconds of an epoch for each engine, decay and model, the baseline's first."""
+    keys: dict[tuple[str, str, str], list[Trial]] = {}
     for trial in sorted(sweep.measured_trials, key=_order):
         if _epoch_seconds(trial) is not None and not trial.is_prior:
-            key = (trial.engine, trial.decay, trial.data_name, trial.model_name)
-            keys.setdefault(key, []).append(trial)
-    several = [len({key[place] for key in keys}) > 1 for place in (2, 3)]
+            keys.setdefault((trial.engine, trial.decay, trial.model_name), []).append(trial)
+    several = len({model for _, _, model in keys}) > 1
     rows = []
-    for (engine, decay, data, model), trials in keys.items():
+    for (engine, decay, model), trials in keys.items():
         seconds = [each for trial in trials if (each := _epoch_seconds(trial)) is not None]
         factors = [each for trial in trials if (each := sweep.time_factor(trial)) is not None]
         rows.append(
             TimeRow(
                 engine=engine,
                 decay=decay,
-                data=data,
                 model=model,
-                which=", ".join(itertools.compress((data, model), several)),
+                which=model if several else "",
                 num_trials=len(trials),
                 median=statistics.median(seconds),
                 low=min(seconds),
@@ -195,14 +191,14 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on, of means
     over seeds.
     """
-    seeds: dict[str, list[tuple[float, float]]] = {}
-    for trial in trials:
-        epsilon, ser = trial.epsilon or 0.0, trial.figure("ser")
-        if trial.is_measured and not trial.baseline and 0 < epsilon < math.inf and ser is not None:
-            seeds.setdefault(trial.group or trial.id, []).append((epsilon, ser.value))
-    means = [tuple(map(statistics.fmean, zip(*found, strict=True))) for found in seeds.values()]
+    found = []
+    for seeds in _by_group(t for t in trials if t.is_measured and not t.baseline):
+        known = [(t.epsilon or 0.0, ser.value) for t in seeds if (ser := t.figure("ser"))]
+        finite = [point for point in known if 0 < point[0] < math.inf]
+        if finite:
+            found.append(tuple(map(statistics.fmean, zip(*finite, strict=True))))
     front: list[tuple[float, float]] = []
-    for epsilon, ser_value in sorted(means):
+    for epsilon, ser_value in sorted(found):
         if not front or ser_value < front[-1][1]:
             front.append((epsilon, ser_value))
     return front
@@ -222,11 +218,16 @@ def _best(trials: Sequence[Trial]) -> Trial:
         epsilons = (math.inf if trial.epsilon is None else trial.epsilon for trial in group)
         return statistics.fmean(map(key, group)), statistics.fmean(epsilons)
 
+    best = min(_by_group(trials), key=place)
+    return sorted(best, key=key)[(len(best) - 1) // 2]
+
+
+def _by_group(trials: Iterable[Trial]) -> list[list[Trial]]:
+    """Trials that differ by their seed alone together, in the order of the first of each."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(trial.group or trial.id, []).append(trial)
-    best = min(groups.values(), key=place)
-    return sorted(best, key=key)[(len(best) - 1) // 2]
+    return list(groups.values())
 
 
 def _epoch_seconds(trial: Trial) -> float | None:

@@ -49,8 +49,8 @@ class Trial:
     infinity without a guarantee, None where unknown. `metrics` holds every figure by
     name; `rocs` and every figure that `curator_only` names are for the curator alone. `audited` is
     the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
-    equal for trials of the same data and of the same model, whatever else they say; `data_name` and
-    `model_name` are for people.
+    equal for trials of the same data and of the same model, whatever else they say; `model_name` is
+    for people.
     """
 
     id: str
@@ -76,7 +76,6 @@ class Trial:
     audited: str = ""
     data: str = ""
     model: str = ""
-    data_name: str = ""
     model_name: str = ""
 
     @property

@@ -81,7 +81,7 @@ def times(sweep: Sweep) -> list[dict[str, Cell]]:
         {
             "engine": row.engine,
             "decay": row.decay,
-            "data": row.data,
+            "data": sweep.dataset,
             "model": row.model,
             "trials": row.num_trials,
             "seconds_median": row.median,

@@ -145,7 +145,6 @@ def _trial(
         audited=audited(plan.config.data.split) if plan.is_config else "",
         data=plan.config.data.model_dump_json() if plan.is_config else "",
         model=plan.config.model.model_dump_json() if plan.is_config else "",
-        data_name=plan.config.data.name if plan.is_config else "",
         model_name=plan.config.model.name if plan.is_config else "",
     )
 

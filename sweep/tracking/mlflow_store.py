@@ -228,9 +228,8 @@ def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:
     """The best one as everywhere: by what was found on validation records, where that is known;
     None for trials on several corpora.
     """
-    candidates = [record for record in finished if not record.plan.baseline] or finished
     try:
-        best, *others = select.best_of_each(candidates)
+        best, *others = select.best_of_each(select.finished(finished) or finished)
     except InvalidInput:  # no figure that all have, or no trial
         return None
     return None if others else best

@@ -134,7 +134,7 @@ def test_times_are_multiples_of_the_baseline_with_their_range() -> None:
 def test_times_of_two_models_are_two_rows_that_name_them() -> None:
     def timed(name: str, engine: str, model: str, seconds: float) -> Trial:
         made = samples.trial(name, engine, 0.1, None, metrics={"seconds_epoch": seconds})
-        return replace(made, model=model, model_name=model, data_name="atis")
+        return replace(made, model=model, model_name=model)
 
     trials = (
         timed("a", "sgd", "clc", 10.0),
