@@ -7,10 +7,11 @@ from itertools import zip_longest
 from pathlib import Path
 
 from trainables.data.records import Part, Utterance, size_problem
-from trainables.documents import DocumentProblem, text_lines
+from trainables.documents import file_lines, without_problems
 from trainables.errors import InvalidData
 
 NAMES = ("seq.in", "seq.out", "label")
+_Line = tuple[str, str]  # file and line, for messages; its text
 # Folders of the official parts, by the names that the field gives them.
 PART_FOLDERS: dict[str, Part] = {
     "train": "train",
@@ -53,38 +54,33 @@ def read(path: Path) -> Iterator[Utterance]:
     with another number of tags than tokens, a tag that is not BIO, bad UTF-8, an empty file.
     """
     for folder, part in folders(path).items():
-        texts, tag_lines, labels = (lines(folder / name) for name in NAMES)
+        columns = (without_problems(file_lines(folder / name)) for name in NAMES)
         number = 0
-        for number, row in enumerate(zip_longest(texts, tag_lines, labels), start=1):
+        for number, row in enumerate(zip_longest(*columns), start=1):
             if None in row:
                 short = NAMES[row.index(None)]
                 raise InvalidData(
                     f"expected as many lines in {folder / short} as in the files beside it,"
                     f" it ends before line {number}"
                 )
-            text, tags, label = row
-            yield _utterance(text.split(), tags.split(), label.strip(), part, folder, number)
+            yield _utterance(*row, part=part)
         if number == 0:
             raise InvalidData(f"expected utterances in {folder / NAMES[0]}, got an empty file")
 
 
-def _utterance(
-    tokens: list[str], tags: list[str], intent: str, part: Part, folder: Path, number: int
-) -> Utterance:
+def _utterance(text: _Line, tag_line: _Line, label: _Line, *, part: Part) -> Utterance:
+    tokens, tags, intent = text[1].split(), tag_line[1].split(), label[1].strip()
     if not tokens:
-        raise InvalidData(
-            f"expected tokens in {folder / NAMES[0]} line {number}, got an empty line"
-        )
+        raise InvalidData(f"expected tokens in {text[0]}, got an empty line")
     if (problem := size_problem(tokens)) is not None:
-        raise InvalidData(f"{problem} in {folder / NAMES[0]} line {number}")
+        raise InvalidData(f"{problem} in {text[0]}")
     if len(tags) != len(tokens):
         raise InvalidData(
-            f"expected {len(tokens)} tags in {folder / NAMES[1]} line {number}, one a token,"
-            f" got {len(tags)}"
+            f"expected {len(tokens)} tags in {tag_line[0]}, one a token, got {len(tags)}"
         )
     if not intent:
-        raise InvalidData(f"expected an intent in {folder / NAMES[2]} line {number}, got none")
-    require_bio(tags, where=f"{folder / NAMES[1]} line {number}")
+        raise InvalidData(f"expected an intent in {label[0]}, got none")
+    require_bio(tags, where=tag_line[0])
     return Utterance(tuple(tokens), tuple(tags), intent, part)
 
 
@@ -95,21 +91,3 @@ def require_bio(tags: list[str], *, where: str) -> None:
             raise InvalidData(
                 f"expected O, B-name or I-name in {where}, tag {position} is none of them"
             )
-
-
-def lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file without their ends; only a line feed ends a line.
-
-    Raises: InvalidData with file and line for a file that cannot be read or bytes that are no
-    UTF-8.
-    """
-    try:
-        with path.open("rb") as file:
-            for number, line in text_lines(file):
-                if isinstance(line, DocumentProblem):
-                    raise InvalidData(f"{line} in {path} line {number}")
-                yield line
-    except OSError as error:
-        raise InvalidData(
-            f"expected a file that can be read in {path}, got {type(error).__name__}"
-        ) from None

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import require_bio
 from trainables.data.records import NO_INTENT, Part, Slot, Utterance, size_problem
 from trainables.data.storage import PARTS
-from trainables.documents import DocumentProblem, parse_json
+from trainables.documents import object_lines, without_problems
 from trainables.errors import InvalidData
 
 _FIELDS = frozenset({"text", "tokens", "tags", "slots", "intent", "part", "group"})
 
 
-def parse(line: str, *, where: str) -> Utterance:
-    """One line. Raises: InvalidData naming `where` and the field, never the text."""
-    try:
-        fields: object = parse_json(line)
-    except DocumentProblem as problem:
-        raise InvalidData(f"expected a JSON object in {where}: {problem}") from None
-    if not isinstance(fields, dict):
-        raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
+def utterances(path: Path) -> Iterator[tuple[str, Utterance]]:
+    """(file and line, for messages; utterance) of every line of a file that is not blank.
+
+    Raises: InvalidData with file and line for another object, never with the text.
+    """
+    for where, fields in without_problems(object_lines(path)):
+        yield where, _utterance(fields, where)
+
+
+def _utterance(fields: dict[str, Any], where: str) -> Utterance:
     unknown = set(fields) - _FIELDS
     if unknown:
         raise InvalidData(

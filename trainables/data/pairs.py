@@ -24,8 +24,7 @@ from trainables.data.configs import refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
-from trainables.documents import DocumentProblem, parse_json, text_lines
-from trainables.documents.files import DAMAGED
+from trainables.documents import object_lines, without_problems
 from trainables.errors import InvalidData, InvalidInput
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
@@ -214,14 +213,7 @@ def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises: InvalidData for what cannot be read, is no JSON object or no dialogue, or is empty.
     """
     count = 0
-    for number, line in _lines(path):
-        where = f"{path} line {number}"
-        try:
-            fields: object = parse_json(line)
-        except DocumentProblem as problem:
-            raise InvalidData(f"expected a JSON object in {where}: {problem}") from None
-        if not isinstance(fields, dict):
-            raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
+    for where, fields in without_problems(object_lines(path, opened=_open)):
         for record in _turns(fields, where) if "turns" in fields else (fields,):
             yield where, record
             count += 1
@@ -272,21 +264,6 @@ def _require_program(program: str, where: str) -> None:
         graph(program)  # of all that metrics and parsers will read
     except LispressError as error:
         raise InvalidData(f"lispress in {where}: {error}") from None
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text) of the lines that are not empty."""
-    try:
-        with _open(path) as file:
-            for number, line in text_lines(file):
-                if isinstance(line, DocumentProblem):
-                    raise InvalidData(f"{line} in {path} line {number}")
-                if line.strip():
-                    yield number, line
-    except DAMAGED as error:
-        raise InvalidData(
-            f"expected a file that can be read in {path}, got {type(error).__name__}"
-        ) from None
 
 
 @contextmanager

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.bio_files import lines
-from trainables.data.json_frames import parse
+from trainables.data.json_frames import utterances
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import schema_of
 from trainables.errors import InvalidData
@@ -51,10 +50,7 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """
     files(path, config=config)
     first: Utterance | None = None
-    for number, line in enumerate(lines(path), start=1):
-        if not line.strip():
-            continue
-        utterance = parse(line, where=f"{path} line {number}")
+    for where, utterance in utterances(path):
         first = first or utterance
         for field, differs in (
             ("group", (first.group is None) != (utterance.group is None)),
@@ -62,8 +58,8 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
         ):
             if differs:
                 raise InvalidData(
-                    f"expected {field} for every record or for none, {path} line {number} differs"
-                    " from the lines before"
+                    f"expected {field} for every record or for none, {where} differs from the lines"
+                    " before"
                 )
         yield utterance
     if first is None:

@@ -13,9 +13,9 @@ from typing import Literal
 
 from trainables.data import configs as data_configs
 from trainables.data.annotation import parse_annotation
-from trainables.data.bio_files import lines
 from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
+from trainables.documents import file_lines, without_problems
 from trainables.errors import InvalidData
 
 KIND = "frames"
@@ -51,7 +51,8 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     out, as the source recommends. Raises: InvalidData with file and line for another format.
     """
     files(path, config=config)
-    rows = csv.reader((f"{line}\n" for line in lines(path)), delimiter=";")
+    lines = without_problems(file_lines(path))
+    rows = csv.reader((f"{line}\n" for _, line in lines), delimiter=";")
     header = next(rows, None)
     if header is None:
         raise InvalidData(f"expected utterances in {path}, got an empty file")

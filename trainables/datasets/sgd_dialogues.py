@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from trainables.data import configs as data_configs
 from trainables.data.bio import tags_of
-from trainables.data.bio_files import lines
-from trainables.data.json_frames import parse
+from trainables.data.json_frames import utterances
 from trainables.data.records import LabelSchema, Part, Slot, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
 from trainables.documents import read_json
@@ -59,9 +58,7 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     each. Raises: InvalidData with file and place for what is neither form.
     """
     if path.is_file():
-        for number, line in enumerate(lines(path), start=1):
-            if line.strip():
-                yield parse(line, where=f"{path} line {number}")
+        yield from (utterance for _, utterance in utterances(path))
         return
     for file in files(path, config=config):
         part = _PARTS.get(file.parent.name, "train")

@@ -15,8 +15,11 @@ from trainables.documents.files import read_written_json as read_written_json
 from trainables.documents.files import read_yaml as read_yaml
 from trainables.documents.json_text import parse_json as parse_json
 from trainables.documents.json_text import parse_written_json as parse_written_json
+from trainables.documents.lines import file_lines as file_lines
 from trainables.documents.lines import line_groups as line_groups
+from trainables.documents.lines import object_lines as object_lines
 from trainables.documents.lines import text_lines as text_lines
+from trainables.documents.lines import without_problems as without_problems
 from trainables.documents.quoting import one_line as one_line
 from trainables.documents.quoting import quote as quote
 from trainables.documents.yaml_text import format_yaml as format_yaml

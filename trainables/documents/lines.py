@@ -2,16 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain
-from typing import IO
+from pathlib import Path
+from typing import IO, Any, TypeVar
 
 from trainables.documents.bounds import DocumentProblem, require_text
+from trainables.documents.files import DAMAGED
+from trainables.documents.json_text import parse_json
+from trainables.errors import InvalidData
 
 MAX_LINE_BYTES = 4 << 20
 _AT_ONCE = 1 << 16
 
 Line = tuple[int, str | DocumentProblem]
+Opener = Callable[[Path], AbstractContextManager[IO[bytes]]]
+T = TypeVar("T")
+
+
+def _plain(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def file_lines(path: Path, *, opened: Opener = _plain) -> Iterator[tuple[str, str] | InvalidData]:
+    """(file and line, for messages; line without its end) of every line, or its problem.
+
+    Raises: InvalidData for a file that cannot be read.
+    """
+    try:
+        with opened(path) as file:
+            for number, line in text_lines(file):
+                where = f"{path} line {number}"
+                if isinstance(line, DocumentProblem):
+                    yield InvalidData(f"{line} in {where}")
+                else:
+                    yield where, line
+    except DAMAGED as error:
+        raise InvalidData(
+            f"expected a file that can be read in {path}, got {type(error).__name__}"
+        ) from None
+
+
+def object_lines(
+    path: Path, *, opened: Opener = _plain
+) -> Iterator[tuple[str, dict[str, Any]] | InvalidData]:
+    """(file and line, JSON object) of every line that is not blank, or its problem.
+
+    Raises: InvalidData for a file that cannot be read.
+    """
+    for found in file_lines(path, opened=opened):
+        if isinstance(found, InvalidData):
+            yield found
+            continue
+        where, line = found
+        if not line.strip():
+            continue
+        try:
+            value = parse_json(line)
+        except DocumentProblem as problem:
+            yield InvalidData(f"expected a JSON object in {where}: {problem}")
+            continue
+        if isinstance(value, dict):
+            yield where, value
+        else:
+            yield InvalidData(f"expected a JSON object in {where}, got {type(value).__name__}")
+
+
+def without_problems(found: Iterable[T | InvalidData]) -> Iterator[T]:
+    """What is found, up to the first problem. Raises: that InvalidData."""
+    for each in found:
+        if isinstance(each, InvalidData):
+            raise each
+        yield each
 
 
 def text_lines(file: IO[bytes], *, max_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.annotation import parse_annotation
+from trainables.documents import object_lines
 from trainables.errors import InvalidData
-from trainables.file_formats._lines import json_value, objects
+from trainables.file_formats._lines import json_value
 from trainables.file_formats._record import Options, Record, Span, cut_finer
 
 # The first name that occurs in a record is used.
@@ -36,7 +37,7 @@ def has_text(fields: Mapping[str, Any], options: Options) -> bool:
 
 def records_of_lines(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     """The record of every line with a JSON object, in order, or the problem of the line."""
-    for found in objects(path):
+    for found in object_lines(path):
         if isinstance(found, InvalidData):
             yield found
             continue

@@ -1,32 +1,12 @@
-"""Lines and JSON values of files; problems are returned as values."""
+"""The first line of a file and JSON values: None in place of a problem."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainables.documents import DocumentProblem, parse_json, text_lines
+from trainables.documents import DocumentProblem, file_lines, parse_json
 from trainables.errors import InvalidData
-
-
-def lines(path: Path) -> Iterator[tuple[str, str] | InvalidData]:
-    """(where, line without its end), or its problem.
-
-    Raises: InvalidData for a file that cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            for number, line in text_lines(file):
-                where = f"{path} line {number}"
-                if isinstance(line, DocumentProblem):
-                    yield InvalidData(f"{line} in {where}")
-                else:
-                    yield where, line
-    except OSError as error:
-        raise InvalidData(
-            f"expected a file that can be read in {path}, got {type(error).__name__}"
-        ) from None
 
 
 def first_line(path: Path) -> str:
@@ -34,7 +14,7 @@ def first_line(path: Path) -> str:
     if not path.is_file():
         return ""
     try:
-        for found in lines(path):
+        for found in file_lines(path):
             if isinstance(found, InvalidData):
                 return ""
             if found[1].strip():
@@ -42,26 +22,6 @@ def first_line(path: Path) -> str:
     except InvalidData:
         return ""
     return ""
-
-
-def objects(path: Path) -> Iterator[tuple[str, dict[str, Any]] | InvalidData]:
-    """(where, JSON object) of every line that is not empty, or the problem of the line."""
-    for found in lines(path):
-        if isinstance(found, InvalidData):
-            yield found
-            continue
-        where, line = found
-        if not line.strip():
-            continue
-        try:
-            value = parse_json(line)
-        except DocumentProblem as problem:
-            yield InvalidData(f"expected a JSON object in {where}: {problem}")
-            continue
-        if isinstance(value, dict):
-            yield where, value
-        else:
-            yield InvalidData(f"expected a JSON object in {where}, got something else")
 
 
 def first_object(path: Path) -> dict[str, Any] | None:

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainables.documents import file_lines
 from trainables.errors import InvalidData
-from trainables.file_formats._lines import lines
 
 _MOST_LINES = 100  # of one row
 
@@ -53,7 +53,7 @@ class _Lines:
     """The lines of a file, which can be given back."""
 
     def __init__(self, path: Path) -> None:
-        self._rest = lines(path)
+        self._rest = file_lines(path)
         self._returned: deque[Line | InvalidData] = deque()
 
     def take(self) -> Line | InvalidData | None:

@@ -13,8 +13,8 @@ from typing import IO
 
 from trainables.data.bio_files import NAMES
 from trainables.data.records import NO_INTENT, Part, Utterance
+from trainables.documents import file_lines
 from trainables.errors import InvalidData
-from trainables.file_formats._lines import lines
 from trainables.file_formats._record import PARTS, Options, Record
 
 LACKS: frozenset[str] = frozenset({"group"})
@@ -37,7 +37,7 @@ def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
         if not any(file.is_file() for file in files[1:]):
             yield InvalidData(f"expected {NAMES[1]} or {NAMES[2]} in {folder}, got neither")
             continue
-        columns = [lines(file) if file.is_file() else None for file in files]
+        columns = [file_lines(file) if file.is_file() else None for file in files]
         there = [column for column in columns if column is not None]
         for row in zip_longest(*there):
             found = iter(row)

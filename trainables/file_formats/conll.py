@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trainables.data.records import NO_INTENT, Utterance
+from trainables.documents import file_lines
 from trainables.errors import InvalidData, InvalidInput
-from trainables.file_formats._lines import lines
 from trainables.file_formats._record import Options, Record
 
 LACKS: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ def recognizes(path: Path) -> bool:
     if not path.is_file() or path.suffix.lower() not in _SUFFIXES:
         return False
     try:
-        for found in lines(path):
+        for found in file_lines(path):
             if isinstance(found, InvalidData):
                 return False
             line = found[1]
@@ -55,7 +55,7 @@ def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     rows: list[list[str]] = []
     where = f"{path} line 1"
     is_whole = True
-    for found in lines(path):
+    for found in file_lines(path):
         if isinstance(found, InvalidData):
             yield found
             is_whole = False
