@@ -20,87 +20,39 @@ from pydantic import (
 )
 
 from trainables import catalogue
-from trainables.entries import (
-    SHELVES,
-    TAGS,
-    Data,
-    Engine,
-    Model,
-    Privacy,
-    Synthesis,
-    Task,
-    data_config,
-    default_entry,
-    engine_config,
-    entry_config,
-    entry_fields,
-    entry_of,
-    kind_for,
-    kinds_of,
-    model_part,
-    synthesis_config,
-)
+from trainables.entries import SHELVES as SHELVES
+from trainables.entries import TAGS as TAGS
+from trainables.entries import Data, Model, Privacy, Synthesis, Task
+from trainables.entries import Engine as Engine
+from trainables.entries import data_config as data_config
+from trainables.entries import engine_config as engine_config
+from trainables.entries import entry_config as entry_config
+from trainables.entries import entry_fields as entry_fields
+from trainables.entries import entry_of as entry_of
+from trainables.entries import kind_for as kind_for
+from trainables.entries import kinds_of as kinds_of
+from trainables.entries import model_part as model_part
+from trainables.entries import synthesis_config as synthesis_config
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, first_problem
-from trainables.sections import (
-    COUNTED_BY_STEPS,
-    NOISE_FIELDS,
-    SPLITS_WITH_COINS,
-    DataConfig,
-    EvaluationConfig,
-    GroupScale,
-    ModelConfig,
-    NeighboringRelation,
-    NoiseCalibration,
-    NoiseDecay,
-    PrivacyConfig,
-    Sampling,
-    SplitMode,
-    StartConfig,
-    TargetEpsilon,
-    TotalNoise,
-    TrainingConfig,
-)
-from trainables.synthesis_section import SynthesisConfig
-
-__all__ = [
-    "NOISE_FIELDS",
-    "SHELVES",
-    "SPLITS_WITH_COINS",
-    "TAGS",
-    "Data",
-    "DataConfig",
-    "Engine",
-    "EvaluationConfig",
-    "GroupScale",
-    "Model",
-    "ModelConfig",
-    "NeighboringRelation",
-    "NoiseCalibration",
-    "NoiseDecay",
-    "Privacy",
-    "PrivacyConfig",
-    "Sampling",
-    "SplitMode",
-    "StartConfig",
-    "Synthesis",
-    "SynthesisConfig",
-    "TargetEpsilon",
-    "TotalNoise",
-    "TrainingConfig",
-    "TrialConfig",
-    "data_config",
-    "default_entry",
-    "engine_config",
-    "entry_config",
-    "entry_fields",
-    "entry_of",
-    "kind_for",
-    "kinds_of",
-    "model_part",
-    "parse",
-    "synthesis_config",
-]
+from trainables.sections import COUNTED_BY_STEPS
+from trainables.sections import NOISE_FIELDS as NOISE_FIELDS
+from trainables.sections import SPLITS_WITH_COINS as SPLITS_WITH_COINS
+from trainables.sections import DataConfig as DataConfig
+from trainables.sections import EvaluationConfig as EvaluationConfig
+from trainables.sections import GroupScale as GroupScale
+from trainables.sections import ModelConfig as ModelConfig
+from trainables.sections import NeighboringRelation as NeighboringRelation
+from trainables.sections import NoiseCalibration as NoiseCalibration
+from trainables.sections import NoiseDecay as NoiseDecay
+from trainables.sections import PrivacyConfig as PrivacyConfig
+from trainables.sections import Sampling as Sampling
+from trainables.sections import SplitMode as SplitMode
+from trainables.sections import StartConfig as StartConfig
+from trainables.sections import TargetEpsilon as TargetEpsilon
+from trainables.sections import TotalNoise as TotalNoise
+from trainables.sections import TrainingConfig as TrainingConfig
+from trainables.synthesis_section import SynthesisConfig as SynthesisConfig
 
 
 class TrialConfig(Frozen):

@@ -38,17 +38,9 @@ class EpsilonBudget:
                 f" got {self.accountant!r}"
             )
 
-    def refusal(self, mechanism: Mechanism, *, baseline: bool = False) -> str | None:
-        """The reason why a trial of this mechanism is refused as a whole, or None."""
-        verdict = self._verdict(mechanism, mechanism.epochs, baseline=baseline)
-        return None if verdict.go_on else verdict.reason
-
-    def permits_next(
-        self, mechanism: Mechanism, epochs_done: int, *, baseline: bool = False
-    ) -> Verdict:
+    def permits_next(self, mechanism: Mechanism, epochs_done: int) -> Verdict:
         """Whether epoch number `epochs_done` + 1 may be trained: yes, if and only if epsilon at its
-        end is within the limit. After the last epoch nothing is spent, so yes. A `baseline` is
-        exempt.
+        end is within the limit. After the last epoch nothing is spent, so yes.
 
         Raises: InvalidInput for epochs_done outside 0, ..., epochs.
         """
@@ -56,14 +48,9 @@ class EpsilonBudget:
             raise InvalidInput(
                 f"expected 0 <= epochs_done <= {mechanism.epochs}, got epochs_done={epochs_done}"
             )
-        if epochs_done == mechanism.epochs:
+        if epochs_done == mechanism.epochs or self.limit is None or mechanism.is_free:
             return GO_ON
-        return self._verdict(mechanism, epochs_done + 1, baseline=baseline)
-
-    def _verdict(self, mechanism: Mechanism, epochs: int, *, baseline: bool) -> Verdict:
-        if baseline or self.limit is None or mechanism.is_free:
-            return GO_ON
-        smallest = float("inf")
+        epochs, smallest = epochs_done + 1, float("inf")
         try:
             for figure in self._figures(mechanism, epochs):
                 smallest = min(smallest, figure())

@@ -95,9 +95,9 @@ def test_a_budget_is_held_by_them() -> None:
     budget = EpsilonBudget(limit=costs[3], accountant="basic")
     permitted = [budget.permits_next(built, done).go_on for done in range(6)]
     assert permitted == [done < 4 for done in range(6)]
-    refusal = budget.refusal(built)
-    assert refusal is not None
-    assert "(basic) after 6 epochs exceeds budget.epsilon" in refusal
+    verdict = budget.permits_next(built, 5)
+    assert not verdict.go_on
+    assert "(basic) after 6 epochs exceeds budget.epsilon" in verdict.reason
 
 
 def test_one_without_a_kind_holds_no_target(drop_in: DropIn) -> None:

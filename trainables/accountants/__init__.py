@@ -22,31 +22,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainables.accountants._calibration import noise_beside, noise_for, resolve
-    from trainables.accountants._choose import account, epsilon_after
-    from trainables.accountants._composition import (
-        RdpFilter,
-        SweepSpend,
-        epsilon_sweep,
-    )
-    from trainables.accountants._release import Release, release
-    from trainables.accountants._running import RunningBound
-    from trainables.accountants._values import values_of
-
-__all__ = [
-    "RdpFilter",
-    "Release",
-    "RunningBound",
-    "SweepSpend",
-    "account",
-    "epsilon_after",
-    "epsilon_sweep",
-    "noise_beside",
-    "noise_for",
-    "release",
-    "resolve",
-    "values_of",
-]
+    from trainables.accountants._calibration import noise_beside as noise_beside
+    from trainables.accountants._calibration import noise_for as noise_for
+    from trainables.accountants._calibration import resolve as resolve
+    from trainables.accountants._choose import account as account
+    from trainables.accountants._choose import epsilon_after as epsilon_after
+    from trainables.accountants._composition import RdpFilter as RdpFilter
+    from trainables.accountants._composition import SweepSpend as SweepSpend
+    from trainables.accountants._composition import epsilon_sweep as epsilon_sweep
+    from trainables.accountants._release import Release as Release
+    from trainables.accountants._release import release as release
+    from trainables.accountants._running import RunningBound as RunningBound
+    from trainables.accountants._values import values_of as values_of
 
 _HOMES = {
     "account": "_choose",

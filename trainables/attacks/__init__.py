@@ -10,82 +10,44 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from trainables.attacks._headline import (
-    FIGURES,
-    Strongest,
-    auc_of,
-    audited,
-    every_auc,
-    oriented_attacks,
-    strongest,
-)
-from trainables.attacks._knowledge import Knowledge, refuse_unless_allowed, valid_attacks
-from trainables.attacks._signals import (
-    FEATURES,
-    Signals,
-    features_of,
-    gather,
-    read_signals,
-    write_signals,
-)
-from trainables.attacks._texts import bag_of_words
+from trainables.attacks._headline import FIGURES as FIGURES
+from trainables.attacks._headline import Strongest as Strongest
+from trainables.attacks._headline import auc_of as auc_of
+from trainables.attacks._headline import audited as audited
+from trainables.attacks._headline import every_auc as every_auc
+from trainables.attacks._headline import oriented_attacks as oriented_attacks
+from trainables.attacks._headline import strongest as strongest
+from trainables.attacks._knowledge import Knowledge as Knowledge
+from trainables.attacks._knowledge import valid_attacks as valid_attacks
+from trainables.attacks._signals import FEATURES as FEATURES
+from trainables.attacks._signals import Signals as Signals
+from trainables.attacks._signals import features_of as features_of
+from trainables.attacks._signals import gather as gather
+from trainables.attacks._signals import read_signals as read_signals
+from trainables.attacks._signals import write_signals as write_signals
+from trainables.attacks._texts import bag_of_words as bag_of_words
 
 if TYPE_CHECKING:
-    from trainables.attacks._estimates import require_delta
-    from trainables.attacks._panel import (
-        curves,
-        estimates,
-        panel,
-        possible,
-        record_scores,
-        sweep_panel,
-        sweep_scores,
-    )
+    from trainables.attacks._estimates import require_delta as require_delta
+    from trainables.attacks._panel import curves as curves
+    from trainables.attacks._panel import estimates as estimates
+    from trainables.attacks._panel import panel as panel
+    from trainables.attacks._panel import possible as possible
+    from trainables.attacks._panel import record_scores as record_scores
+    from trainables.attacks._panel import sweep_panel as sweep_panel
+    from trainables.attacks._panel import sweep_scores as sweep_scores
 
 # A config that names attacks imports this package, so statistics are imported at first use.
 _LATER = {
     "require_delta": "_estimates",
-    **dict.fromkeys(
-        (
-            "curves",
-            "estimates",
-            "panel",
-            "possible",
-            "record_scores",
-            "sweep_panel",
-            "sweep_scores",
-        ),
-        "_panel",
-    ),
+    "curves": "_panel",
+    "estimates": "_panel",
+    "panel": "_panel",
+    "possible": "_panel",
+    "record_scores": "_panel",
+    "sweep_panel": "_panel",
+    "sweep_scores": "_panel",
 }
-
-__all__ = [
-    "FEATURES",
-    "FIGURES",
-    "Knowledge",
-    "Signals",
-    "Strongest",
-    "auc_of",
-    "audited",
-    "bag_of_words",
-    "curves",
-    "estimates",
-    "every_auc",
-    "features_of",
-    "gather",
-    "oriented_attacks",
-    "panel",
-    "possible",
-    "read_signals",
-    "record_scores",
-    "refuse_unless_allowed",
-    "require_delta",
-    "strongest",
-    "sweep_panel",
-    "sweep_scores",
-    "valid_attacks",
-    "write_signals",
-]
 
 
 def __getattr__(name: str) -> Any:

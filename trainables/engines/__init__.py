@@ -20,23 +20,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainables.engines._audit import audit_step
-    from trainables.engines._engine import Engine, Loader, Setup, StepStats
-    from trainables.engines._gradient import GradientSource
+    from trainables.engines._audit import audit_step as audit_step
+    from trainables.engines._engine import Engine as Engine
+    from trainables.engines._engine import Loader as Loader
+    from trainables.engines._engine import Setup as Setup
+    from trainables.engines._gradient import GradientSource as GradientSource
 
-__all__ = [
-    "Engine",
-    "GradientSource",
-    "Loader",
-    "Setup",
-    "StepStats",
-    "audit_step",
-]
-_HOMES = {"audit_step": "_audit", "GradientSource": "_gradient"}
+_HOMES = {
+    "audit_step": "_audit",
+    "Engine": "_engine",
+    "Loader": "_engine",
+    "Setup": "_engine",
+    "GradientSource": "_gradient",
+}
 
 
 def __getattr__(name: str) -> Any:
     # Imported late, so that reading an entry does not load torch.
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, '_engine')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

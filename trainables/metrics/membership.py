@@ -15,20 +15,9 @@ from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
 from trainables.figures import Figure
-from trainables.metrics._auc import Auc, Bools, Floats, auc, auc_change, check
-
-__all__ = [
-    "Auc",
-    "Roc",
-    "auc",
-    "auc_change",
-    "clopper_pearson",
-    "dp_inconsistencies",
-    "figures",
-    "log_curve",
-    "roc",
-    "tpr_at_fpr",
-]
+from trainables.metrics._auc import Bools, Floats, check
+from trainables.metrics._auc import auc as auc
+from trainables.metrics._auc import auc_change as auc_change
 
 _CONFIDENCE = 0.95
 # What `figures` gives of one attack, by its own names.

@@ -57,19 +57,15 @@ def test_what_the_plan_admits_whole_is_never_cut() -> None:
 
 
 def test_a_refusal_names_figure_accountant_and_limit() -> None:
-    reason = EpsilonBudget(0.5).refusal(mechanism())
-    assert reason is not None
-    assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in reason
-    assert EpsilonBudget(None).refusal(mechanism()) is None
-    assert EpsilonBudget(1e6).refusal(mechanism()) is None
+    verdict = EpsilonBudget(0.5).permits_next(mechanism(), 4)
+    assert not verdict.go_on
+    assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in verdict.reason
+    assert EpsilonBudget(None).permits_next(mechanism(), 4) == GO_ON
+    assert EpsilonBudget(1e6).permits_next(mechanism(), 4) == GO_ON
 
 
-def test_sgd_is_refused_unless_it_is_a_declared_baseline() -> None:
-    budget, sgd = EpsilonBudget(100.0), mechanism(engine="sgd")
-    assert budget.refusal(sgd) is not None
-    assert not budget.permits_next(sgd, 0).go_on
-    assert budget.refusal(sgd, baseline=True) is None
-    assert budget.permits_next(sgd, 0, baseline=True) == GO_ON
+def test_sgd_is_refused() -> None:
+    assert not EpsilonBudget(100.0).permits_next(mechanism(engine="sgd"), 0).go_on
 
 
 def test_a_figure_that_is_not_defined_refuses_and_says_so() -> None:
@@ -88,7 +84,8 @@ def test_nothing_is_spent_after_the_last_epoch() -> None:
 def test_the_affordable_epochs_are_those_that_are_permitted(engine: str) -> None:
     trial = mechanism(engine=engine, epochs=8)
     budget = EpsilonBudget(epsilon_after(trial, 4) * 1.001)
-    count = max(n for n in range(1, 9) if budget.refusal(replace(trial, epochs=n)) is None)
+    shorter = {n: budget.permits_next(replace(trial, epochs=n), n - 1) for n in range(1, 9)}
+    count = max(n for n, verdict in shorter.items() if verdict.go_on)
     assert 4 <= count < 8
     assert [budget.permits_next(trial, done).go_on for done in range(8)] == [
         done < count for done in range(8)
