@@ -53,7 +53,7 @@ def plan_points(
     points: Sequence[Point],
     *,
     account: Account,
-    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
+    seconds_of: Callable[[TrialConfig, int], float | None],
 ) -> list[PlannedTrial]:
     """Each point as a trial. Where only baselines may run, each point is checked against every
     limit, so that the plan can name the one that refuses most.

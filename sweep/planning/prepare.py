@@ -20,6 +20,7 @@ from sweep.planning.footprints import Footprints
 from sweep.planning.plan_total import within_total
 from sweep.planning.refusals import require_one_corpus, require_read_fields, require_trials
 from sweep.settings import Settings
+from sweep.spending.account import Account
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand
@@ -85,34 +86,32 @@ def prepare_space(
     refused for a field that no trial reads.
     """
     notes: list[str] = []
+    account = accounting(settings)
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
         notes.append(f"The data set of {space.name} is not available: {changed} instead.")
     if space.search.target_epsilon is not None and NOISE not in space.override:
-        space = _with_noise(space, settings)
+        space = _with_noise(space, account)
     if space.search.is_linear_scaling and not space.variants:
-        from sweep.planning.linear_scaling import (
-            with_stages,  # which imports the accounting library
-        )
+        # It imports the accounting library.
+        from sweep.planning.linear_scaling import with_stages
 
-        space = with_stages(space, account=accounting(settings))
-    plan = planning.make(
-        space,
-        account=accounting(settings),
-        seconds_of=cost.estimator(settings.home, known=Footprints(settings).footprint_of),
-    )
+        space = with_stages(space, account=account)
+    seconds_of = cost.estimator(settings.home, known=Footprints(settings).footprint_of)
+    plan = planning.make(space, account=account, seconds_of=seconds_of)
     if space.search.is_adaptive:
-        plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
+        probes = search_probe.probes(space, account=account, seconds_of=seconds_of)
+        plan = replace(plan, probes=probes)
     if is_new:
         require_read_fields(space, plan)
         require_one_corpus(space, plan)
     if space.search.is_private_selection:
-        return _with_price(space, plan, notes, settings)
+        return _with_price(space, plan, notes, account)
     plan = _with_begun(plan, begun)
     if not space.search.is_adaptive:  # which checks the total before each choice
-        plan = within_total(plan, space, account=accounting(settings), begun=begun)
-    if space.search.is_adaptive:
+        plan = within_total(plan, space, account=account, begun=begun)
+    else:
         notes += search_probe.notes(space, plan, home=settings.home)
     if space.budget.accelerator_hours is not None and space.resources.gpus_per_worker == 0:
         notes.append(
@@ -126,11 +125,10 @@ def prepare_space(
     return Prepared(space=space, plan=plan, notes=tuple(notes))
 
 
-def _with_noise(space: SearchSpace, settings: Settings) -> SearchSpace:
+def _with_noise(space: SearchSpace, account: Account) -> SearchSpace:
     """A private selection with the noise that its target needs."""
     from sweep.planning.selection_price import at_noise, with_noise
 
-    account = accounting(settings)
     plan = planning.make(at_noise(space, 1.0), account=account)
     require_trials(plan)
     return with_noise(space, plan.to_run, account=account)
@@ -144,13 +142,11 @@ def _of_models(plan: Plan) -> list[str]:
     return [note for note in notes if note is not None]
 
 
-def _with_price(
-    space: SearchSpace, plan: Plan, notes: Sequence[str], settings: Settings
-) -> Prepared:
+def _with_price(space: SearchSpace, plan: Plan, notes: Sequence[str], account: Account) -> Prepared:
     from sweep.planning.selection_price import price_of  # which imports the accounting library
 
     require_trials(plan)
-    price = price_of(space, plan.to_run, account=accounting(settings))
+    price = price_of(space, plan.to_run, account=account)
     _require_target(space, price)
     warnings = sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
     return Prepared(

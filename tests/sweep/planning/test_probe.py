@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from search_spaces.space import SearchSpace
+from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.prepare import prepare_space
 from sweep.planning.probe import notes, probes
@@ -113,3 +114,11 @@ def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings: Sett
     assert timed.seconds == 7 * 3.0
     refused = replace(timed.probes[0], reason="no", seconds=None)
     assert replace(timed, probes=(refused, timed.probes[1])).seconds == 7 * 4.0
+
+
+def test_the_plan_of_a_search_has_the_estimated_duration_of_its_probes(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "estimator", lambda home, *, known: lambda config, steps: 2.0)
+    plan, _ = plan_and_messages(settings, axes={Z: [0.5, 1.0]})
+    assert plan.seconds == 7 * 2.0
