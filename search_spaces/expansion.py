@@ -103,7 +103,16 @@ def point_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> tu
 
 def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> Iterator[Point]:
     """The points of `point_at`, made one at a time."""
-    return _with_seeds(space, variant, values)
+    given = (*variant.fixed.items(), *values.items())
+    for seed in seeds_at(space, variant, values):
+        fields = set_all(space.base, given, space.override.items())
+        own = dict(values)
+        if seed is not None:
+            own[_SEED] = seed
+            fields = set_path(fields, _SEED, seed)
+        fields, dropped = foreign.own_fields(fields)
+        own = {path: value for path, value in own.items() if _field(path) not in dropped}
+        yield _judge(space, variant, values=own, fields=fields)
 
 
 def _variants(space: SearchSpace) -> tuple[Variant, ...]:
@@ -125,20 +134,7 @@ def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
 
 def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
     for drawn in assignments(space, axes_of(space, variant)):
-        yield from _with_seeds(space, variant, drawn)
-
-
-def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> Iterator[Point]:
-    given = (*variant.fixed.items(), *drawn.items())
-    for seed in seeds_at(space, variant, drawn):
-        fields = set_all(space.base, given, space.override.items())
-        values = dict(drawn)
-        if seed is not None:
-            values[_SEED] = seed
-            fields = set_path(fields, _SEED, seed)
-        fields, dropped = foreign.own_fields(fields)
-        values = {path: value for path, value in values.items() if _field(path) not in dropped}
-        yield _judge(space, variant, values=values, fields=fields)
+        yield from points_at(space, variant, drawn)
 
 
 def seeds_at(

@@ -165,16 +165,8 @@ def _of_space(method: Method) -> dict[str, Any]:
 
 
 def _at(decay: str, point: Point) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        _CLIP_NORM: point.c,
-        _NOISE: point.z0,
-        **_decay_fields(decay),
-    }
+    found = {_CLIP_NORM: point.c, _NOISE: point.z0, "privacy.noise_decay.kind": decay}
     return found | ({"privacy.noise_decay.tau": point.tau} if point.tau else {})
-
-
-def _decay_fields(decay: str | None) -> dict[str, Any]:
-    return {} if decay is None else {"privacy.noise_decay.kind": decay}
 
 
 def _space(name: str, document: dict[str, Any], *, table: Table) -> SearchSpace:

@@ -84,8 +84,8 @@ def _paper_layout(table: Table, rows: Sequence[Row]) -> str:
             cells += [
                 _change(row.ser_change if row else None, short=True),
                 _change_of_mia(row, short=True),
-                _log10(row.epsilon_paper if row else None),
-                _log10(row.epsilon if row else None),
+                formats.log10(row.epsilon_paper if row else None),
+                formats.log10(row.epsilon if row else None),
             ]
         lines.append([corpus, model, "here", *cells])
         paper = table.paper.get(corpus, {}).get(model, {})
@@ -118,7 +118,11 @@ def _every_row(rows: Sequence[Row]) -> str:
                 *(row.attack or "-", _share(row.leakage, bounds=True)),
                 _change(row.leakage_change),
                 format_delta(row.delta),
-                *(_log10(row.epsilon_paper), formats.epsilon(row.epsilon), _log10(row.epsilon)),
+                *(
+                    formats.log10(row.epsilon_paper),
+                    formats.epsilon(row.epsilon),
+                    formats.log10(row.epsilon),
+                ),
             ]
         )
     return grid(heads, lines)
@@ -173,10 +177,6 @@ def _change_of_mia(row: Row | None, *, short: bool = False) -> str:
     if row is not None and row.mia is not None and row.mia.high < 0.5:
         return INVERTED
     return _change(row.mia_change if row else None, short=short)
-
-
-def _log10(epsilon: float | None) -> str:
-    return formats.log10(epsilon)
 
 
 def plain(row: Row | CoarseRow) -> dict[str, Any]:

@@ -131,23 +131,8 @@ def standings_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[St
     Raises: as `standing.standings`, and InvalidData for a damaged file.
     """
     return standings(
-        records, pair=lambda first, second: paired_change(folder, first, folder, second)
+        records, pair=lambda first, second: _finite(_paired(folder, first, folder, second))
     )
-
-
-def paired_change(
-    first_folder: SweepFolder,
-    first: Sequence[TrialRecord],
-    second_folder: SweepFolder,
-    second: Sequence[TrialRecord],
-) -> tuple[float, float, float] | None:
-    """The change of mean test SER from the first trials to the second in percent, with its 95 %
-    interval; None where they were not tested on the same records, or the first make too few
-    errors.
-
-    Raises: InvalidData for a damaged file.
-    """
-    return _finite(_paired(first_folder, first, second_folder, second))
 
 
 def _paired(
@@ -156,7 +141,12 @@ def _paired(
     second_folder: SweepFolder,
     second: Sequence[TrialRecord],
 ) -> tuple[float, float, float] | None:
-    """As `paired_change`, with figures that are not finite where the first make too few errors."""
+    """The change of mean test SER from the first trials to the second in percent, with its 95 %
+    interval, not finite where the first make too few errors; None where the two were not tested on
+    the same records.
+
+    Raises: InvalidData for a damaged file.
+    """
     from trainables import evidence
 
     data = first[0].plan.config.data

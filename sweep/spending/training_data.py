@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -32,14 +31,9 @@ def training_data(config: TrialConfig, settings: Settings) -> TrainingData:
     """
     if config.generates:
         pairs = open_pair_data(config.data, settings)
-        return TrainingData(_fingerprint(pairs), pairs.name, lambda: _pair_texts(pairs))
+        return TrainingData(pairs.fingerprint, pairs.name, lambda: _pair_texts(pairs))
     corpus = open_data(config.data, settings)
     return TrainingData(corpus.fingerprint, corpus.name, lambda: _texts(corpus))
-
-
-@lru_cache(maxsize=16)
-def _fingerprint(pairs: PairCorpus) -> str:
-    return pairs.fingerprint
 
 
 def _texts(corpus: Corpus, chunk: int = 65_536) -> Iterator[bytes]:
