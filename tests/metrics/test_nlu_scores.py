@@ -342,6 +342,30 @@ def test_paired_comparison_is_narrower_than_two_separate_intervals():
     assert compare(counts[0], counts[0])["delta_ser_significant"] == 0.0
 
 
+@pytest.mark.parametrize(("few", "many", "significant"), [(5, 300, 1.0), (12, 14, 0.0)])
+def test_a_baseline_of_few_errors_has_an_interval(few, many, significant):
+    """Some resamples of the test records have none of the baseline's errors."""
+    truth = [Frame("a", ())] * 900
+    trial, baseline = (
+        count_frames(truth, [Frame("b" if place in wrong else "a", ()) for place in range(900)])
+        for wrong in (range(900 - many, 900), range(few))
+    )
+    found = compare(trial, baseline)
+    assert found["delta_ser_percent"] == pytest.approx(100 * (many - few) / few)
+    low, high = found["delta_ser_percent_low"], found["delta_ser_percent_high"]
+    assert low < found["delta_ser_percent"] < high
+    assert found["delta_ser_significant"] == (low > 0) == significant
+
+
+def test_a_change_from_no_error_is_unknown():
+    truth = [Frame("a", ())] * 90
+    right = count_frames(truth, truth)
+    wrong = count_frames(truth, [Frame("b", ())] * 40 + truth[40:])
+    found = compare(wrong, right)
+    assert all(np.isnan(found[f"delta_ser_percent{end}"]) for end in ("", "_low", "_high"))
+    assert found["delta_ser_significant"] == 0.0
+
+
 def test_slots_as_multisets():
     reference = [Frame("a", (("s", 0, 1), ("s", 0, 1)))]
     hypothesis = [Frame("a", (("s", 0, 1),))]

@@ -97,13 +97,16 @@ def _at_effort(what: Release, delta: float, effort: Effort) -> tuple[float, str,
         return gaussian.of_release(what, delta=delta), name, True
     points = _points(what, effort)
     if what.sampling == "poisson" and points is not None and not pld.is_dear(what, delta=delta):
-        figure = pld.of_release(what, delta=delta, points=points)
         planned = _renyi.FEW_ORDERS, _on_noise_grid(what)
         orders, shared = (_renyi.ORDERS, what) if effort == "exact" else planned
-        rdp = _renyi.of_release(shared, delta=delta, orders=orders)
-        if rdp < figure:  # of a million steps, where delta is as small as the rounding
-            return rdp, "rdp", False
-        return figure, "pld", effort != "plan" and what == exactly
+        # The bounds are below where delta is as small as the rounding of so many steps.
+        figures = {
+            "pld": pld.of_release(what, delta=delta, points=points),
+            "rdp": _renyi.of_release(shared, delta=delta, orders=orders),
+            "gaussian": gaussian.of_release(what, delta=delta),
+        }
+        name = min(figures, key=lambda each: figures[each])
+        return figures[name], name, name == "pld" and effort != "plan" and what == exactly
     if what.sampling == "poisson":
         orders, shared = _renyi.FEW_ORDERS, _on_noise_grid(what)
     elif effort == "exact":

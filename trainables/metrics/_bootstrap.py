@@ -11,6 +11,7 @@ is a point. Where few utterances are wrong, their number is binomial, whose inte
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +54,11 @@ def totals_of_distinct(
 
 
 def interval(values: Floats, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of resampled values."""
+    """Percentile interval of resampled values, some of which may be infinite."""
     tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(values, [tail, 100.0 - tail])
+    # No point lies between a number and infinity.
+    method: Literal["linear", "nearest"] = "linear" if np.isfinite(values).all() else "nearest"
+    low, high = np.percentile(values, [tail, 100.0 - tail], method=method)
     return float(low), float(high)
 
 

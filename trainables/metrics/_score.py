@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -193,14 +194,15 @@ def compare(
     """Delta SER % against a baseline on the same test utterances, by paired bootstrap.
 
     Keys `delta_ser_percent`, `_low`, `_high` (95 %) and `delta_ser_significant` (1 where the
-    interval leaves 0 out). NaN where the baseline makes no error.
+    interval leaves 0 out). In a resample without the baseline's few errors the change is infinite.
+    NaN where the baseline makes no error, and in an interval where a resample has no error at all.
     """
 
     def change(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
         ser = semantic_error_rate.value(from_table(first))
         base = semantic_error_rate.value(from_table(second))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(base > 0, 100.0 * (ser - base) / base, np.nan)
+            return np.asarray(100.0 * (ser - base) / base)
 
     estimate, low, high = paired_difference(
         table(counts),
@@ -209,6 +211,8 @@ def compare(
         samples=bootstrap_samples,
         rng=generator(seed, "bootstrap", "compare"),
     )
+    if not math.isfinite(estimate):
+        estimate = low = high = math.nan
     return {
         "delta_ser_percent": estimate,
         "delta_ser_percent_low": low,
