@@ -23,15 +23,11 @@ from trainables import figures
 
 def pages() -> dict[str, str]:
     """File name -> text of each page."""
-    return {
-        "commands.md": _commands(),
-        "fields.md": _fields(),
-        "figures.md": _figures(),
-        "json.md": _json(),
-    }
+    every = {"commands": _commands(), "fields": _fields(), "figures": _figures(), "json": _json()}
+    return {f"{name}.md": "\n".join(lines).rstrip() + "\n" for name, lines in every.items()}
 
 
-def _commands() -> str:
+def _commands() -> list[str]:
     root = typer.main.get_command(build())
     lines = ["# Commands", "", "Made by `python -m sweep.reference docs/reference`.", ""]
     for name, command in [("sweep", root), *sorted(_leaves(root, "sweep"))]:
@@ -42,7 +38,7 @@ def _commands() -> str:
             if parameter.name != "help"
         ]
         lines += _table(("argument or option", "meaning"), rows)
-    return "\n".join(lines).rstrip() + "\n"
+    return lines
 
 
 def _leaves(command: Any, name: str) -> Iterable[tuple[str, Any]]:
@@ -60,15 +56,14 @@ def _spelling(parameter: Any) -> str:
     return f"`{', '.join((*parameter.opts, *parameter.secondary_opts))}`"
 
 
-def _fields() -> str:
-    lines = [
+def _fields() -> list[str]:
+    return [
         *("# Fields", "", "Made by `python -m sweep.reference docs/reference`."),
         *("`sweep fields PATH` prints the same.", "", "## Of a trial's config", ""),
         *_field_table(config_fields()),
         *("", "## Of a search space", ""),
         *_field_table(space_fields()),
     ]
-    return "\n".join(lines).rstrip() + "\n"
 
 
 def _field_table(rows: Iterable[FieldRow]) -> list[str]:
@@ -87,20 +82,19 @@ def _field_table(rows: Iterable[FieldRow]) -> list[str]:
     )
 
 
-def _figures() -> str:
+def _figures() -> list[str]:
     rows = [
         (f"`{each.name}`", each.label, each.unit, each.better, each.audience)
         for each in figures.registry().values()
     ]
-    lines = [
+    return [
         *("# Figures", "", "Made by `python -m sweep.reference docs/reference`. A figure whose"),
         *("audience is `curator` is no part of an export, a card or a public report.", ""),
         *_table(("name", "label", "unit", "better", "audience"), rows),
     ]
-    return "\n".join(lines).rstrip() + "\n"
 
 
-def _json() -> str:
+def _json() -> list[str]:
     lines = [
         "# JSON",
         "",
@@ -120,7 +114,7 @@ def _json() -> str:
                 for f in each.fields
             ],
         )
-    return "\n".join(lines).rstrip() + "\n"
+    return lines
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:

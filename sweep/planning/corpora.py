@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +16,12 @@ from trainables import catalogue
 from trainables.config import DataConfig, data_config
 from trainables.data.corpus import Corpus, data_path, label_schema, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
-from trainables.data.records import Utterance
 from trainables.data.schema import declared_pool_size, declared_training_size, to_json
 from trainables.data.sizes import num_training_records
 from trainables.data.split import make_split
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
+from trainables.file_formats import json_lines
 from trainables.parse.function_types import function_types
 from trainables.parse.graph import graph
 
@@ -157,18 +156,8 @@ def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Writte
     count = 0
     with fresh.open("w", encoding="utf-8") as file:
         for utterance in entry.read(place, config=config):
-            file.write(json.dumps(_fields(utterance), ensure_ascii=False) + "\n")
+            file.write(json_lines.line(utterance, slots=True))
             count += 1
     schema_file.write_text(to_json(schema), encoding="utf-8")
     fresh.replace(target)
     return Written(utterances=target, schema=schema_file, num_utterances=count)
-
-
-def _fields(utterance: Utterance) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "tokens": list(utterance.tokens),
-        "tags": list(utterance.tags),
-        "intent": utterance.intent,
-        "part": utterance.part,
-    }
-    return fields if utterance.group is None else {**fields, "group": utterance.group}

@@ -37,14 +37,17 @@ def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
     """Write a new file; without `slots` no record has tags."""
     with path.open("x", encoding="utf-8", newline="\n") as file:
         for utterance in utterances:
-            file.write(json.dumps(_fields(utterance, slots=slots), ensure_ascii=False) + "\n")
+            file.write(line(utterance, slots=slots))
 
 
-def _fields(utterance: Utterance, *, slots: bool) -> dict[str, Any]:
+def line(utterance: Utterance, *, slots: bool) -> str:
+    """One record with the end of its line; without `slots` it has no tags."""
     fields: dict[str, Any] = {"tokens": list(utterance.tokens)}
     if slots:
         fields["tags"] = list(utterance.tags)
     if utterance.intent != NO_INTENT:
         fields["intent"] = utterance.intent
     fields["part"] = utterance.part
-    return fields if utterance.group is None else {**fields, "group": utterance.group}
+    if utterance.group is not None:
+        fields["group"] = utterance.group
+    return json.dumps(fields, ensure_ascii=False) + "\n"

@@ -142,6 +142,14 @@ def test_parts_and_groups_are_written_too(settings: Settings, tmp_path: Path) ->
     assert (labels.intents, labels.slots) == (("call", "text", "never"), ("contact", "time"))
 
 
+def test_slots_alone_are_written_without_an_intent(settings: Settings, tmp_path: Path) -> None:
+    row = {"tokens": ["call", "ann"], "tags": ["O", "B-contact"], "part": "train"}
+    (tmp_path / "slots.jsonl").write_text(f"{json.dumps(row)}\n")
+    config = data_config(name="json_lines", path="slots.jsonl")
+    written = write_out(config, settings, target=tmp_path / "again.jsonl")
+    assert json.loads(written.utterances.read_text()) == row
+
+
 @pytest.mark.parametrize("taken", ["again.jsonl", "again.schema.json"])
 def test_no_file_is_overwritten(settings: Settings, tmp_path: Path, taken: str) -> None:
     config = data_config(**corpus(tmp_path))
