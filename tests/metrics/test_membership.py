@@ -201,23 +201,13 @@ def test_advantage_that_dp_allows(epsilon, bound):
     assert max_advantage(epsilon, delta) == pytest.approx((factor - 1 + 2 * delta) / (factor + 1))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "mu", "area"),
-    [(1, 0.2681, 0.575), (2, 0.5016, 0.639), (4, 0.9249, 0.743), (8, 1.6660, 0.881)],
-)
-def test_consistency_checks_pass_at_the_claim_and_fail_far_below_it(epsilon, mu, area):
-    assert norm.cdf(mu / math.sqrt(2)) == pytest.approx(area, abs=1e-3)
+@pytest.mark.parametrize(("epsilon", "mu"), [(1, 0.2681), (2, 0.5016), (4, 0.9249), (8, 1.6660)])
+def test_consistency_checks_pass_at_the_claim_and_fail_far_below_it(epsilon, mu):
     rng = np.random.default_rng(epsilon)
     member = np.arange(20_000) < 10_000
     scores = rng.normal(size=20_000) + mu * member
-    assert (
-        membership.dp_inconsistencies(scores, member, epsilon=epsilon, delta=1e-5, gaussian_mu=mu)
-        == ()
-    )
-    broken = membership.dp_inconsistencies(
-        scores, member, epsilon=epsilon / 20, delta=1e-5, gaussian_mu=mu / 4
-    )
-    assert "auc" in broken
+    assert membership.dp_inconsistencies(scores, member, epsilon=epsilon, delta=1e-5) == ()
+    broken = membership.dp_inconsistencies(scores, member, epsilon=epsilon / 20, delta=1e-5)
     assert "advantage" in broken
     assert membership.dp_inconsistencies(scores, member, epsilon=math.inf, delta=1e-5) == ()
 

@@ -12,6 +12,7 @@ from trainables.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+TAIL = 50.0 * (1.0 - 0.95)  # percent of resampled values on either side of a 95 % interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +86,12 @@ def auc_change(
     *,
     samples: int = 1_000,
     rng: np.random.Generator,
-    confidence: float = 0.95,
 ) -> dict[str, float]:
     """Delta MIA % between two trials over the same records, with separate scores and masks.
 
     Paired bootstrap: each resample draws records for both trials at once. Keys
-    `delta_mia_percent`, `_low`, `_high`, `delta_mia_significant` (1 where the interval leaves 0
-    out). Resamples that lack a class are left out.
+    `delta_mia_percent`, `_low`, `_high`, `delta_mia_significant` (1 where the 95 % interval leaves
+    0 out). Resamples that lack a class are left out.
     """
     sides = [_Ranked(*check(*trial)), _Ranked(*check(*baseline))]
     n = len(sides[0].order)
@@ -108,8 +108,7 @@ def auc_change(
         areas = [side.weighted_auc(weights) for side in sides]
         changes.append(100.0 * (areas[0] - areas[1]) / areas[1])
     drawn = np.concatenate(changes)
-    tail = 50.0 * (1.0 - confidence)
-    low, high = (float(bound) for bound in np.nanpercentile(drawn, [tail, 100.0 - tail]))
+    low, high = (float(bound) for bound in np.nanpercentile(drawn, [TAIL, 100.0 - TAIL]))
     one = np.ones((1, n), dtype=np.int64)
     value, base = (float(side.weighted_auc(one)[0]) for side in sides)
     return {

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
+from trainables.metrics._auc import TAIL
 from trainables.metrics._counts import Counts, from_table
 from trainables.metrics.membership import clopper_pearson
 
@@ -53,12 +54,11 @@ def totals_of_distinct(
     return np.asarray(drawn @ rows, dtype=np.int64)
 
 
-def interval(values: Floats, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of resampled values, some of which may be infinite."""
-    tail = 50.0 * (1.0 - confidence)
+def interval(values: Floats) -> tuple[float, float]:
+    """The 95 % percentile interval of resampled values, some of which may be infinite."""
     # No point lies between a number and infinity.
     method: Literal["linear", "nearest"] = "linear" if np.isfinite(values).all() else "nearest"
-    low, high = np.percentile(values, [tail, 100.0 - tail], method=method)
+    low, high = np.percentile(values, [TAIL, 100.0 - TAIL], method=method)
     return float(low), float(high)
 
 
@@ -69,7 +69,6 @@ def widen(
     times: Integers,
     *,
     perfect: float,
-    confidence: float = 0.95,
 ) -> tuple[float, float]:
     """`percentiles` of `metric`, and where fewer than ten utterances take it away from `perfect`,
     the Clopper-Pearson interval of their share too.
@@ -88,7 +87,7 @@ def widen(
     num = int(times[without != gap].sum() if wrong else times[of_one].sum())
     each = gap * num / wrong if wrong else 1.0
     away = each * (1 - 2 * perfect)
-    shares = clopper_pearson(wrong, num, confidence=confidence)
+    shares = clopper_pearson(wrong, num)
     low, high = sorted(perfect + away * share for share in shares)
     return min(percentiles[0], low), max(percentiles[1], high)
 
@@ -100,9 +99,8 @@ def paired_difference(
     statistic: Callable[[Integers, Integers], Floats],
     samples: int,
     rng: np.random.Generator,
-    confidence: float = 0.95,
 ) -> tuple[float, float, float]:
-    """(estimate, low, high) of `statistic` of two systems on the *same* utterances.
+    """(estimate, low, high) at 95 % of `statistic` of two systems on the *same* utterances.
 
     Both count tables are [n, k] in the same order of utterances; each resample draws an utterance
     for both systems at once, which cancels its difficulty. `statistic` maps two tables of totals
@@ -117,6 +115,6 @@ def paired_difference(
     width = first.shape[1]
     totals = resampled_totals(np.concatenate([first, second], axis=1), samples=samples, rng=rng)
     values = statistic(totals[:, :width], totals[:, width:])
-    low, high = interval(values, confidence=confidence)
+    low, high = interval(values)
     estimate = statistic(first.sum(axis=0), second.sum(axis=0))
     return float(estimate), low, high

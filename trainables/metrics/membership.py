@@ -222,18 +222,16 @@ def dp_inconsistencies(
     *,
     epsilon: float,
     delta: float,
-    gaussian_mu: float | None = None,
-    confidence: float = 0.95,
 ) -> tuple[str, ...]:
     """Bounds of (epsilon, delta)-DP that the scores break by more than chance; empty when none.
 
     Checked: advantage <= (e^eps - 1 + 2 delta) / (e^eps + 1) with a DKW band for the best
-    threshold; TPR <= e^eps FPR + delta at 1 % and 0.1 % FPR with exact intervals; and for a
-    mu-Gaussian claim AUC <= Phi(mu / sqrt 2). The records of one run are not independent trials, so
-    this is a plausibility check; only the one-run bound is a certificate.
+    threshold; TPR <= e^eps FPR + delta at 1 % and 0.1 % FPR with exact intervals. The records of
+    one run are not independent trials, so this is a plausibility check; only the one-run bound is a
+    certificate.
     """
     curve, broken = roc(scores, member), []
-    tail = 1 - confidence
+    tail = 1 - _CONFIDENCE
     band = sum(
         math.sqrt(math.log(4 / tail) / (2 * n)) for n in (curve.num_members, curve.num_nonmembers)
     )
@@ -243,16 +241,10 @@ def dp_inconsistencies(
     for name, max_fpr in (("tpr_1pct", 0.01), ("tpr_01pct", 0.001)):
         allowed = math.floor(max_fpr * curve.num_nonmembers + 1e-9)
         # Both at one threshold, which the non-members set.
-        fpr_high = clopper_pearson(allowed, curve.num_nonmembers, confidence=confidence)[1]
+        fpr_high = clopper_pearson(allowed, curve.num_nonmembers)[1]
         tpr_low = clopper_pearson(_hits(curve, allowed), curve.num_members)[0]
         if tpr_low > factor * fpr_high + delta:
             broken.append(name)
-    if gaussian_mu is not None:
-        from scipy.special import ndtr
-
-        area = auc(scores, member, confidence=confidence)
-        if area.low > float(ndtr(gaussian_mu / math.sqrt(2))):
-            broken.append("auc")
     return tuple(broken)
 
 

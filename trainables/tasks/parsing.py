@@ -29,7 +29,7 @@ from trainables.models._parser_vocabulary import Literals, Source, Vocabulary
 from trainables.models.parser import ParserModel, ParserSizes, build
 from trainables.parse.linearise import anonymise
 from trainables.parse.lispress import LispressError
-from trainables.parse.match import ApiSet, Program
+from trainables.parse.match import Program
 from trainables.seeding import generator, stream_seed
 from trainables.tasks._decoding import greedy
 
@@ -193,13 +193,13 @@ def train_parser(
     return Parser(model.eval(), vocabulary, settings, about)
 
 
-def evaluate(parser: Parser, pairs: PairCorpus, *, api_set: ApiSet | None = None) -> ParseScores:
+def evaluate(parser: Parser, pairs: PairCorpus) -> ParseScores:
     """Scores of a parser on pairs; gold literals are anonymous where the parser's are.
 
     Raises: InvalidInput for a gold program that does not read.
     """
     predicted = [Program.of(program) for program in parser.parse(pairs.utterances)]
-    return scores.score(gold_programs(parser, pairs), predicted, api_set=api_set)
+    return scores.score(gold_programs(parser, pairs), predicted)
 
 
 def gold_programs(parser: Parser, pairs: PairCorpus) -> list[Program]:
