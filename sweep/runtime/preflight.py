@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from search_spaces.space import SearchSpace
+from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
 from sweep.planning.resources import Machine, choose_slots, machine_cpus
 from sweep.runtime import execute, ray_session
@@ -23,23 +24,45 @@ from trainables.errors import InvalidData
 from trainables.system import checkpoint
 
 
-def require_executor(space: SearchSpace, address: str | None) -> None:
-    """As `execute.require_executor`."""
-    execute.require_executor(
-        RunSettings(
-            executor=space.resources.executor, scheduler=space.search.scheduler, address=address
-        )
+def prepare(
+    space: SearchSpace,
+    jobs: Sequence[PlannedTrial],
+    settings: Settings,
+    *,
+    address: str | None,
+    function: str,
+    waiting: Sequence[PlannedTrial] | None = None,
+) -> tuple[Packing, RunSettings]:
+    """How the trials of a space share the machine, and the settings for executing them. `waiting`:
+    those of the `jobs` that are still to run; None: all.
+
+    Raises: InvalidInput as `execute.require_executor`, and where the workers of a waiting trial do
+    not fit on this machine.
+    """
+    chosen = RunSettings(
+        executor=space.resources.executor,
+        address=address,
+        scheduler=space.search.scheduler,
+        metric=goals.after_an_epoch(space.task),
+        grace_epochs=space.search.grace_epochs,
+        max_epochs=max((trial.epochs for trial in jobs), default=1),
+        function=function,
+        data_dir=settings.data_dir,
+        cache_dir=settings.cache_dir,
     )
-
-
-def require_resources(
-    space: SearchSpace, packing: Packing, trials: Sequence[PlannedTrial], *, address: str | None
-) -> None:
-    """Raises: InvalidInput where the workers of a trial do not fit on this machine."""
-    if address is not None or space.resources.executor == "local":
-        return
-    for count in _process_counts(space, packing, trials):
-        choose_slots(count, replace(packing, gpus_per_worker=0.0), Machine(cpus=machine_cpus()))
+    execute.require_executor(chosen)
+    packing = packing_for(space, jobs, settings, address=address)
+    if address is None and chosen.executor != "local":
+        machine, without_gpus = Machine(cpus=machine_cpus()), replace(packing, gpus_per_worker=0.0)
+        for count in _process_counts(space, packing, jobs if waiting is None else waiting):
+            choose_slots(count, without_gpus, machine)
+    return packing, replace(
+        chosen,
+        slots=packing.slots,
+        cpus_per_worker=packing.cpus_per_worker,
+        gpus_per_worker=packing.gpus_per_worker,
+        memory_per_worker=packing.memory_per_worker,
+    )
 
 
 def require_room(
@@ -89,33 +112,6 @@ def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) ->
 def workers(packing: Packing, trial: PlannedTrial) -> int:
     """Processes of a trial."""
     return packing.processes(trial.config.training.num_workers)
-
-
-def run_settings(
-    space: SearchSpace,
-    settings: Settings,
-    packing: Packing,
-    *,
-    jobs: Sequence[PlannedTrial],
-    address: str | None,
-    function: str,
-) -> RunSettings:
-    """The settings for executing the trials of a space."""
-    return RunSettings(
-        executor=space.resources.executor,
-        slots=packing.slots,
-        cpus_per_worker=packing.cpus_per_worker,
-        gpus_per_worker=packing.gpus_per_worker,
-        memory_per_worker=packing.memory_per_worker,
-        address=address,
-        scheduler=space.search.scheduler,
-        metric=goals.after_an_epoch(space.task),
-        grace_epochs=space.search.grace_epochs,
-        max_epochs=max((trial.epochs for trial in jobs), default=1),
-        function=function,
-        data_dir=settings.data_dir,
-        cache_dir=settings.cache_dir,
-    )
 
 
 def _process_counts(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
 from sweep.planning.prepare import Prepared
 from sweep.planning.pricing import price, require_total, total_filter
@@ -71,22 +70,14 @@ def start(
         return Run(folder=folder, tracking_problem=problem)
     require_trials(prepared.plan)
     store.require_free(settings.home, prepared.space.name)
-    preflight.require_executor(prepared.space, address)
-    packing = packing_for(prepared.space, prepared.plan.to_run, settings, address=address)
-    preflight.require_resources(prepared.space, packing, prepared.plan.to_run, address=address)
+    packing, executed = preflight.prepare(
+        prepared.space, prepared.plan.to_run, settings, address=address, function=function
+    )
     for trial in prepared.plan.to_run:
         training_data(trial.config, settings)
     if budget_total is not None:
         _require_total(prepared, settings, packing, budget_total=budget_total)
     total_filter(prepared.space, settings)
-    executed = preflight.run_settings(
-        prepared.space,
-        settings,
-        packing,
-        jobs=prepared.plan.to_run,
-        address=address,
-        function=function,
-    )
     with _services(settings, executed) as tracker:
         preflight.require_room(prepared.space, packing, prepared.plan.to_run, settings, executed)
         facts = {**about(command), "budget_total": budget_total}
@@ -138,12 +129,9 @@ def resume(
     for record in folder.records(running=False):
         watch(record.plan.id, progress_of(record))
     space = folder.space()
-    preflight.require_executor(space, address)
-    planned = folder.plan().to_run
-    packing = packing_for(space, planned, settings, address=address)
-    preflight.require_resources(space, packing, waiting, address=address)
-    executed = preflight.run_settings(
-        space, settings, packing, jobs=planned, address=address, function=function
+    jobs = folder.plan().to_run
+    packing, executed = preflight.prepare(
+        space, jobs, settings, address=address, function=function, waiting=waiting
     )
     # A resumed search starts Ray once it has chosen a trial.
     at_once = bool(waiting) or (address is not None and space.search.is_adaptive)

@@ -9,10 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from search_spaces.space import SearchSpace
 from sweep import interrupts, phases
 from sweep.planning.accounting import accounting
-from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
 from sweep.planning.plan import plan_point
 from sweep.planning.prepare import Prepared, prepare_space
@@ -28,6 +26,7 @@ from sweep.runtime.journal import Journal
 from sweep.search import private_selection as search
 from sweep.settings import Settings
 from sweep.spending import selection_entry
+from sweep.spending.account import Account
 from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import open_gate
@@ -77,7 +76,9 @@ def start(
     """
     space, trials = prepared.space, prepared.plan.to_run
     store.require_free(settings.home, space.name)
-    packing, executed = _prepare(space, trials, settings, address=address, function=function)
+    packing, executed = preflight.prepare(
+        space, trials, settings, address=address, function=function
+    )
     data = training_data(trials[0].config, settings)
     if budget_total is not None and prepared.price is not None:
         Ledger(settings.home / FILE).require_within(
@@ -129,7 +130,7 @@ def resume(
             return deliver_all(tracker, folder)
     prepared = prepare_space(space, settings=settings, is_new=False)
     trials = vault.draws.plan().trials if vault.is_sealed else prepared.plan.to_run
-    packing, executed = _prepare(
+    packing, executed = preflight.prepare(
         space, trials or prepared.plan.to_run, settings, address=address, function=function
     )
     with begin(executed) as tracker:
@@ -138,23 +139,6 @@ def resume(
             settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
         )
         return _execute(folder, means, prepared=prepared)
-
-
-def _prepare(
-    space: SearchSpace,
-    trials: Sequence[PlannedTrial],
-    settings: Settings,
-    *,
-    address: str | None,
-    function: str,
-) -> tuple[Packing, RunSettings]:
-    preflight.require_executor(space, address)
-    packing = packing_for(space, trials, settings, address=address)
-    preflight.require_resources(space, packing, trials, address=address)
-    executed = preflight.run_settings(
-        space, settings, packing, jobs=trials, address=address, function=function
-    )
-    return packing, executed
 
 
 def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str | None:
@@ -190,16 +174,15 @@ def _draw(folder: SweepFolder, vault: Vault, prepared: Prepared, settings: Setti
     points = search.draw_points(space, prepared.plan.to_run, number, random)
     for index, point in enumerate(points):
         trial = plan_point(space, point, account=account)
-        _require_priced(trial, prepared.price, settings)
+        _require_priced(trial, prepared.price, account)
         # The same configuration may be drawn twice, and is then two trials.
         trials.append(replace(trial, id=f"draw-{index:04d}"))
     vault.seal(space, Plan(name=space.name, trials=tuple(trials)))
 
 
-def _require_priced(trial: PlannedTrial, price: SelectionPrice, settings: Settings) -> None:
+def _require_priced(trial: PlannedTrial, price: SelectionPrice, account: Account) -> None:
     """Raises: InvalidInput for a trial whose release is not covered by the price."""
     if trial.runs:
-        account = accounting(settings)
         found = account(trial.config).mechanism
         if accountants.release(found) in price.configurations:
             return
