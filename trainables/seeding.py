@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+from numpy.typing import NDArray
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the odd number next to 2**64 over the golden ratio
 
 
 def stream_seed(seed: int, *names: str | int) -> int:
@@ -24,3 +27,11 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
     True
     """
     return np.random.Generator(np.random.PCG64(stream_seed(seed, *names)))
+
+
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The output function of SplitMix64 (Steele et al. 2014): a bijection that mixes all bits."""
+    with np.errstate(over="ignore"):
+        mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from trainables.seeding import GOLDEN, mix
 
 
 def token_numbers(tokens: Iterable[str]) -> NDArray[np.uint64]:
@@ -33,13 +33,6 @@ def text_keys(numbers: NDArray[np.integer], lengths: NDArray[np.int64]) -> NDArr
     starts = np.cumsum(lengths) - lengths
     place = np.arange(len(numbers)) - np.repeat(starts, lengths)
     with np.errstate(over="ignore"):
-        each = _mix(_mix(numbers.astype(np.uint64)) + place.astype(np.uint64) * _GOLDEN)
-        return _mix(np.add.reduceat(each, starts)).view(np.int64)
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64 (Steele et al. 2014)."""
-    mixed = values + _GOLDEN
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+        of_token = mix(numbers.astype(np.uint64) + GOLDEN)
+        each = mix(of_token + place.astype(np.uint64) * GOLDEN + GOLDEN)
+        return mix(np.add.reduceat(each, starts) + GOLDEN).view(np.int64)

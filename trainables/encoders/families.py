@@ -6,7 +6,6 @@ train them (`model.name: bert`); every family gives frozen features (`model.name
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import re
 from collections.abc import Mapping
@@ -122,14 +121,7 @@ class PublicEncoder:
 
 @lru_cache(maxsize=32)
 def _digest(files: tuple[tuple[Path, int], ...]) -> str:
-    found = hashlib.sha256()
-    for file, _ in files:
-        if file.name in ("README.md", "LICENSE"):
-            continue
-        found.update(file.name.encode())
-        with file.open("rb") as content:
-            found.update(hashlib.file_digest(content, "sha256").digest())
-    return found.hexdigest()
+    return hub.digest_of_files(f for f, _ in files if f.name not in ("README.md", "LICENSE"))
 
 
 def read_public(encoder: str) -> PublicEncoder:

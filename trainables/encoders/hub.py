@@ -6,9 +6,10 @@ is usable, its weights. One request tests the network, so that nothing is retrie
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainables.encoders.about import shipped_encoders
@@ -95,6 +96,16 @@ def files_of(place: Path) -> list[Path]:
     """All files of the encoder in `place`: its description, then the weights."""
     small = [file for file in sorted(place.iterdir()) if _SMALL.fullmatch(file.name)]
     return [*small, *weight_files(place)]
+
+
+def digest_of_files(files: Iterable[Path]) -> str:
+    """SHA-256 over files, by name and content."""
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.name.encode())
+        with file.open("rb") as content:
+            found.update(hashlib.file_digest(content, "sha256").digest())
+    return found.hexdigest()
 
 
 def _is_name(encoder: str) -> bool:

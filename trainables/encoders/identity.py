@@ -10,6 +10,7 @@ from typing import Any
 
 from trainables.encoders.about import about_of
 from trainables.encoders.families import is_on_hub_alone, public_encoder
+from trainables.encoders.hub import digest_of_files
 from trainables.errors import InvalidInput
 
 NO_FILE = ("hashed", "glove")  # values of model.word_vectors
@@ -51,13 +52,8 @@ def encoder_digest(name: str) -> str:
 
 def digest_of(place: Path) -> str:
     """SHA-256 of all files by name and content, those written by `transformers` included."""
-    found = hashlib.sha256()
-    for file in sorted(place.iterdir()):
-        if file.is_file() and not file.name.startswith("."):
-            found.update(file.name.encode())
-            with file.open("rb") as content:
-                found.update(hashlib.file_digest(content, "sha256").digest())
-    return found.hexdigest()
+    files = sorted(place.iterdir())
+    return digest_of_files(f for f in files if f.is_file() and not f.name.startswith("."))
 
 
 def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> None:

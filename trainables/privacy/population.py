@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
-from trainables.seeding import stream_seed
+from trainables.seeding import GOLDEN, mix, stream_seed
 
 Ids = NDArray[np.int64]
 
@@ -59,10 +59,7 @@ class Population:
 
 
 def _priority(keys: Ids, seed: int) -> NDArray[np.uint64]:
-    """A mixed 64-bit number of each key (SplitMix64, Steele et al. 2014)."""
+    """A mixed 64-bit number of each key."""
     with np.errstate(over="ignore"):
-        mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        mixed += np.uint64(stream_seed(seed, "contributions"))
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return mixed ^ (mixed >> np.uint64(31))
+        numbered = keys.astype(np.uint64) * GOLDEN
+        return mix(numbered + np.uint64(stream_seed(seed, "contributions")))
