@@ -193,16 +193,20 @@ def test_a_request_in_a_file_counts_as_sigterm(tmp_path: Path) -> None:
 
 def test_no_process_is_left_not_even_an_orphan() -> None:
     """A child that ignores signals, and its own child, whose parent dies first."""
-    child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    child = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        " print('ready', flush=True); time.sleep(60)"
+    )
+    grown = (
+        "import subprocess, sys, time;"
+        f" subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    )
     process = start(
         f"""
-        grown = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}])"
-        subprocess.Popen([sys.executable, "-c", grown + "; time.sleep(60)"])
-        time.sleep(1.0)
-        print("ready", flush=True)
+        subprocess.Popen([sys.executable, "-c", {grown!r}])
         time.sleep(60)
         """,
-        is_ready=False,
+        is_ready=False,  # the youngest says it
     )
     group = [int(pid) for pid in _descendants(process.pid)]
     assert len(group) == 2
@@ -216,10 +220,12 @@ def test_no_process_is_left_not_even_an_orphan() -> None:
 def test_a_signal_to_a_forked_process_is_not_this_ones() -> None:
     process = start(
         """
+        begun, begins = os.pipe()
         child = os.fork()
         if child == 0:
+            os.write(begins, b"-")
             time.sleep(60)
-        time.sleep(0.3)
+        os.read(begun, 1)
         os.kill(child, signal.SIGTERM)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
         time.sleep(0.3)
