@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -73,6 +74,24 @@ def test_many_may_look_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert seen == [False] * 120
+
+
+def test_a_process_that_was_stopped_while_it_looked_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pause of its own is no wait for the look of another, which ends at once."""
+    path, pauses, sleep = tmp_path / "a.lock", list[float](), time.sleep
+    with ExitStack() as other:
+        other.enter_context(alone(path))
+
+        def stopped(seconds: float) -> None:
+            pauses.append(seconds)
+            sleep(0.2)
+            if len(pauses) == 2:
+                other.close()
+
+        monkeypatch.setattr(time, "sleep", stopped)
+        assert not is_held(path)
 
 
 def test_the_folder_must_be_there(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 _POLL_SECONDS = 0.005
-_LOOK_SECONDS = 0.1  # a check holds the lock for an instant, which is waited for
+# A check holds the lock for an instant, which another check waits for. Tries are counted, not
+# seconds: a process that was not scheduled for a second has not waited.
+_TRIES = 20
 
 
 @contextmanager
@@ -33,10 +36,12 @@ def is_held(path: Path) -> bool:
     """
     if not os.access(path, os.W_OK):
         return False
-    try:
-        with FileLock(path, timeout=_LOOK_SECONDS, mode=0o600, poll_interval=_POLL_SECONDS):
+    for _ in range(_TRIES):
+        try:
+            with FileLock(path, timeout=0, mode=0o600):
+                return False
+        except Timeout:
+            time.sleep(_POLL_SECONDS)
+        except OSError:  # no file that a process could hold
             return False
-    except Timeout:
-        return True
-    except OSError:  # no file that a process could hold
-        return False
+    return True
