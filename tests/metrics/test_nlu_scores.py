@@ -285,19 +285,36 @@ def test_no_error_among_a_hundred_utterances_is_no_proof_of_none():
     assert scores["slot_f1_low"] == pytest.approx(0.025 ** (1 / 100))
 
 
+def test_nothing_right_among_a_hundred_utterances_is_no_proof_of_nothing():
+    """As of errors: 0.0362 of all utterances may be right."""
+    references = [Frame("a", (("x", 0, 1),))] * 100 + [Frame("a", ())] * 50
+    scores = score(references, [Frame("b", ())] * 150)
+    for name in ("intent_accuracy", "frame_accuracy"):
+        assert (scores[name], scores[f"{name}_low"]) == (0, 0)
+        assert scores[f"{name}_high"] == pytest.approx(1 - 0.025 ** (1 / 150))
+    assert (scores["slot_f1"], scores["slot_f1_low"]) == (0, 0)
+    assert scores["slot_f1_high"] == pytest.approx(1 - 0.025 ** (1 / 100))
+    nowhere = [Frame("a", ())] * 20
+    assert score(nowhere, nowhere)["slot_f1_high"] == 0
+
+
 @pytest.mark.parametrize(("n", "share"), [(100, 0.01), (300, 0.02), (1_000, 0.001)])
-def test_intervals_cover_where_few_utterances_are_wrong(n, share):
+def test_intervals_cover_where_few_utterances_are_wrong_or_right(n, share):
     """In 60 draws 95 % would miss 7 or more with probability 0.03; percentiles alone cover 60 to 90
     %. The exact interval is wider than it needs to be, so that a false alarm is rarer.
     """
     rng = np.random.default_rng(0)
     references = [Frame("a", ())] * n
-    missed = 0
+    missed = np.zeros(2, dtype=int)
     for seed in range(60):
-        hypotheses = [Frame("b" if bad else "a", ()) for bad in rng.random(n) < share]
-        scores = score(references, hypotheses, bootstrap_samples=200, seed=seed)
-        missed += not scores["ser_low"] <= share <= scores["ser_high"]
-    assert missed < 7
+        few = rng.random(n) < share
+        for place, (name, one, other) in enumerate(
+            (("ser", "b", "a"), ("frame_accuracy", "a", "b"))
+        ):
+            hypotheses = [Frame(one if drawn else other, ()) for drawn in few]
+            scores = score(references, hypotheses, bootstrap_samples=200, seed=seed)
+            missed[place] += not scores[f"{name}_low"] <= share <= scores[f"{name}_high"]
+    assert (missed < 7).all()
 
 
 def test_resampling_distinct_rows_has_the_moments_of_resampling_utterances():

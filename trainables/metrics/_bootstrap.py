@@ -5,7 +5,8 @@ row of counts was drawn: one multinomial draw over a few hundred rows in place o
 the same law.
 
 A resample holds only errors that were seen: without any, every resample is perfect and the interval
-is a point. Where few utterances are wrong, their number is binomial, whose interval is exact.
+is a point, and so it is where nothing is right. Where few utterances are wrong, or few right, their
+number is binomial, whose interval is exact.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
 from trainables.metrics._auc import TAIL
-from trainables.metrics._counts import Counts, from_table
+from trainables.metrics._counts import NAMES, Counts, from_table
 from trainables.metrics.membership import clopper_pearson
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 # Percentiles covered .63 to .93 in place of .95 where fewer of 100 to 1,000 utterances were wrong.
 _ENOUGH = 10
+_ERRORS = ("intent_errors", "frame_errors", "substituted", "deleted", "inserted")
+_RIGHT = np.array([name not in _ERRORS for name in NAMES], dtype=np.int64)  # with one slot
 
 
 def resampled_totals(rows: Integers, *, samples: int, rng: np.random.Generator) -> Integers:
@@ -70,26 +73,52 @@ def widen(
     *,
     perfect: float,
 ) -> tuple[float, float]:
-    """`percentiles` of `metric`, and where fewer than ten utterances take it away from `perfect`,
-    the Clopper-Pearson interval of their share too.
+    """`percentiles` of `metric`, and where fewer than ten utterances take it away from an end of
+    its range, the Clopper-Pearson interval of their share too. The ends are `perfect` and 0: an
+    error rate has no largest value.
 
     `rows` [m, k] are the distinct counts of utterances, `times` [m] how often each is there. Each
-    wrong utterance counts as the mean one; the first, where none is wrong, as a whole error.
+    such utterance counts as the mean one; the first, where there is none, as a whole one.
+    """
+    found = [percentiles]
+    for end in {perfect, 0.0}:
+        few = _few(metric, rows, times, end=end, perfect=perfect)
+        if few is not None:
+            hits, num, each = few
+            away = each * (1 - 2 * end)
+            shares = clopper_pearson(hits, num)
+            low, high = sorted(end + away * share for share in shares)
+            found.append((low, high))
+    lows, highs = zip(*found, strict=True)
+    return min(lows), max(highs)
+
+
+def _few(
+    metric: Callable[[Counts], Floats],
+    rows: Integers,
+    times: Integers,
+    *,
+    end: float,
+    perfect: float,
+) -> tuple[int, int, float] | None:
+    """The utterances that take `metric` away from `end`, where they are few: their number, that of
+    the utterances that could, and how far one alone would take it.
     """
     total = times @ rows
-    gap = abs(float(metric(from_table(total))) - perfect)
+    gap = abs(float(metric(from_table(total))) - end)
     with np.errstate(invalid="ignore", divide="ignore"):  # nothing is left of one utterance
-        without = np.abs(metric(from_table(total - rows)) - perfect)
-    wrong = int(times[without < gap].sum())
-    if wrong >= _ENOUGH or (gap > 0 and not wrong):
-        return percentiles
-    of_one = metric(from_table(rows)) == perfect  # without slots no F1 is perfect
-    num = int(times[without != gap].sum() if wrong else times[of_one].sum())
-    each = gap * num / wrong if wrong else 1.0
-    away = each * (1 - 2 * perfect)
-    shares = clopper_pearson(wrong, num)
-    low, high = sorted(perfect + away * share for share in shares)
-    return min(percentiles[0], low), max(percentiles[1], high)
+        without = np.abs(metric(from_table(total - rows)) - end)
+    hits = int(times[without < gap].sum())
+    if hits >= _ENOUGH or (gap > 0 and not hits):
+        return None
+    if hits:
+        counted = without != gap
+    elif end == perfect:
+        counted = metric(from_table(rows)) == perfect  # without slots no F1 is perfect
+    else:
+        counted = metric(from_table(rows + _RIGHT)) != perfect  # nor is it worse
+    num = int(times[counted].sum())
+    return (hits, num, gap * num / hits if hits else 1.0) if num else None
 
 
 def paired_difference(

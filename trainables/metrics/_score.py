@@ -91,8 +91,8 @@ def score(
     """Every NLU metric of `hypotheses` against `references`, in the same order, by its name.
 
     Metrics are fractions, `num_...` are counts. `_low` and `_high` bound 95 %, by percentile
-    bootstraps over utterances, wider where few are wrong (`_bootstrap`); they equal the estimate
-    with `bootstrap_samples` 0.
+    bootstraps over utterances, wider where few are wrong or few right (`_bootstrap`); they equal
+    the estimate with `bootstrap_samples` 0.
 
     `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
     reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
