@@ -1,8 +1,9 @@
 """The message broker between groups of workers, Tune trials, and the driver.
 
-`Broker` is an asyncio state machine without Ray; `sweep.runtime.ray_gang` runs it as a named actor.
-A worker's report waits here until the driver has written and permitted it and, with a scheduler,
-until the Tune trial of the same name has passed it on. Only then may the next epoch start.
+`Broker` is an asyncio state machine without Ray; `sweep.runtime.on_ray.gang` runs it as a named
+actor. A worker's report waits here until the driver has written and permitted it and, with a
+scheduler, until the Tune trial of the same name has passed it on. Only then may the next epoch
+start.
 
 Every waiting call returns None after `wait` seconds (the caller calls again), and a Tune trial that
 is silent for `lease_seconds` is ignored. Its workers then continue by the driver's verdict alone,

@@ -21,7 +21,7 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted, JobSource, RunSettings, TrialJob
 from sweep.runtime.execute import run_trials
 from sweep.runtime.journal import Journal
-from sweep.runtime.ray_metrics import record_metrics
+from sweep.runtime.on_ray.metrics import record_metrics
 from sweep.runtime.search_jobs import ChosenJobs, workers_of
 from sweep.search.source import earlier_records
 from sweep.settings import Settings, first_line

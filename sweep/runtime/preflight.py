@@ -12,8 +12,9 @@ from search_spaces.space import SearchSpace
 from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
 from sweep.planning.resources import Machine, choose_slots, machine_cpus
-from sweep.runtime import execute, ray_session
+from sweep.runtime import execute
 from sweep.runtime.events import RunSettings
+from sweep.runtime.on_ray import session as ray_session
 from sweep.runtime.search_jobs import workers_of
 from sweep.settings import Settings
 from sweep.store.plans import PlannedTrial

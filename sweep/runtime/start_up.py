@@ -40,7 +40,7 @@ def tracking_and_ray(
 
     Raises: as `Tracker` and `ray_session.session`.
     """
-    from sweep.runtime import ray_session
+    from sweep.runtime.on_ray import session as ray_session
 
     phases.enter(phases.STARTING_RAY)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="start-up") as pool:

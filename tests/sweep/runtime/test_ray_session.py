@@ -17,9 +17,9 @@ import psutil
 import pytest
 import ray
 
-from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
 from sweep.runtime.execute import require_answer, require_executor
+from sweep.runtime.on_ray import session as ray_session
 from trainables.errors import InvalidInput, SweepError
 
 ROOT = Path(__file__).parents[3]

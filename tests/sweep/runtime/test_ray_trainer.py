@@ -10,7 +10,7 @@ from ray.train import ScalingConfig
 from ray.train.torch import TorchTrainer
 from ray.train.v2._internal.execution.scaling_policy import FixedScalingPolicy, ResizeDecision
 
-from sweep.runtime.ray_trainer import OwnClusterTrainer, SharedClusterTrainer
+from sweep.runtime.on_ray.trainer import OwnClusterTrainer, SharedClusterTrainer
 
 
 def callbacks(trainer: Callable[..., Any]) -> set[str]:

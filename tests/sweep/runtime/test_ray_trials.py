@@ -20,9 +20,9 @@ from typing import Any
 import psutil
 import pytest
 
-from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings, TrialEvent, TrialJob
 from sweep.runtime.execute import run_trials
+from sweep.runtime.on_ray import session as ray_session
 from sweep.spending.verdict import GO_ON, Verdict
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError

@@ -9,7 +9,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
 from sweep.runtime.events import RunSettings
-from sweep.runtime.ray_tune import TIME_ATTR, scheduler
+from sweep.runtime.on_ray.tune import TIME_ATTR, scheduler
 
 METRIC = RunSettings().metric
 

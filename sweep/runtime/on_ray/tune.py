@@ -27,7 +27,7 @@ from ray.tune.search import Searcher
 
 from sweep.runtime.broker import News
 from sweep.runtime.events import RunSettings
-from sweep.runtime.ray_session import NAMESPACE, TRIAL_SLOT
+from sweep.runtime.on_ray.session import NAMESPACE, TRIAL_SLOT
 
 TIME_ATTR = "epoch"  # never training_iteration: that counts again from 1 after a resume
 _POLL_SECONDS = 5.0

@@ -24,10 +24,11 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from sweep import interrupts
 from sweep.planning.resources import choose_slots
-from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
-from sweep.runtime.ray_trainer import (
+from sweep.runtime.on_ray import session as ray_session
+from sweep.runtime.on_ray import tune as ray_tune
+from sweep.runtime.on_ray.trainer import (
     LoopbackTorchConfig,
     OwnClusterTrainer,
     SharedClusterTrainer,
