@@ -34,19 +34,25 @@ def tracking_and_ray(
 ) -> Iterator[Tracker]:
     """The trackers, as `tracking`, and Ray for the time of the block.
 
-    Ray's start is mostly work of other processes; meanwhile this one imports MLflow and opens its
-    store. Trials do not wait for a store that an earlier sweep has opened. Ray starts in this
-    thread because it sets signal handlers, which only the main thread can.
+    Ray's start is mostly work of other processes; meanwhile this one imports what drives trials.
+    MLflow is imported and its store is opened afterwards. Trials wait for that where no earlier
+    sweep has opened the store. Ray starts in this thread because it sets signal handlers, which
+    only the main thread can.
 
-    Raises: as `Tracker` and `ray_session.session`.
+    Raises: as `Tracker` and `session.session`.
     """
     from sweep.runtime.on_ray import session as ray_session
 
     phases.enter(phases.STARTING_RAY)
+    ray_session.set_environment(run_settings)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="start-up") as pool:
-        pool.submit(importlib.import_module, "torch")  # Ray Train imports it next
-        opening = pool.submit(open_trackers, settings, away=away)
+        pool.submit(importlib.import_module, "sweep.runtime.on_ray.gang")
+        opening = None if was_opened(settings) else pool.submit(open_trackers, settings, away=away)
         with ray_session.session(run_settings):
-            opened = ComingTracker(opening) if was_opened(settings) else opening.result()
+            opened: Tracker = (
+                ComingTracker(pool.submit(open_trackers, settings, away=away))
+                if opening is None
+                else opening.result()
+            )
             with closing(opened) as tracker:
                 yield tracker

@@ -19,6 +19,7 @@ from typing import Any
 from sweep import interrupts
 from sweep.planning.resources import Machine, machine_cpus
 from sweep.runtime.events import RunSettings
+from sweep.runtime.on_ray.node import LaterDashboard, own_daemons
 from trainables.errors import InvalidInput, SweepError
 from trainables.system import processes
 
@@ -31,6 +32,7 @@ _STARTS = 3
 _last_acts: list[Callable[[], None]] | None = None  # None: no session of this process is open
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
+_dashboard = LaterDashboard()  # of the local cluster
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
 _ENVIRONMENT = {
@@ -58,6 +60,8 @@ _LOCAL_ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "GLOO_SOCKET_IFNAME": "lo",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it would go with us
+    # Its controller runs in this process, whose log is not Ray's.
+    "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
 }
 
 
@@ -69,11 +73,7 @@ def session(settings: RunSettings) -> Iterator[None]:
     Raises: InvalidInput where the address does not answer; SweepError where the Ray of this process
     broke down before.
     """
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if settings.address is None:
-        require_token()
-        os.environ.update(_LOCAL_ENVIRONMENT)
+    set_environment(settings)
 
     import ray  # after the environment: Ray reads it when imported
 
@@ -115,6 +115,18 @@ def session(settings: RunSettings) -> Iterator[None]:
         raise
     finally:
         _end(ray, code=code)
+
+
+def set_environment(settings: RunSettings) -> None:
+    """Set what Ray reads from the environment when it is imported.
+
+    Raises: InvalidInput where a cluster of our own would accept calls without a token.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if settings.address is None:
+        require_token()
+        os.environ.update(_LOCAL_ENVIRONMENT)
 
 
 def before_end(act: Callable[[], None]) -> None:
@@ -159,6 +171,7 @@ def _end(ray: Any, *, code: int) -> None:
             # look for their cluster for another minute.
             started = processes.descendants(_daemons.values())
             _daemons.clear()
+            _dashboard.end()
             try:
                 ray.shutdown()
             finally:  # an interrupt may come when the raylet has ended and its workers have not
@@ -218,7 +231,7 @@ def _start_own(settings: RunSettings, ours: str) -> None:
             num_cpus=cpus,
             resources={TRIAL_SLOT: _TRIAL_SLOTS},
             namespace=NAMESPACE,
-            # None: it may fail to start, which affects only the dashboard.
+            # None: it may fail to start, which affects nothing else.
             include_dashboard=None if settings.dashboard else False,
             _node_ip_address=_LOOPBACK,
             object_store_memory=_OBJECT_STORE_BYTES,
@@ -242,9 +255,12 @@ def _start_local(**options: Any) -> None:
     """
     import ray
 
+    global _dashboard
     for left in reversed(range(_STARTS)):
+        _dashboard = LaterDashboard()
         try:
-            ray.init(**options)
+            with own_daemons(_dashboard):
+                ray.init(**options)
         except Exception as error:
             ray.shutdown()
             # It does not know of a node that was not up; its daemons would burden the next one.
@@ -257,6 +273,7 @@ def _start_local(**options: Any) -> None:
                     f"Ray did not come up in {_STARTS} tries of 30 seconds: the machine is too busy"
                 ) from None
         else:
+            _dashboard.begin()
             return
 
 

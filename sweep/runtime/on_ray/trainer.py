@@ -1,21 +1,26 @@
 """What a sweep replaces of Ray Train: the processes beside its workers, and their rendezvous.
 
-Beside its controller and its workers, Ray Train starts an actor for Ray Data, one that requests
-nodes from an autoscaler and one that frees the places of a dead controller. Each is a Python
-process that imports Ray and pandas, and the workers wait for it. A sweep has no Ray Data; a cluster
-of one machine that ends with the sweep has no autoscaler, and its places end with it.
+Beside its workers, Ray Train starts an actor for its controller, one for Ray Data, one that
+requests nodes from an autoscaler and one that frees the places of a dead controller. Each is a
+Python process that imports Ray and pandas, and the workers wait for it. A sweep has no Ray Data; a
+cluster of one machine that ends with the sweep has no autoscaler, its places end with it, and its
+controllers run in the threads of the driver that wait for them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import socket
 from datetime import timedelta
 from typing import Any
 
+import ray
 from ray.train.torch import TorchConfig, TorchTrainer
 from ray.train.torch.config import _TorchBackend
+from ray.train.v2._internal.execution.controller import TrainController
 from ray.train.v2._internal.execution.scaling_policy import FixedScalingPolicy
+from ray.train.v2._internal.execution.worker_group import WorkerGroup
 
 # By name: where a later Ray has others, their actors start, and nothing else changes.
 _OF_RAY_DATA = {"DatasetsCallback"}
@@ -39,7 +44,37 @@ class OwnClusterTrainer(SharedClusterTrainer):
 
     def _initialize_and_run_controller(self, **parts: Any) -> Any:
         parts["scaling_policy"] = _WithoutAutoscaler(self.scaling_config)
-        return super()._initialize_and_run_controller(**parts)
+        controller = _OwnController(**parts)
+        asyncio.run(controller.run())
+        return controller.get_result()
+
+
+class _OwnWorkerGroup(WorkerGroup):  # type: ignore[misc]
+    """Workers without a handle of their controller, which is no actor. Ray Train needs one for the
+    checkpoints that `ray.train.report` was given; trials report to the broker.
+    """
+
+    def _init_train_context_on_workers(
+        self, workers: list[Any], sync_actor: Any, train_context_args: dict[str, list[Any]]
+    ) -> None:
+        started = [
+            worker.actor.init_train_context.remote(
+                train_run_context=self._train_run_context,
+                distributed_context=worker.distributed_context,
+                synchronization_actor=sync_actor,
+                storage_context=self._storage_context,
+                worker_callbacks=self._worker_callbacks_to_propagate,
+                controller_actor=None,
+                **{name: values[rank] for name, values in train_context_args.items()},
+            )
+            for rank, worker in enumerate(workers)
+        ]
+        ray.get(started)
+        self._decorate_worker_log_file_paths(workers)
+
+
+class _OwnController(TrainController):  # type: ignore[misc]
+    worker_group_cls = _OwnWorkerGroup
 
 
 class _WithoutAutoscaler(FixedScalingPolicy):  # type: ignore[misc]

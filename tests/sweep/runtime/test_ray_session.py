@@ -219,6 +219,8 @@ def test_a_dashboard_that_does_not_come_up_costs_no_training(tmp_path: Path) -> 
     program = f"""
 from pathlib import Path
 from ray._private import ray_constants, services
+from sweep.runtime.on_ray import node
+node._DASHBOARD_AFTER_SECONDS = 0.0
 start = services.start_ray_process
 tried = []
 def start_all_but_the_dashboard(command, kind, *args, **named):
