@@ -15,6 +15,7 @@ from sweep.planning.resources import Machine, choose_slots, machine_cpus
 from sweep.runtime import execute
 from sweep.runtime.events import RunSettings
 from sweep.runtime.on_ray import session as ray_session
+from sweep.runtime.on_ray.shared_folders import require_shared
 from sweep.runtime.search_jobs import workers_of
 from sweep.settings import Settings
 from sweep.store.plans import PlannedTrial
@@ -85,7 +86,7 @@ def require_room(
         choose_slots(count, executed, size)
     if executed.address is not None:
         writes = (settings.home, settings.cache_dir)
-        ray_session.require_shared(writes=writes, reads=(settings.data_dir,))
+        require_shared(writes=writes, reads=(settings.data_dir,))
 
 
 def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:

@@ -8,8 +8,7 @@ import math
 import os
 import sys
 import threading
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import resources
@@ -169,13 +168,13 @@ def _end(ray: Any, *, code: int) -> None:
         if not _callers:
             # Ray kills a raylet that a busy machine does not end within a second; its agents would
             # look for their cluster for another minute.
-            started = processes.descendants(_daemons.values())
+            started = _started()
             _daemons.clear()
-            _dashboard.end()
             try:
+                _dashboard.end()
                 ray.shutdown()
             finally:  # an interrupt may come when the raylet has ended and its workers have not
-                processes.kill(started)
+                processes.kill([*started, *_started()])
             return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
@@ -200,8 +199,19 @@ def _leave(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    processes.kill(processes.descendants(_daemons.values()))  # as after a shutdown
+    processes.kill(_started())  # as after a shutdown
     os._exit(code)
+
+
+def _started() -> list[Any]:
+    """What the daemons of the local cluster have started, the dashboard's processes included."""
+    return processes.descendants({*_daemons.values(), *_daemons_here()})
+
+
+def _daemons_here() -> list[Any]:
+    import ray
+
+    return processes.children(command=str(Path(ray.__file__).parent))
 
 
 def _keep_off_stdout() -> None:
@@ -264,7 +274,7 @@ def _start_local(**options: Any) -> None:
         except Exception as error:
             ray.shutdown()
             # It does not know of a node that was not up; its daemons would burden the next one.
-            failed = processes.children(command=str(Path(ray.__file__).parent))
+            failed = _daemons_here()
             processes.kill([*processes.descendants(failed), *failed])
             if "timed out during startup" not in str(error):
                 raise
@@ -307,77 +317,6 @@ def require_token() -> None:
             "expected RAY_AUTH_MODE to be token or unset for a local Ray (any user of this machine"
             f" could run code as you), got {mode!r}"
         )
-
-
-def require_shared(
-    *, writes: Sequence[Path], reads: Sequence[Path] = (), timeout: float = 120.0
-) -> None:
-    """Check that every node of the cluster sees the same folders as this process. In each of
-    `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it are
-    compared, and one that does not exist here is not needed.
-
-    Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
-    answered after `timeout` seconds.
-    """
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    marks = {folder: folder / f".shared-{uuid.uuid4().hex}" for folder in writes}
-    listed = [(folder, _names(folder)) for folder in reads if folder.is_dir()]
-    expected: list[tuple[Path, str, list[str] | None]]
-    expected = [(folder, str(mark), None) for folder, mark in marks.items()]
-    expected += [(folder, str(folder), names) for folder, names in listed]
-    try:
-        for folder, mark in marks.items():
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            mark.write_text("seen\n", encoding="utf-8")
-        # By its id: several nodes may have one address.
-        answers = {
-            ray.remote(_sees_all)
-            .options(
-                num_cpus=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-            )
-            .remote([(path, names) for _, path, names in expected]): f"node {node['NodeID'][:8]}"
-            f" ({node['NodeManagerAddress']})"
-            for node in ray.nodes()
-            if node["Alive"]
-        }
-        _, silent = ray.wait(list(answers), num_returns=len(answers), timeout=timeout)
-        if silent:
-            raise InvalidInput(
-                f"expected every node of the cluster to answer within {timeout:g} seconds:"
-                f" {answers[silent[0]]} did not"
-            )
-        for answer, node in answers.items():
-            try:
-                found = ray.get(answer)
-            except ray.exceptions.RayError as error:
-                raise SweepError(f"{node} could not be queried ({type(error).__name__})") from None
-            for (folder, *_), seen in zip(expected, found, strict=True):
-                if not seen:
-                    raise InvalidInput(
-                        f"expected {folder} to be on storage that every node shares:"
-                        f" {node} sees other content"
-                    )
-    finally:
-        for mark in marks.values():
-            mark.unlink(missing_ok=True)
-
-
-def _sees_all(expected: list[tuple[str, list[str] | None]]) -> list[bool]:
-    """Whether each path is there, with these names in it; runs on a node of the cluster."""
-    return [
-        os.path.exists(path) if names is None else _names(Path(path)) == names
-        for path, names in expected
-    ]
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def cluster_size() -> Machine:

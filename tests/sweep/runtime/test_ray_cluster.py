@@ -15,6 +15,7 @@ import pytest
 
 from sweep.runtime.events import RunSettings
 from sweep.runtime.on_ray import session as ray_session
+from sweep.runtime.on_ray import shared_folders
 from trainables.errors import InvalidInput
 
 # Ray trips over its own deprecations and leaves sockets of its children open.
@@ -77,9 +78,9 @@ def test_storage_that_a_node_does_not_share_is_one_line(
     (data / "atis").mkdir()
     asked = []
     with ray_session.session(RunSettings(address=cluster.address)):
-        ray_session.require_shared(writes=[home], reads=[data, tmp_path / "none"])
+        shared_folders.require_shared(writes=[home], reads=[data, tmp_path / "none"])
         assert list(home.iterdir()) == [], "the mark is gone"
-        real = ray_session._sees_all
+        real = shared_folders._sees_all
 
         def one_blind(paths: Any) -> list[bool]:
             node = importlib.import_module("ray").get_runtime_context().get_node_id()
@@ -88,14 +89,14 @@ def test_storage_that_a_node_does_not_share_is_one_line(
         for node in importlib.import_module("ray").nodes():
             blind = node["NodeID"]
             asked.append(blind)
-            monkeypatch.setattr(ray_session, "_sees_all", one_blind)
+            monkeypatch.setattr(shared_folders, "_sees_all", one_blind)
             with pytest.raises(
                 InvalidInput, match=rf"{data} to be on .* node {blind[:8]} .* sees other"
             ):
-                ray_session.require_shared(writes=[home], reads=[data])
-        monkeypatch.setattr(ray_session, "_sees_all", real)
+                shared_folders.require_shared(writes=[home], reads=[data])
+        monkeypatch.setattr(shared_folders, "_sees_all", real)
         (data / "snips").mkdir()
-        ray_session.require_shared(writes=[home], reads=[data])
+        shared_folders.require_shared(writes=[home], reads=[data])
     assert len(asked) == 2
 
 
@@ -106,12 +107,12 @@ def test_a_node_that_does_not_answer_is_one_line(
         importlib.import_module("time").sleep(30)
         return [True] * len(paths)
 
-    monkeypatch.setattr(ray_session, "_sees_all", asleep)
+    monkeypatch.setattr(shared_folders, "_sees_all", asleep)
     with (
         ray_session.session(RunSettings(address=cluster.address)),
         pytest.raises(InvalidInput, match=r"answer within 3 seconds: node .* did not"),
     ):
-        ray_session.require_shared(writes=[tmp_path], timeout=3.0)
+        shared_folders.require_shared(writes=[tmp_path], timeout=3.0)
     assert list(tmp_path.iterdir()) == []
 
 
