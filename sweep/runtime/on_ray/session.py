@@ -84,6 +84,7 @@ def session(settings: RunSettings) -> Iterator[None]:
     logging.getLogger("ray").setLevel(logging.ERROR)
     logging.getLogger("ray._private.services").setLevel(logging.CRITICAL)  # pages on a dashboard
     _keep_off_stdout()
+    _keep_handler()
     packages = _packages()
     if settings.address is not None:
         try:
@@ -103,7 +104,7 @@ def session(settings: RunSettings) -> Iterator[None]:
     else:
         _start_own(settings, str(packages[0].parent))
         _find_daemons()
-    interrupts.reinstall()  # Ray handles SIGTERM, too, from its start on
+    interrupts.reinstall()  # where Ray has replaced it by another way
     global _last_acts
     _last_acts = []
     code = 0
@@ -212,6 +213,16 @@ def _daemons_here() -> list[Any]:
     import ray
 
     return processes.children(command=str(Path(ray.__file__).parent))
+
+
+def _keep_handler() -> None:
+    """Keep Ray's handler of SIGTERM away from a command, which has its own: Ray's raises wherever
+    the main thread is, before the line that says how to resume.
+    """
+    from ray._private import utils
+
+    if interrupts.is_installed() and hasattr(utils, "set_sigterm_handler"):
+        utils.set_sigterm_handler = lambda handler: None
 
 
 def _keep_off_stdout() -> None:
