@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainables import catalogue
+from trainables.attacks import attacks_on_models
 from trainables.cards.card import PrivacyCard
 from trainables.cards.page import percent
 
@@ -35,9 +35,8 @@ def claims(card: PrivacyCard, metrics: Mapping[str, float | None]) -> list[Claim
             continue
         reached = {
             attack: value
-            for attack in catalogue.names("attacks")
-            if catalogue.kind_of("attacks", attack) != "control"
-            and (value := metrics.get(f"mia_{attack}_tpr_{name}")) is not None
+            for attack in attacks_on_models()
+            if (value := metrics.get(f"mia_{attack}_tpr_{name}")) is not None
         }
         best = max(reached, key=lambda attack: reached[attack], default=None)
         found.append(

@@ -30,8 +30,7 @@ PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_record
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """One point of a space: `config` is None where the fields make no config; `reason` says why
-    the point is refused, and `rule` which constraint did it. `broken` has the reason of every
-    constraint that refuses it.
+    the point is refused. `broken` has the reason of every constraint that refuses it.
     """
 
     variant: str
@@ -40,7 +39,6 @@ class Point:
     fields: dict[str, Any]
     config: TrialConfig | None = None
     reason: str | None = None
-    rule: str | None = None
     broken: tuple[str, ...] = ()
 
 
@@ -63,7 +61,7 @@ def expand(space: SearchSpace) -> Expansion:
     merged = 0
     every: list[Point] = []
     chosen_later = searched_variants(space) if space.search.is_adaptive else ()
-    for variant in _variants(space):
+    for variant in space.all_variants:
         if variant in chosen_later:
             continue
         for point in _points(space, variant):
@@ -83,14 +81,14 @@ def expand(space: SearchSpace) -> Expansion:
 
 def check_fields(space: SearchSpace) -> None:
     """Raises: InvalidInput for a field that no entry of the space has (see `foreign`)."""
-    axes = {variant.name: axes_of(space, variant) for variant in _variants(space)}
+    axes = {variant.name: axes_of(space, variant) for variant in space.all_variants}
     for section in SHELVES:
-        foreign.refuse_foreign(space, _variants(space), axes=axes, section=section)
+        foreign.refuse_foreign(space, space.all_variants, axes=axes, section=section)
 
 
 def searched_variants(space: SearchSpace) -> tuple[Variant, ...]:
     """The variants of an adaptive search: all but the baselines."""
-    return tuple(variant for variant in _variants(space) if not variant.baseline)
+    return tuple(variant for variant in space.all_variants if not variant.baseline)
 
 
 def point_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> tuple[Point, ...]:
@@ -115,19 +113,13 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
         yield _judge(space, variant, values=own, fields=fields)
 
 
-def _variants(space: SearchSpace) -> tuple[Variant, ...]:
-    return space.variants or (Variant(name="all"),)
-
-
 def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
     """The axes of a variant: the space's without those it drops or fixes, and added ones."""
     fixed = (*variant.fixed, *space.override)
-    shared = {} if variant.drop_axes == "all" else space.axes
-    axes = {**{p: a for p, a in shared.items() if p not in variant.drop_axes}, **variant.axes}
     own = set(variant.axes)
     return {
         path: axis
-        for path, axis in axes.items()
+        for path, axis in variant.axes_beside(space.axes).items()
         if not any(is_within(path, other) for other in (space.override if path in own else fixed))
     }
 
@@ -168,14 +160,12 @@ def _judge(
     except ValidationError as error:
         if error.errors(include_url=False)[0]["type"] != "value_error":
             raise InvalidInput(first_problem(error)) from None
-        return replace(point, reason=first_problem(error), rule="config")
+        return replace(point, reason=first_problem(error))
     point = replace(point, config=config, values=_read(config, point.values))
     mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
     broken = broken_constraints(mine, config.model_dump(mode="json"))
-    if not broken:
-        return point
     reasons = tuple(constraint.why for constraint in broken)
-    return replace(point, reason=reasons[0], rule=broken[0].require, broken=reasons)
+    return replace(point, reason=reasons[0], broken=reasons) if reasons else point
 
 
 def _read(config: TrialConfig, values: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +207,7 @@ def _refuse_hopeless(points: list[Point]) -> None:
         for (path, _), members in groups.items()
         # A value drawn once from a range says nothing of the range: its partner may be to blame.
         if (path == "variant" or len(members) > 1 or len(points) == 1)
-        and all(point.rule == "config" for point in members)
+        and all(point.config is None for point in members)
     ]
     if hopeless:
         # The culprit is wrong in the same way wherever it is.

@@ -34,13 +34,14 @@ def require_objectives(space: SearchSpace) -> None:
 
 
 def _require_attacks(space: SearchSpace) -> None:
+    from trainables.attacks import attacks_on_models  # which imports NumPy
+
     measured = {
         name
-        for name in catalogue.names("attacks")
-        if catalogue.kind_of("attacks", name) != "control"
-        and not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
+        for name in attacks_on_models()
+        if not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
     }
-    for variant in space.variants or (Variant(name="all"),):
+    for variant in space.all_variants:
         for attacks in () if variant.baseline else _attacks_of(space, variant):
             if isinstance(attacks, list | tuple) and not measured & {*map(str, attacks)}:
                 raise ValueError(
@@ -52,11 +53,9 @@ def _require_attacks(space: SearchSpace) -> None:
 
 def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
     """Every `evaluation.attacks` that a point of the variant can have, as typed; None: default."""
-    shared = {} if variant.drop_axes == "all" else space.axes
-    axes = {p: a for p, a in shared.items() if p not in variant.drop_axes} | variant.axes
     choices = [
         [(path, value) for value in axis.values or ()]
-        for path, axis in axes.items()
+        for path, axis in variant.axes_beside(space.axes).items()
         if path in ("evaluation", "evaluation.attacks")
     ]
     for chosen in itertools.product(*choices):

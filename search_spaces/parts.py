@@ -156,6 +156,11 @@ class Variant(Part):
         check_paths(fields)
         return fields
 
+    def axes_beside(self, shared: dict[str, Axis]) -> dict[str, Axis]:
+        """Those of the shared axes that it does not drop, and its own."""
+        kept = () if self.drop_axes == "all" else shared.keys() - {*self.drop_axes}
+        return {p: axis for p, axis in shared.items() if p in kept} | self.axes
+
 
 class Constraint(Part):
     """A point is refused, with `reason`, unless `require` is true of it."""

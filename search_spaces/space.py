@@ -176,6 +176,11 @@ class SearchSpace(Part):
             raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {quote(task)}")
         return str(task)
 
+    @property
+    def all_variants(self) -> tuple[Variant, ...]:
+        """The variants; one of all trials where the space has none."""
+        return self.variants or (Variant(name="all"),)
+
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from sweep.store.sweeps import TrialRecord
 from trainables import catalogue, figures, goals
-from trainables.attacks import auc_of
+from trainables.attacks import attacks_on_models, auc_of
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
@@ -169,12 +169,7 @@ def prior_ratio(record: TrialRecord, records: Sequence[TrialRecord]) -> float | 
 
 def attacks_of(record: TrialRecord) -> list[str]:
     """Names of the attacks that a trial has an AUC of, sorted, controls left out."""
-    return [
-        name
-        for name in catalogue.names("attacks")
-        if catalogue.kind_of("attacks", name) != "control"
-        and record.metrics.get(auc_of(name)) is not None
-    ]
+    return [n for n in attacks_on_models() if record.metrics.get(auc_of(n)) is not None]
 
 
 def headline(records: Sequence[TrialRecord]) -> str:

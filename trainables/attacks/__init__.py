@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.attacks._headline import FIGURES as FIGURES
 from trainables.attacks._headline import Strongest as Strongest
+from trainables.attacks._headline import attacks_on_models as attacks_on_models
 from trainables.attacks._headline import auc_of as auc_of
 from trainables.attacks._headline import audited as audited
 from trainables.attacks._headline import every_auc as every_auc

@@ -26,6 +26,12 @@ def auc_of(attack: str) -> str:
     return f"{ATTACKS}{attack}_auc"
 
 
+def attacks_on_models() -> list[str]:
+    """Names of the attacks, sorted, without the controls, which see no model."""
+    names = catalogue.names("attacks")
+    return [name for name in names if catalogue.kind_of("attacks", name) != "control"]
+
+
 def audited(split: SplitMode) -> str:
     """The name of the epsilon that a certified bound is about: swapped pairs test that of replacing
     a record, coins of single records that of adding or removing one.
@@ -124,9 +130,8 @@ def oriented_attacks(metrics: Mapping[str, float | None]) -> list[Strongest]:
         return []
     measured = {
         name: (value, metrics.get(f"{auc_of(name)}_low"), metrics.get(f"{auc_of(name)}_high"))
-        for name in catalogue.names("attacks")
-        if catalogue.kind_of("attacks", name) != "control"
-        and (value := metrics.get(auc_of(name))) is not None
+        for name in attacks_on_models()
+        if (value := metrics.get(auc_of(name))) is not None
     }
     found = []
     for name, (value, low, high) in measured.items():
