@@ -51,48 +51,48 @@ def read_frames(path: Path) -> FrameFile:
     """
     frames, tokens = [], []
     first: tuple[bool, bool] | None = None
-    for number, fields in _objects(path):
+    for where, fields in _objects(path):
         kinds = ("intent" in fields, "slots" in fields or "tags" in fields)
         first = first or kinds
         for kind, here, there in zip(("intent", "slots"), kinds, first, strict=True):
             if here != there:
-                _refuse(path, number, f"expected {kind} on every line or on none")
-        words = _words(fields, path, number)
+                _refuse(where, f"expected {kind} on every line or on none")
+        words = _words(fields, where)
         intent = fields.get("intent", NO_INTENT)
         if not isinstance(intent, str):
-            _refuse(path, number, "expected intent to be a string")
-        frames.append(Frame(intent, _slots(fields, len(words), path, number)))
+            _refuse(where, "expected intent to be a string")
+        frames.append(Frame(intent, _slots(fields, len(words), where)))
         tokens.append(words)
     return FrameFile(frames, tokens, annotates_slots=first is not None and first[1])
 
 
-def _words(fields: dict[str, Any], path: Path, number: int) -> tuple[str, ...]:
+def _words(fields: dict[str, Any], where: str) -> tuple[str, ...]:
     if "tokens" in fields:
         tokens = fields["tokens"]
         if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
-            _refuse(path, number, "expected tokens to be a list of words")
+            _refuse(where, "expected tokens to be a list of words")
         words = tuple(tokens)
     else:
         text = fields.get("text")
         words = tuple(text.split()) if isinstance(text, str) else ()
     if not words or not all(word.strip() for word in words):
-        _refuse(path, number, "expected text or tokens with at least one token")
+        _refuse(where, "expected text or tokens with at least one token")
     return words
 
 
-def _slots(fields: dict[str, Any], length: int, path: Path, number: int) -> tuple[Slot, ...]:
+def _slots(fields: dict[str, Any], length: int, where: str) -> tuple[Slot, ...]:
     if "tags" in fields:
         tags = fields["tags"]
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            _refuse(path, number, "expected tags to be a list of names")
+            _refuse(where, "expected tags to be a list of names")
         if len(tags) != length:
-            _refuse(path, number, f"expected {length} tags, one a token, got {len(tags)}")
-        require_bio(tags, where=f"{path}, line {number}")
+            _refuse(where, f"expected {length} tags, one a token, got {len(tags)}")
+        require_bio(tags, where=where)
         return slots_lenient(tags)
     slots = fields.get("slots", [])
     if not isinstance(slots, list):
-        _refuse(path, number, "expected slots to be a list of [name, start, end]")
-    return tuple(_slot(slot, length, path, number) for slot in slots)
+        _refuse(where, "expected slots to be a list of [name, start, end]")
+    return tuple(_slot(slot, length, where) for slot in slots)
 
 
 def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans: bool) -> None:
@@ -127,49 +127,46 @@ def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """
     scores: list[float] = []
     members: list[bool] = []
-    for number, fields in _objects(path):
+    for where, fields in _objects(path):
         score, member = fields.get("score"), fields.get("member")
         if isinstance(score, bool) or not isinstance(score, int | float):
-            _refuse(path, number, "expected score to be a number")
+            _refuse(where, "expected score to be a number")
         if member not in (True, False):  # 1 and 0 are equal to them
-            _refuse(path, number, "expected member to be true or false")
+            _refuse(where, "expected member to be true or false")
         scores.append(float(score))
         members.append(bool(member))
     return np.array(scores), np.array(members)
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number from 1, object) of every line."""
+def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(file and line, for messages; object) of every line."""
+    number = 0
     try:
-        file = path.open("rb")
+        with path.open("rb") as file:  # a folder opens on some systems, and fails when read
+            for number, line in text_lines(file):
+                where = f"{path}, line {number}"
+                yield where, _object(line, where)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-    number = 0
-    with file:
-        try:
-            for number, line in text_lines(file):
-                yield number, _object(line, path, number)
-        except OSError as error:  # a folder opens on some systems, and fails here
-            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
     if not number:
         raise InvalidData(f"expected at least one line in {path}, got an empty file")
 
 
-def _object(text: str | DocumentProblem, path: Path, number: int) -> dict[str, Any]:
+def _object(text: str | DocumentProblem, where: str) -> dict[str, Any]:
     if isinstance(text, DocumentProblem):
-        _refuse(path, number, str(text))
+        _refuse(where, str(text))
     if not text.strip():
-        _refuse(path, number, "expected an object, got an empty line")
+        _refuse(where, "expected an object, got an empty line")
     try:
         value = parse_json(text)
     except DocumentProblem as problem:
-        _refuse(path, number, f"expected a JSON object on one line: {problem}")
+        _refuse(where, f"expected a JSON object on one line: {problem}")
     if not isinstance(value, dict):
-        _refuse(path, number, f"expected a JSON object, got a {type(value).__name__}")
+        _refuse(where, f"expected a JSON object, got a {type(value).__name__}")
     return value
 
 
-def _slot(value: Any, num_tokens: int, path: Path, number: int) -> Slot:
+def _slot(value: Any, num_tokens: int, where: str) -> Slot:
     if isinstance(value, dict):
         value = [value.get(name) for name in ("slot", "start", "end")]
     well_formed = (
@@ -180,19 +177,17 @@ def _slot(value: Any, num_tokens: int, path: Path, number: int) -> Slot:
     )
     if not well_formed:
         _refuse(
-            path,
-            number,
+            where,
             "expected a slot to be [name, start, end] or an object with slot, start, end",
         )
     name, start, end = value
     if not 0 <= start < end <= num_tokens:
         _refuse(
-            path,
-            number,
+            where,
             f"expected 0 <= start < end <= {num_tokens} tokens in a slot, got {start} and {end}",
         )
     return name, start, end
 
 
-def _refuse(path: Path, number: int, problem: str) -> NoReturn:
-    raise InvalidData(f"{path}, line {number}: {problem}")
+def _refuse(where: str, problem: str) -> NoReturn:
+    raise InvalidData(f"{where}: {problem}")
