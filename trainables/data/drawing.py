@@ -15,7 +15,7 @@ from trainables.data.grammar import Domain, Occurrence, Rule
 from trainables.data.records import Utterance
 from trainables.data.storage import text_hash
 from trainables.errors import InvalidInput
-from trainables.seeding import stream_seed
+from trainables.seeding import GOLDEN, mix, stream_seed
 
 _CHUNK = 32_768
 _MAX_BARREN_CHUNKS = 8  # consecutive chunks with few new texts: the grammar is exhausted
@@ -153,18 +153,7 @@ class _Draw:
     def _choose(self, rule: Rule, path: str, rows: Rows) -> NDArray[np.int64]:
         """The index of an alternative for each row."""
         limits = rule.limits
-        high = _mix(rows, stream_seed(self._seed, path)) >> np.uint64(32)
+        numbered = np.uint64(stream_seed(self._seed, path)) + (rows + np.uint64(1)) * GOLDEN
+        high = mix(numbered) >> np.uint64(32)
         drawn = (high * limits[-1]) >> np.uint64(32)
         return np.asarray(np.searchsorted(limits, drawn, side="right"), dtype=np.int64)
-
-
-def _mix(rows: Rows, seed: int) -> Rows:
-    """64 well-mixed bits of each row number (splitmix64: Steele, Lea & Flood 2014)."""
-    golden, first, second = (
-        np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-    )
-    z = np.uint64(seed) + (rows + np.uint64(1)) * golden
-    z = (z ^ (z >> np.uint64(30))) * first
-    z = (z ^ (z >> np.uint64(27))) * second
-    mixed: Rows = z ^ (z >> np.uint64(31))
-    return mixed

@@ -42,17 +42,18 @@ def records_of_lines(path: Path, *, options: Options) -> Iterator[Record | Inval
             yield found
             continue
         where, fields = found
-        try:
-            yield record_of(fields, where=where, options=options)
-        except InvalidData as problem:
-            yield problem
+        yield record_of(fields, where=where, options=options)
 
 
-def record_of(fields: Mapping[str, Any], *, where: str, options: Options) -> Record:
-    """One record.
+def record_of(fields: Mapping[str, Any], *, where: str, options: Options) -> Record | InvalidData:
+    """One record, or its problem, which names `where` and the field, never a value."""
+    try:
+        return _record_of(fields, where, options)
+    except InvalidData as problem:
+        return problem
 
-    Raises: InvalidData naming `where` and the field, never a value.
-    """
+
+def _record_of(fields: Mapping[str, Any], where: str, options: Options) -> Record:
     chosen = {role: _field(role, fields, options, where) for role in NAMES}
     if options.text is not None and isinstance(fields[options.text], list):
         chosen |= {"tokens": options.text, "text": None}

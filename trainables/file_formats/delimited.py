@@ -64,10 +64,7 @@ def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
                 f"expected --header or --no-header for {path}: a word of its first line, which may"
                 f" be a column's name, comes again in {where}"
             )
-        try:
-            yield record_of(dict(zip(names, row, strict=True)), where=where, options=options)
-        except InvalidData as problem:
-            yield problem
+        yield record_of(dict(zip(names, row, strict=True)), where=where, options=options)
 
 
 def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:

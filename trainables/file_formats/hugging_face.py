@@ -71,10 +71,7 @@ def _rows(folder: Path, split: str | None, options: Options) -> Iterator[Record 
             fields = {name: _class_name(value, classes.get(name)) for name, value in row.items()}
             if split is not None and options.part is None:
                 fields["part"] = split
-            try:
-                yield record_of(fields, where=where, options=options)
-            except InvalidData as problem:
-                yield problem
+            yield record_of(fields, where=where, options=options)
 
 
 def _values(file: Path) -> Iterator[dict[str, Any]]:
