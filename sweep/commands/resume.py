@@ -45,8 +45,7 @@ def resume(
 
     from sweep import interrupts
     from sweep.planning.prepare import extend
-    from sweep.runtime import runner
-    from sweep.runtime.live import view_of, watching
+    from sweep.runtime.live import Execution
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.store.starting import starting
@@ -60,14 +59,10 @@ def resume(
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
         screen = console(stderr=True)
-        view = view_of(folder.space(), folder.plan(), settings.home)
-        with watching(view, screen, quiet=as_json) as watch:
-            done = runner.resume(
-                folder,
-                settings,
-                take_up=take_up,
-                address=address,
-                watch=watch,
-                say=lambda text: screen.print(text, markup=False, soft_wrap=True),
-            )
+        done = Execution(console=screen, quiet=as_json, address=address).resume(
+            folder,
+            settings,
+            take_up=take_up,
+            say=lambda text: screen.print(text, markup=False, soft_wrap=True),
+        )
         finish(done, as_json=as_json, export=False)

@@ -49,8 +49,7 @@ def run(
     from sweep import interrupts
     from sweep.planning.prepare import prepare_space, read
     from sweep.planning.refusals import require_trials
-    from sweep.runtime import runner
-    from sweep.runtime.live import preparing, view_of, watching
+    from sweep.runtime.live import Execution, preparing
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.store.starting import starting
@@ -71,14 +70,7 @@ def run(
         require_trials(prepared.plan)
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)
-        view = view_of(prepared.space, prepared.plan, settings.home)
-        with watching(view, screen, quiet=as_json) as watch:
-            done = runner.start(
-                prepared,
-                settings,
-                command=["sweep", *sys.argv[1:]],
-                address=address,
-                budget_total=budget_total,
-                watch=watch,
-            )
+        done = Execution(console=screen, quiet=as_json, address=address).start(
+            prepared, settings, command=["sweep", *sys.argv[1:]], budget_total=budget_total
+        )
         finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)

@@ -51,24 +51,16 @@ def run(
 
     Raises: InvalidInput for what is refused, before anything starts.
     """
-    from sweep.runtime import runner
-    from sweep.runtime.live import view_of, watching
+    from sweep.runtime.live import Execution
 
     chosen = settings or from_environment()
     prepared = _prepare(space, name, overrides, chosen)
     say = _say(quiet=quiet)
     for note in prepared.notes:
         say(note)
-    view = view_of(prepared.space, prepared.plan, chosen.home)
-    with watching(view, _screen(), quiet=quiet) as watch:
-        done = runner.start(
-            prepared,
-            chosen,
-            command=["sweep.run"],
-            address=address,
-            budget_total=budget_total,
-            watch=watch,
-        )
+    done = Execution(console=_screen(), quiet=quiet, address=address).start(
+        prepared, chosen, command=["sweep.run"], budget_total=budget_total
+    )
     return _report_end(done, chosen, say)
 
 
@@ -88,17 +80,16 @@ def resume(
     Raises: InvalidInput for what is refused, such as a changed space without `accept_changes`.
     """
     from sweep.planning.prepare import extend
-    from sweep.runtime import runner
-    from sweep.runtime.live import view_of, watching
+    from sweep.runtime.live import Execution
 
     opened = sweep if isinstance(sweep, Sweep) else load(sweep, settings=settings)
     chosen = settings or opened.settings
     if space is not None:
         extend(opened.folder, str(space), settings=chosen, accept=accept_changes)
-    say, folder = _say(quiet=quiet), opened.folder
-    view = view_of(folder.space(), folder.plan(), folder.path.parent)
-    with watching(view, _screen(), quiet=quiet) as watch:
-        done = runner.resume(folder, chosen, take_up=take_up, address=address, watch=watch, say=say)
+    say = _say(quiet=quiet)
+    done = Execution(console=_screen(), quiet=quiet, address=address).resume(
+        opened.folder, chosen, take_up=take_up, say=say
+    )
     return _report_end(done, chosen, say)
 
 

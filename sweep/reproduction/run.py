@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from search_spaces.space import SearchSpace
 from sweep import interrupts
@@ -16,8 +13,8 @@ from sweep.planning.prepare import prepare_space, replace_space
 from sweep.planning.refusals import require_trials
 from sweep.reproduction import collect, stages, steps, table1
 from sweep.reproduction.description import Pair, Table
-from sweep.runtime import runner
-from sweep.runtime.live import preparing, view_of, watching
+from sweep.runtime.live import Execution as Execution
+from sweep.runtime.live import preparing
 from sweep.settings import Settings
 from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand
@@ -29,16 +26,6 @@ from trainables.errors import InvalidInput
 
 Say = Callable[[str], None]
 _GOES_ON = "every finished epoch is saved; the same `sweep reproduce` continues"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Execution:
-    """Where trials run and are watched; `quiet` shows no live table."""
-
-    console: Console
-    quiet: bool = False
-    address: str | None = None
-    function: str = runner.TRIAL_FUNCTION
 
 
 def at_hand(
@@ -124,42 +111,16 @@ def run_space(space: SearchSpace, settings: Settings, *, execution: Execution, s
         starting(settings.home, name),
     ):
         if (settings.home / name / "sweep.json").exists():
-            _resume(space, settings, execution, say)
-        else:
-            _start(space, settings, execution, say)
-
-
-def _start(space: SearchSpace, settings: Settings, execution: Execution, say: Say) -> None:
-    with preparing(execution.console, quiet=execution.quiet):
-        prepared = prepare_space(space, settings=settings)
-    require_trials(prepared.plan)
-    for note in prepared.notes:
-        say(note)
-    view = view_of(prepared.space, prepared.plan, settings.home)
-    with watching(view, execution.console, quiet=execution.quiet) as watch:
-        runner.start(
-            prepared,
-            settings,
-            command=["sweep", *sys.argv[1:]],
-            address=execution.address,
-            function=execution.function,
-            watch=watch,
-        )
-
-
-def _resume(space: SearchSpace, settings: Settings, execution: Execution, say: Say) -> None:
-    folder = store.open_sweep(settings.home, space.name)
-    replace_space(folder, space, settings=settings, accept=True)
-    view = view_of(folder.space(), folder.plan(), settings.home)
-    with watching(view, execution.console, quiet=execution.quiet) as watch:
-        runner.resume(
-            folder,
-            settings,
-            address=execution.address,
-            function=execution.function,
-            watch=watch,
-            say=say,
-        )
+            folder = store.open_sweep(settings.home, name)
+            replace_space(folder, space, settings=settings, accept=True)
+            execution.resume(folder, settings, say=say)
+            return
+        with preparing(execution.console, quiet=execution.quiet):
+            prepared = prepare_space(space, settings=settings)
+        require_trials(prepared.plan)
+        for note in prepared.notes:
+            say(note)
+        execution.start(prepared, settings, command=["sweep", *sys.argv[1:]])
 
 
 def write(table: Table, pairs: Sequence[Pair], home: Path, output: Path) -> list[Path]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,11 +18,16 @@ from rich.live import Live
 from search_spaces.domains import num_seeds
 from search_spaces.space import SearchSpace
 from sweep import phases
+from sweep.planning.prepare import Prepared
 from sweep.results.tables.fitting import FittedTable
 from sweep.results.tables.progress import Progress, live_table
+from sweep.runtime import runner
+from sweep.runtime.runner import Run
+from sweep.settings import Settings
 from sweep.store import sweeps
 from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
+from sweep.store.sweeps import SweepFolder
 from trainables.formats import duration, number
 
 _LINE_SECONDS = 60.0
@@ -180,6 +185,58 @@ def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
     else:
         with _ignore_screen_errors(console), phases.listener(_each_once(console)):
             yield lines(view, console)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Runs sweeps with their progress on `console`; `quiet` shows none."""
+
+    console: Console
+    quiet: bool = False
+    address: str | None = None
+    function: str = runner.TRIAL_FUNCTION
+
+    def start(
+        self,
+        prepared: Prepared,
+        settings: Settings,
+        *,
+        command: Sequence[str],
+        budget_total: float | None = None,
+    ) -> Run:
+        """See `runner.start`."""
+        view = view_of(prepared.space, prepared.plan, settings.home)
+        with watching(view, self.console, quiet=self.quiet) as watch:
+            return runner.start(
+                prepared,
+                settings,
+                command=command,
+                address=self.address,
+                budget_total=budget_total,
+                function=self.function,
+                watch=watch,
+            )
+
+    def resume(
+        self,
+        folder: SweepFolder,
+        settings: Settings,
+        *,
+        take_up: Sequence[str] = (),
+        say: Callable[[str], None],
+    ) -> Run:
+        """See `runner.resume`."""
+        view = view_of(folder.space(), folder.plan(), folder.path.parent)
+        with watching(view, self.console, quiet=self.quiet) as watch:
+            return runner.resume(
+                folder,
+                settings,
+                take_up=take_up,
+                address=self.address,
+                function=self.function,
+                watch=watch,
+                say=say,
+            )
 
 
 class _Screen:
