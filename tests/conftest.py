@@ -1,8 +1,34 @@
-"""Settings of all tests: property-based tests draw the same examples each time."""
+"""Settings of all tests: property-based tests draw the same examples each time, and the variables
+that a terminal, a proxy or another project has set are no part of the environment.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+# Read by typer and rich (also as they are imported), by HTTP clients, and by this package.
+_FROM_OUTSIDE = re.compile(
+    r"COLUMNS|LINES|TERMINAL_WIDTH|TTY_\w+|(FORCE|NO|PY)_?COLORS?|GITHUB_ACTIONS"
+    r"|(HTTPS?|ALL|NO)_PROXY|(HF_HUB|TRANSFORMERS)_OFFLINE|(MLFLOW|WANDB)_\w+"
+    r"|RAY_(ADDRESS|AUTH_MODE|TMPDIR)|SWEEP_(HOME|CACHE_DIR|TRACKING)",
+    re.IGNORECASE,
+)
+for name in filter(_FROM_OUTSIDE.fullmatch, list(os.environ)):
+    del os.environ[name]
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port of this machine at which nothing listens, nor can begin to: it is held."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from dashboards import grafana
 from sweep.serve import ray_targets
@@ -27,6 +28,7 @@ from trainables.errors import InvalidInput, TrialFailed
 HOST = "127.0.0.1"
 RAY_DASHBOARD_PORTS = range(8265, 8270)  # the preferred port and alternatives
 _GRAFANA_HOME = Path("/usr/share/grafana")
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def is_open(port: int) -> bool:
@@ -46,9 +48,17 @@ def has_page(url: str) -> bool:
     return _status(url) == HTTPStatus.OK
 
 
+def _open(url: str, *, timeout: float) -> Any:
+    """An address of this machine is opened without the environment's proxy, which would look for
+    it on its own machine.
+    """
+    is_here = urlsplit(url).hostname == HOST
+    return (_DIRECT.open if is_here else urllib.request.urlopen)(url, timeout=timeout)
+
+
 def _status(url: str) -> int | None:
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
+        with _open(url, timeout=2) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refusal:
         return refusal.code
@@ -159,7 +169,7 @@ def mlflow_experiment(address: str) -> dict[str, Any] | None:
     """The experiment of all sweeps at an MLflow server; None without it, or for another server."""
     query = f"{address}/api/2.0/mlflow/experiments/get-by-name?experiment_name=sweeps"
     try:
-        with urllib.request.urlopen(query, timeout=5) as answer:
+        with _open(query, timeout=5) as answer:
             found = json.load(answer).get("experiment")
     except (OSError, HTTPException, ValueError, AttributeError):
         return None

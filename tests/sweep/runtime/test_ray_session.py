@@ -191,14 +191,6 @@ def test_agents_end_with_a_raylet_that_was_killed(
             thread.join()
 
 
-@pytest.fixture
-def silent_port() -> int:
-    """A port at which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "ray://127.0.0.1:{}", "localhost:{}"])
 def test_an_address_that_does_not_answer_is_refused_at_once(silent_port: int, form: str) -> None:
     address, started = form.format(silent_port), time.monotonic()
@@ -207,9 +199,9 @@ def test_an_address_that_does_not_answer_is_refused_at_once(silent_port: int, fo
     assert time.monotonic() - started < 10
 
 
-def test_an_address_that_answers_is_tried(silent_port: int) -> None:
-    with socket.create_server(("127.0.0.1", silent_port)):
-        require_answer(f"127.0.0.1:{silent_port}")
+def test_an_address_that_answers_is_tried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        require_answer(f"127.0.0.1:{server.getsockname()[1]}")
     require_answer("auto")  # Ray looks for it
 
 

@@ -60,11 +60,6 @@ def listening() -> Iterator[int]:
         yield port
 
 
-def free_port() -> int:
-    with listening() as port:
-        return port
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return settings_in(tmp_path)
@@ -78,13 +73,26 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 _EXPERIMENT = "/api/2.0/mlflow/experiments/get-by-name"
 
 
-def test_an_answer_is_any_page_and_silence_is_none() -> None:
+def test_an_answer_is_any_page_and_silence_is_none(silent_port: int) -> None:
     with web_server({"/here": 1}) as port:
         assert servers.is_open(port)
         assert servers.answers(f"http://{servers.HOST}:{port}/here")
         assert servers.answers(f"http://{servers.HOST}:{port}/missing"), "404 is an answer"
-    assert not servers.is_open(port)
-    assert not servers.answers(f"http://{servers.HOST}:{port}/here")
+    assert not servers.is_open(silent_port)
+    assert not servers.answers(f"http://{servers.HOST}:{silent_port}/here")
+
+
+def test_servers_of_this_machine_are_not_asked_through_a_proxy(
+    silent_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look for them on its own machine."""
+    monkeypatch.setattr("urllib.request._opener", None)  # it keeps what it read at its first use
+    pages = {_EXPERIMENT: {"experiment": {"experiment_id": "4"}}}
+    monkeypatch.setenv("http_proxy", f"http://{servers.HOST}:{silent_port}")
+    with web_server(pages) as port:
+        address = f"http://{servers.HOST}:{port}"
+        assert servers.answers(address)
+        assert servers.mlflow_experiment(address) == {"experiment_id": "4"}
 
 
 def test_a_tracking_server_of_the_settings_is_used_as_it_is(settings: Settings) -> None:
@@ -117,15 +125,15 @@ def test_what_is_no_answer_of_mlflow_has_no_experiment(page: Any) -> None:
 
 
 @pytest.mark.usefixtures("nothing_installed")
-def test_what_is_not_installed_says_how_to_do_without(settings: Settings) -> None:
+def test_what_is_not_installed_says_how_to_do_without(settings: Settings, silent_port: int) -> None:
     with (
         pytest.raises(InvalidInput, match=r"not installed .*apt install prometheus"),
-        servers.prometheus_server(settings, port=free_port()),
+        servers.prometheus_server(settings, port=silent_port),
     ):
         pass
     with (
         pytest.raises(InvalidInput, match=r"not installed .*--write-dashboards DIR"),
-        servers.grafana_server(settings, port=free_port(), prometheus="http://x"),
+        servers.grafana_server(settings, port=silent_port, prometheus="http://x"),
     ):
         pass
     assert not settings.home.exists()
@@ -226,10 +234,12 @@ def _has_ended(process: int) -> bool:
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit(3)", "import time; time.sleep(600)"])
-def test_a_server_that_ends_or_stays_silent_names_its_log(settings: Settings, program: str) -> None:
+def test_a_server_that_ends_or_stays_silent_names_its_log(
+    settings: Settings, silent_port: int, program: str
+) -> None:
     started = time.monotonic()
     command = [sys.executable, "-c", program]
-    url = f"http://{servers.HOST}:{free_port()}"
+    url = f"http://{servers.HOST}:{silent_port}"
     log = settings.home / "quiet.log"
     with (
         servers._process("quiet", command, settings.home, {}) as (server, _),
@@ -252,14 +262,13 @@ def sessions(folder: Path, **lists: Any) -> Path:
     return folder
 
 
-def test_agents_of_all_sessions_that_listen_are_scraped(tmp_path: Path) -> None:
+def test_agents_of_all_sessions_that_listen_are_scraped(tmp_path: Path, silent_port: int) -> None:
     """An ended session has left its list, and a new one has a damaged or no list yet."""
     with listening() as one, listening() as two:
-        gone = free_port()
         mine, others = (f"{servers.HOST}:{port}" for port in (one, two))
         folder = sessions(
             tmp_path,
-            a=[{"targets": [mine, f"{servers.HOST}:{gone}"]}],
+            a=[{"targets": [mine, f"{servers.HOST}:{silent_port}"]}],
             b=[{"targets": [others]}, {"targets": [mine]}],
             c="[",
             d=[{"labels": {}}],
@@ -300,10 +309,10 @@ def test_rays_folder_is_where_ray_puts_it(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_a_missing_server_is_a_line_and_stops_no_other(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "RAY_DASHBOARD_PORTS", range(0))
-    ports = {name: free_port() for name in ("mlflow", "prometheus", "grafana")}
+    ports = dict.fromkeys(("mlflow", "prometheus", "grafana"), silent_port)
     with web_server({}) as port:
         remote = replace(settings, tracking_uri=f"http://{servers.HOST}:{port}")
         with looking(remote, ports=ports) as places:
@@ -316,7 +325,7 @@ def test_a_missing_server_is_a_line_and_stops_no_other(
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_the_views_of_the_newest_sweeps_are_linked_where_the_store_has_them(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "RAY_DASHBOARD_PORTS", range(0))
     space, tags = space_in(tmp_path), []
@@ -330,7 +339,7 @@ def test_the_views_of_the_newest_sweeps_are_linked_where_the_store_has_them(
     pages = {_EXPERIMENT: {"experiment": {"experiment_id": "4", "tags": tags}}}
     with web_server(pages) as port:
         remote = replace(settings, tracking_uri=f"http://{servers.HOST}:{port}")
-        ports = {name: free_port() for name in ("mlflow", "prometheus", "grafana")}
+        ports = dict.fromkeys(("mlflow", "prometheus", "grafana"), silent_port)
         with looking(remote, ports=ports) as places:
             found = places.views
     assert list(found) == ["s7", "s5", "s4", "s3", "s2"]
@@ -340,7 +349,7 @@ def test_the_views_of_the_newest_sweeps_are_linked_where_the_store_has_them(
 
 
 def test_the_password_of_a_store_is_in_no_list_of_processes(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every user of the machine can read the arguments of a process, its environment nobody."""
     started: list[tuple[list[str], dict[str, str]]] = []
@@ -355,7 +364,7 @@ def test_the_password_of_a_store_is_in_no_list_of_processes(
     monkeypatch.setattr(servers, "_process", process)
     monkeypatch.setattr(servers, "_until_it_answers", lambda *args, **named: None)
     uri = "postgresql://ann:s3cret@127.0.0.1/runs"
-    with servers.mlflow_server(replace(settings, tracking_uri=uri), port=free_port()):
+    with servers.mlflow_server(replace(settings, tracking_uri=uri), port=silent_port):
         ((command, environment),) = started
     assert "s3cret" not in " ".join(command)
     assert environment["MLFLOW_BACKEND_STORE_URI"] == uri
@@ -363,7 +372,7 @@ def test_the_password_of_a_store_is_in_no_list_of_processes(
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_a_damaged_sweep_costs_its_own_links_alone(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "RAY_DASHBOARD_PORTS", range(0))
     tags = []
@@ -376,7 +385,7 @@ def test_a_damaged_sweep_costs_its_own_links_alone(
     pages = {_EXPERIMENT: {"experiment": {"experiment_id": "4", "tags": tags}}}
     with web_server(pages) as port:
         remote = replace(settings, tracking_uri=f"http://{servers.HOST}:{port}")
-        ports = {name: free_port() for name in ("mlflow", "prometheus", "grafana")}
+        ports = dict.fromkeys(("mlflow", "prometheus", "grafana"), silent_port)
         with looking(remote, ports=ports) as places:
             assert list(places.views) == ["good"]
 

@@ -181,7 +181,9 @@ class Answers(BaseHTTPRequestHandler):
         """Nothing is printed."""
 
 
-def test_any_answer_of_a_server_is_one_and_silence_is_refused_with_its_address() -> None:
+def test_any_answer_of_a_server_is_one_and_silence_is_refused_with_its_address(
+    silent_port: int,
+) -> None:
     server = HTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
@@ -192,6 +194,7 @@ def test_any_answer_of_a_server_is_one_and_silence_is_refused_with_its_address()
     finally:
         server.shutdown()
         server.server_close()
+    address = f"http://127.0.0.1:{silent_port}"
     with pytest.raises(InvalidInput, match=f"^tracking server {address} does not answer"):
         require_answer(address)
     with pytest.raises(InvalidInput) as refused:
