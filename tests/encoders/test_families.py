@@ -159,6 +159,32 @@ def test_the_digest_is_of_what_is_read(tmp_path: Path) -> None:
     assert read_public(str(tmp_path)).digest() != before
 
 
+def test_other_files_beside_the_weights_are_not_read(tmp_path: Path) -> None:
+    family_folders.write(tmp_path, "bert")
+    before = read_public(str(tmp_path)).digest()
+    (tmp_path / "model-fp16.safetensors").write_bytes(b"other weights")
+    assert read_public(str(tmp_path)).digest() == before
+
+
+def test_weights_in_parts_are_read_by_their_index(tmp_path: Path) -> None:
+    model = family_folders.write(tmp_path, "bert")
+    (tmp_path / "model.safetensors").unlink()
+    model.save_pretrained(tmp_path, max_shard_size="10KB")
+    assert len(list(tmp_path.glob("model-*-of-*.safetensors"))) > 1
+    public = read_public(str(tmp_path))
+    assert len(public.digest()) == 64
+    assert torch.equal(
+        HubEncoder(public).model.embeddings.word_embeddings.weight,
+        model.embeddings.word_embeddings.weight,
+    )
+
+
+def _in_parts_without_index(place: Path) -> None:
+    for number in (1, 2):
+        (place / f"model-0000{number}-of-00002.safetensors").write_bytes(b"a part")
+    (place / "model.safetensors").unlink()
+
+
 def _without(*names: str) -> Callable[[Path], None]:
     def change(place: Path) -> None:
         for name in names:
@@ -182,6 +208,7 @@ def _with_config(**fields: object) -> Callable[[Path], None]:
         (_with_config(auto_map={"AutoModel": "mine.Own"}), r"code of its own \(auto_map\)"),
         (_without("config.json"), r"a folder with a config\.json"),
         (_without("model.safetensors"), r"expected weights \(model\.safetensors or pytorch"),
+        (_in_parts_without_index, r"pytorch_model\.bin, or parts with their index\) in"),
         (_without("tokenizer.json"), r"expected a tokenizer\.json"),
     ],
 )

@@ -75,20 +75,23 @@ def with_weights(encoder: str, place: Path) -> Path:
         place = _fetch(encoder, weights=True)
     if not weight_files(place):
         raise InvalidData(
-            f"expected weights ({WEIGHTS} or {_PICKLED}) in model.encoder={encoder}, got none"
+            f"expected weights ({WEIGHTS} or {_PICKLED}, or parts with their index) in"
+            f" model.encoder={encoder}, got none"
         )
     return place
 
 
 def weight_files(place: Path) -> list[Path]:
-    """The files of weights that are read: safetensors where there are any."""
+    """The files of weights that are read: safetensors where there are any, one file or an index and
+    its parts.
+    """
     for name in (WEIGHTS, _PICKLED):
+        if (place / name).is_file():
+            return [place / name]
         stem, _, suffix = name.rpartition(".")
-        parts = (place / name, *sorted(place.glob(f"{stem}-*.{suffix}")))
-        found = [file for file in parts if file.is_file()]
-        if found:
-            index = place / f"{name}.index.json"
-            return found if len(found) == 1 else [index, *found]
+        index, parts = place / f"{name}.index.json", sorted(place.glob(f"{stem}-*.{suffix}"))
+        if parts and index.is_file():
+            return [index, *parts]
     return []
 
 
