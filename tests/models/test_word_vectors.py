@@ -35,6 +35,15 @@ def test_only_the_wanted_words_are_held(vectors: str) -> None:
     assert np.array_equal(found.vectors[1], again.vectors[0])
 
 
+def test_words_of_a_file_may_hold_spaces(tmp_path: Path) -> None:
+    """As in GloVe 840B."""
+    path = tmp_path / "words.txt"
+    words = (". . . 5 5 5", " name@domain.com 6 6 6", "at name@domain.com 7 7 7")
+    path.write_text("\n".join([*LINES, *words, "last 8 8 8"]), encoding="utf-8")
+    assert [word for word, _ in VectorFile(str(path)).lines()][4:6] == [". . .", " name@domain.com"]
+    assert VectorFile(str(path)).look_up(["Last"]).vectors.tolist() == [[8, 8, 8]]
+
+
 def test_the_vector_of_a_missing_word_depends_on_no_other_word(vectors: str) -> None:
     """Else one record's words would move the vectors of all others, beyond the clipping bound, and
     a model would predict otherwise than it was measured.
@@ -96,7 +105,11 @@ def test_frozen_vectors_leave_no_parameters(vectors: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("short 1 2", "line 5: expected a word and as many"), ("word a b c", "line 5: a vector has")],
+    [
+        ("short 1 2", "line 5: expected a word and as many"),
+        ("two 1 2 3lines 4 5 6", "line 5: expected a word and as many"),
+        ("word a b c", "line 5: a vector has"),
+    ],
 )
 def test_a_damaged_file_is_named_by_line(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "words.txt"

@@ -36,6 +36,14 @@ def _hash(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.lower().encode(), digest_size=8).digest(), "big")
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, eq=False)
 class Pretrained:
     """Vectors of the wanted words of a file: `rank` in the file's order, `vectors` [n, dim].
@@ -114,6 +122,10 @@ class VectorFile:
                 word, *values = line.rstrip().split(" ")
                 if number == 1 and len(values) == 1:
                     continue  # fastText's header: rows and width
+                beside = [] if dim is None else values[:-dim]
+                if not any(map(_is_number, beside)):
+                    # Some words of GloVe's files hold spaces, such as ". . .".
+                    word, values = " ".join((word, *beside)), values[len(beside) :]
                 if not values or (dim is not None and len(values) != dim):
                     raise InvalidData(
                         f"{path.name}, line {number}: expected a word and as many numbers as in"
