@@ -76,7 +76,7 @@ class HookedClc(StockClc):
         """Over (tokens, characters): the batch stays the first dimension."""
         return nn.Conv2d(char_dim, num_filters, (1, kernel), padding=(0, kernel // 2))
 
-    def convolved(self, chars: Tensor) -> Tensor:
+    def convolve(self, chars: Tensor) -> Tensor:
         """[B, T, W, D] -> [B, T, F]."""
         found: Tensor = self.filters(chars.permute(0, 3, 1, 2))
         return F.relu(found).amax(3).transpose(1, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -202,3 +203,19 @@ def test_a_measurement_has_a_row_for_every_engine_that_was_asked_for(tmp_path: P
     assert outcome.rows[1].x_sgd == 1.0
     assert heard[0] == "step 1 of 3: stock"
     assert not any(line.startswith("memory") for line in heard)
+
+
+def test_what_the_benchmark_of_opacus_overrides_exists() -> None:
+    """Opacus is no dependency, so that script is read and not run."""
+    script = Path(__file__).parents[3] / "benchmarks/opacus_steps.py"
+    own = {
+        (base.id, method.name)
+        for made in ast.parse(script.read_text(encoding="utf-8")).body
+        if isinstance(made, ast.ClassDef)
+        for base in made.bases
+        if isinstance(base, ast.Name) and hasattr(stock, base.id)
+        for method in made.body
+        if isinstance(method, ast.FunctionDef)
+    }
+    assert {base for base, _ in own} == {"StockClc", "StockBert"}
+    assert {(base, name) for base, name in own if not hasattr(getattr(stock, base), name)} == set()
