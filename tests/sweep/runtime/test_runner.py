@@ -285,29 +285,32 @@ def test_a_trial_that_begins_anew_has_only_its_new_epochs_in_mlflow(place: Path)
     assert [metric.step for metric in history] == [1, 2, 3]
 
 
+DRIVER = """
+import pathlib, sys, time
+from tests.sweep import sweeps, toy_trial
+fault, begun = toy_trial._fault, []
+def hang(folder, rank, epoch):
+    fault(folder, rank, epoch)
+    begun.append(epoch)
+    if begun == [0, 1, 2, 0, 1]:
+        print("ready", flush=True)
+        time.sleep(600)
+toy_trial._fault = hang
+sweeps.run_toy(pathlib.Path(sys.argv[1]))
+"""
+
+
 def test_a_killed_driver_loses_nothing(place: Path) -> None:
     """SIGKILL in the middle of the second trial, then a resume in another process."""
-    home = settings_in(place).home
-    code = (
-        "import pathlib, sys; from tests.sweep.sweeps import run_toy;"
-        "run_toy(pathlib.Path(sys.argv[1]))"
-    )
+    folder = SweepFolder(settings_in(place).home / "toy")
     root = Path(__file__).parents[3]
-    driver = subprocess.Popen([sys.executable, "-c", code, str(place)], cwd=root)
-    folder = SweepFolder(home / "toy")
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and driver.poll() is None:
-        ids = [trial.id for trial in folder.plan().trials] if folder.path.exists() else []
-        for trial_id in ids:  # long enough epochs to be hit in the middle of one
-            place_of = folder.trial_folder(trial_id)
-            if place_of.is_dir() and not (place_of / "slow").exists():
-                (place_of / "fresh").write_text("0.3")  # the trial must not read half of it
-                (place_of / "fresh").replace(place_of / "slow")
-        if len(ids) > 1 and folder.epochs(ids[1]):
-            break
-        time.sleep(0.02)
-    driver.kill()
-    driver.wait()
+    command = [sys.executable, "-c", DRIVER, str(place)]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "ready\n"
+        time.sleep(1.2)  # MLflow may have been given some of it
+        driver.kill()
+    ids = [trial.id for trial in folder.plan().trials]
     before = [record.status for record in folder.records()]
     assert before == ["done", "interrupted", "planned"]
     kept = (folder.trial_folder(ids[0]) / "result.json").read_bytes()
