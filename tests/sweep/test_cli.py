@@ -91,21 +91,27 @@ def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "seconds"),
+    ("arguments", "most"),
     [
-        (["--help"], 0.5),
-        pytest.param(["plan", "paper_linear", "--json"], 3.0, marks=pytest.mark.slow),
+        (["--help"], 4),
+        pytest.param(["plan", "paper_linear", "--json"], 24, marks=pytest.mark.slow),
     ],
 )
-def test_an_answer_comes_in_time(arguments: list[str], seconds: float) -> None:
-    def once() -> float:
+def test_an_answer_comes_in_time(arguments: list[str], most: int) -> None:
+    """In starts of the libraries that every command needs (one takes 0.1 s where `--help` takes
+    0.3 s), which a slow or busy machine prolongs as well.
+    """
+
+    def seconds(*options: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "sweep", *arguments], capture_output=True, check=True)
+        subprocess.run([sys.executable, *options], capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # Processor time: what others do on the machine is not ours to answer for.
-    assert min(once() for _ in range(3)) < seconds
+    libraries = "import pydantic, rich.console, typer"
+    pairs = [(seconds("-m", "sweep", *arguments), seconds("-c", libraries)) for _ in range(3)]
+    answer, start = (min(each) for each in zip(*pairs, strict=True))
+    assert answer < most * start
 
 
 @pytest.mark.parametrize("command", COMMANDS)
