@@ -17,10 +17,10 @@ import torch
 
 from sweep.bench.contestants import Arena, Spec
 from sweep.settings import from_environment
+from tests.privacy.definition import clipped_sum as definition
 from trainables import catalogue
 from trainables.data.batches import Loader
 from trainables.layers.bookkeeping import clipped_sum
-from trainables.privacy.clipping import clipped_sum as definition
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from tests.models._builds import (
     random_batch,
     trained,
 )
+from tests.privacy.definition import clipped_sum as definition
 from trainables.errors import InvalidInput
 from trainables.layers import bookkeeping
 from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported_modules
@@ -28,7 +29,6 @@ from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each
 from trainables.layers.tape import Tape
 from trainables.layers.units import Units
-from trainables.privacy.clipping import clipped_sum as definition
 
 NUM_RECORDS = 9
 UNITS = {

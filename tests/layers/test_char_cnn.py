@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.models._builds import assert_bounds
+from tests.privacy.definition import clipped_sum as definition
 from trainables.layers import char_cnn
 from trainables.layers.bookkeeping import clipped_sum
 from trainables.layers.char_cnn import NUM_CHARS, CharCnn, encode
 from trainables.layers.packing import one_row_each
-from trainables.privacy.clipping import clipped_sum as definition
 
 WORDS = ("flights", "from", "a", "Boston", "é", "x" * 30, "o'clock")
 FILTERS, KERNEL = 5, 3

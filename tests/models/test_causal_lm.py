@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tests.models._builds import TOLERANCE, assert_bounds
 from tests.models._texts import EVERY, SIZES, TEXTS, Letters, encode_texts, small_lm
+from tests.privacy.definition import clipped_sum as definition
 from trainables import engines
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.data.texts import EncodedTexts
@@ -23,7 +24,6 @@ from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._tokenizers import load_bpe, train_bpe
 from trainables.models.causal_lm import build
 from trainables.privacy import from_config as mechanisms
-from trainables.privacy.clipping import clipped_sum as definition
 from trainables.privacy.noise import public_key
 from trainables.system.communication import Alone
 

@@ -11,13 +11,13 @@ from torch import nn
 
 from tests.models._builds import assert_bounds
 from tests.models._texts import EVERY, Letters, encode_texts
+from tests.privacy.definition import clipped_sum as definition
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.layers.bookkeeping import clipped_sum, unsupported_modules
 from trainables.models._hub_lm import HubLm, refuse_mixing_records
 from trainables.models._lm_folder import load_lm, save_lm
 from trainables.models._lm_source import source_of
-from trainables.privacy.clipping import clipped_sum as definition
 
 
 def llama(*, adapted: bool) -> HubLm:

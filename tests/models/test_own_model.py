@@ -19,6 +19,7 @@ from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from sweep.planning.prepare import prepare_space
 from tests.models._builds import SCHEMA, random_batch
+from tests.privacy import definition
 from tests.sweep.sweeps import settings_in
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue, saved
@@ -26,7 +27,7 @@ from trainables.config import model_part, parse
 from trainables.engines import GradientSource
 from trainables.errors import InvalidInput
 from trainables.models._own.network import OwnModel
-from trainables.privacy import clipping, per_record
+from trainables.privacy import per_record
 from trainables.privacy.flat import FlatGradient, Layout
 
 __all__ = ["place"]
@@ -71,7 +72,7 @@ def loops(found: OwnModel, batch: Any, weights: Tensor, bound: float) -> tuple[T
     size = sum(p.numel() for p in found.parameters() if p.requires_grad)
     count = len([p for p in found.parameters() if p.requires_grad])
     out = torch.zeros(size)
-    norms = clipping.clipped_sum(
+    norms = definition.clipped_sum(
         found,
         batch,
         unit_of_record=torch.arange(len(weights)),

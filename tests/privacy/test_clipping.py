@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.privacy.definition import clipped_sum
 from trainables.errors import InvalidInput
 from trainables.privacy import scaling
 from trainables.privacy.audit import distinguish, effective_multiplier, epsilon_lower_bound
-from trainables.privacy.clipping import GradientHook, clipped_sum
+from trainables.privacy.clipping import GradientHook
 from trainables.privacy.covered import LEAST_GRAD_NORM
 from trainables.privacy.flat import FlatGradient, Layout
 

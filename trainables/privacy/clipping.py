@@ -7,27 +7,12 @@ norm, so a unit costs one norm and one multiplication by its factor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
-
 import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
 from trainables.privacy.clip_rule import FLAT, ClipRule
 from trainables.privacy.flat import FlatGradient
-
-
-class LossModel(Protocol):
-    """The interface of a trained model: one loss a record."""
-
-    def losses(self, batch: Any) -> Tensor:
-        """[B], differentiable, record i's loss depending on record i alone."""
-        ...
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """As `nn.Module` has it."""
-        ...
 
 
 def clip_factor(norms: Tensor, max_grad_norm: float, rule: ClipRule = FLAT) -> Tensor:
@@ -39,52 +24,6 @@ def clip_factor(norms: Tensor, max_grad_norm: float, rule: ClipRule = FLAT) -> T
     # A norm that overflowed has lost the direction, so that unit contributes zero as well.
     found = rule.factors(norms, max_grad_norm)
     return torch.where(torch.isfinite(norms), found, torch.zeros_like(found))
-
-
-def clipped_sum(
-    model: LossModel,
-    batch: Any,
-    *,
-    unit_of_record: Tensor,
-    num_units: int,
-    weight_of_record: Tensor,
-    max_grad_norm: float,
-    group_scale: Tensor,
-    out: Tensor,
-) -> Tensor:
-    """Add sum_u factor_u g_u to `out`, one backward pass a unit; the norms [U] before clipping.
-
-    The slow, exact reference for any model; `layers.bookkeeping` has a fast one, same contract.
-    g_u = sum over records i of unit u of weight_i grad loss_i; factor_u = min(1, C / norm_u) with
-    norm_u^2 = sum_k |g_u,k|^2 / alpha_k^2. A unit whose norm is not finite adds nothing, a unit
-    without records has norm 0. `unit_of_record` int64[B] in 0..U-1, `weight_of_record` [B];
-    `group_scale` [K] and the flat `out` [D] follow the trainable `model.named_parameters()`.
-    A record whose *activations* are not finite invalidates its whole batch here (0 times inf in a
-    weight gradient), which the book-keeping prevents; such a record needs a separate batch.
-    """
-    parameters = [p for _, p in model.named_parameters() if p.requires_grad]
-    places = torch.split(out, [p.numel() for p in parameters])
-    losses = model.losses(batch)
-    norms = losses.new_zeros(num_units)
-    for unit in torch.unique(unit_of_record).tolist():
-        mine = unit_of_record == unit
-        # A weight of 0 times a NaN of another unit would be NaN: select, do not mask.
-        value = (losses[mine] * weight_of_record[mine]).sum()
-        grads = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
-        dense = [
-            (place, (grad.to_dense() if grad.is_sparse else grad).flatten(), float(alpha))
-            for place, grad, alpha in zip(places, grads, group_scale, strict=True)
-            if grad is not None
-        ]
-        norm = (
-            torch.stack([(g.double() / alpha).square().sum() for _, g, alpha in dense]).sum().sqrt()
-        )
-        norms[unit] = norm
-        factor = float(clip_factor(norm, max_grad_norm))
-        if factor > 0.0:  # 0 times inf would be NaN
-            for place, grad, _ in dense:
-                place.add_(grad, alpha=factor)
-    return norms
 
 
 class GradientHook:
