@@ -204,6 +204,7 @@ def test_the_figures_of_a_step_count_what_was_clipped(way: str) -> None:
     stats = engine_on(mech, table, [[0], [1], [2], [3]], model=model).step(0, 0)
     counts = [int(n) for n in (stats.clipped, stats.nonfinite, stats.units, stats.records)]
     assert counts == [2, 1, 4, 4]
+    assert int(stats.lost) == 1
     assert float(stats.norm) == pytest.approx(6.5, rel=1e-4)
     assert stats.vector().dtype == torch.float64
 
@@ -303,6 +304,24 @@ def test_an_epochs_figures_are_over_all_processes() -> None:
         assert figures["nonfinite_gradients"] == alone["nonfinite_gradients"] == 1
         assert figures["clip_fraction"] == pytest.approx(alone["clip_fraction"])
         assert math.isfinite(figures["train_loss"])
+
+
+@pytest.mark.parametrize("engine", ["dp_sgd", "sgd"])
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_what_is_not_finite_has_no_part_in_an_epochs_means(engine: str, share: float) -> None:
+    """Counted as losses and norms of 0, it made a diverged model look perfect."""
+    table = gradients(200)
+    found = engine_on(mechanism(engine), table).run_epoch(0)
+    table[: int(share * len(table))] = math.nan
+    broken = engine_on(mechanism(engine), table).run_epoch(0)
+    if share == 1.0:
+        assert math.isnan(broken["train_loss"])
+        assert math.isnan(broken["gradient_norm"])
+    else:
+        assert math.isfinite(broken["train_loss"])
+        assert found["train_loss"] != 0
+    if engine == "dp_sgd" and share < 1:
+        assert broken["gradient_norm"] == pytest.approx(found["gradient_norm"], rel=0.2)
 
 
 def test_an_engine_is_refused_another_ones_mechanism() -> None:

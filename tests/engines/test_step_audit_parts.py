@@ -96,7 +96,13 @@ def test_the_epoch_that_is_worst_against_its_claim_is_shown(
 def test_the_sums_of_a_step_are_kept_in_double_precision(records: int) -> None:
     single = torch.tensor(0.5)
     stats = StepStats(
-        loss=single, records=records, norm=single, clipped=single, nonfinite=single, units=3
+        loss=single,
+        records=records,
+        lost=single,
+        norm=single,
+        clipped=single,
+        nonfinite=single,
+        units=3,
     )
     found = stats.vector()
     assert found.dtype == torch.float64
@@ -106,7 +112,9 @@ def test_the_sums_of_a_step_are_kept_in_double_precision(records: int) -> None:
 def test_the_sums_of_a_step_stay_on_its_device() -> None:
     """Counts, too: a sum over processes is of one device's numbers."""
     there = torch.zeros((), device="meta")
-    stats = StepStats(loss=there, records=4, norm=there, clipped=there, nonfinite=there, units=3)
+    stats = StepStats(
+        loss=there, records=4, lost=there, norm=there, clipped=there, nonfinite=there, units=3
+    )
     assert stats.vector().device == there.device
 
 

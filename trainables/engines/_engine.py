@@ -48,19 +48,21 @@ class StepStats:
     """Sums over this process' part of one step, all for the curator only. They are tensors, read
     once an epoch because reading waits for the device.
 
-    `loss` over `records`; `norm` (before clipping, scaled space) and `clipped` over `units` that
-    have records; `nonfinite` counts the units left out because their gradient was not finite.
+    `loss` over `records` but the `lost` ones, whose loss is not finite; `norm` (before clipping,
+    scaled space) and `clipped` over `units` that have records; `nonfinite` counts the units left
+    out because their gradient was not finite.
     """
 
     loss: Tensor
     records: int
+    lost: Tensor
     norm: Tensor
     clipped: Tensor
     nonfinite: Tensor
     units: int
 
     def vector(self) -> Tensor:
-        """float64[6], in the order of `metrics.training.SUMS`."""
+        """float64[7], in the order of `metrics.training.SUMS`."""
         numbers = [getattr(self, name) for name in training.SUMS]
         device = self.loss.device
         return torch.stack(
@@ -210,7 +212,7 @@ class Engine(ABC):
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of an epoch. The figures, over all processes, are for the curator only."""
-        sums = torch.zeros(6, dtype=torch.float64, device=self.layout.device)
+        sums = torch.zeros(len(training.SUMS), dtype=torch.float64, device=self.layout.device)
         for step in range(self._mechanism.steps_in(epoch)):
             sums += self.step(epoch, step).vector()
         self.comm.all_reduce_sum(sums)
@@ -294,9 +296,10 @@ def refuse_other(engine: str, mechanism: Mechanism) -> None:
         )
 
 
-def finite_sum(losses: Tensor) -> Tensor:
-    """float64 scalar: the sum of the finite losses."""
-    return losses.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).sum()
+def sum_of_losses(losses: Tensor) -> Tensor:
+    """float64[2]: the sum of the finite losses, and the number of the others."""
+    finite = losses.isfinite()
+    return torch.stack([losses.double().where(finite, 0.0).sum(), (~finite).sum().double()])
 
 
 def _refuse_different_weights(layout: Layout, comm: Communicator) -> None:

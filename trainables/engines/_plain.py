@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from trainables.engines._engine import Engine, StepStats, finite_sum
+from trainables.engines._engine import Engine, StepStats, sum_of_losses
 from trainables.engines._passes import passes
 from trainables.privacy.sampling import Draw
 
@@ -27,13 +27,20 @@ class PlainEngine(Engine):
         return drawn * max(1.0, norm / self._clip_norm)
 
     def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
-        loss = torch.zeros((), dtype=torch.float64, device=self.layout.device)
+        losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
         weights = np.ones(len(draw.records))
         for part in passes(draw, limit=self._physical, units_apart=False):
-            loss += finite_sum(self._add_piece(draw, part, weights, self._flat))
+            losses += sum_of_losses(self._add_piece(draw, part, weights, self._flat))
         # The norm of this process' mean gradient; nothing is clipped.
         norm = self._flat.norm() / max(1, len(draw.records))
+        loss, lost = losses.unbind()
         none = torch.zeros_like(loss)
         return StepStats(
-            loss=loss, records=len(draw.records), norm=norm, clipped=none, nonfinite=none, units=1
+            loss=loss,
+            records=len(draw.records),
+            lost=lost,
+            norm=norm,
+            clipped=none,
+            nonfinite=none,
+            units=1,
         )

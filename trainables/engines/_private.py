@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trainables.engines._engine import Engine, Setup, StepStats, finite_sum
+from trainables.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy import scaling
@@ -99,7 +99,7 @@ class PrivateEngine(Engine):
         lone = int((draw.sizes > 0).sum()) == 1
         norms = []
         factor = 1.0
-        loss = torch.zeros((), dtype=torch.float64, device=self.layout.device)
+        of_losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
         for part in plan:
             if part.whole and part.last - part.first > 1:
                 found, losses = self._add_units(draw, part, weights)
@@ -114,8 +114,8 @@ class PrivateEngine(Engine):
                     norms.append(hook.clip_(gradient).reshape(1))
                     self._flat.data.add_(gradient.data)
                     gradient.zero_()
-            loss += finite_sum(losses)
-        return _stats(loss, norms, records=len(draw.records), bound=bound), factor
+            of_losses += sum_of_losses(losses)
+        return _stats(of_losses, norms, records=len(draw.records), bound=bound), factor
 
     def _add_units(
         self, draw: Draw, part: Pass, weights: NDArray[np.float32]
@@ -224,12 +224,14 @@ class PrivateEngine(Engine):
                 )
 
 
-def _stats(loss: Tensor, norms: list[Tensor], *, records: int, bound: float) -> StepStats:
+def _stats(of_losses: Tensor, norms: list[Tensor], *, records: int, bound: float) -> StepStats:
+    loss, lost = of_losses.unbind()
     every = torch.cat([n.double() for n in norms]) if norms else loss.new_zeros(0)
     finite = every.isfinite()
     return StepStats(
         loss=loss,
         records=records,
+        lost=lost,
         norm=torch.where(finite, every, 0.0).sum(),
         clipped=(finite & (every > bound)).sum(),
         nonfinite=(~finite).sum(),

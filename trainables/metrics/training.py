@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from trainables.figures import VALIDATION, Figure
@@ -51,20 +52,26 @@ FIGURES = (
         for stage in ("", "parses", "utterances")
     ),
 )
-SUMS = ("loss", "records", "norm", "clipped", "nonfinite", "units")
+SUMS = ("loss", "records", "lost", "norm", "clipped", "nonfinite", "units")
 
 
 def of_sums(sums: Sequence[float]) -> dict[str, float]:
     """The figures of an epoch from the sums over its steps, in the order of `SUMS`. `units` are
-    the clipping units: records or micro-batches.
+    the clipping units: records or micro-batches. Means are over finite losses and norms, NaN where
+    there is none.
 
-    >>> of_sums([3.0, 2.0, 8.0, 1.0, 0.0, 4.0])["clip_fraction"]
-    0.25
+    >>> found = of_sums([3.0, 3.0, 1.0, 8.0, 1.0, 0.0, 4.0])
+    >>> found["train_loss"], found["gradient_norm"], found["clip_fraction"]
+    (1.5, 2.0, 0.25)
     """
-    loss, records, norm, clipped, nonfinite, units = sums
+    loss, records, lost, norm, clipped, nonfinite, units = sums
     return {
-        "train_loss": loss / max(1.0, records),
-        "gradient_norm": norm / max(1.0, units),
+        "train_loss": _mean(loss, records - lost),
+        "gradient_norm": _mean(norm, units - nonfinite),
         "clip_fraction": clipped / max(1.0, units),
         "nonfinite_gradients": nonfinite,
     }
+
+
+def _mean(total: float, count: float) -> float:
+    return total / count if count else math.nan
