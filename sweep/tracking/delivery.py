@@ -38,11 +38,6 @@ class Delivery:
             self._marked.add(trial_id)
             self._changed.notify_all()
 
-    @property
-    def problem(self) -> str | None:
-        """The reason why the store is behind the disk, or None."""
-        return self._problem
-
     def close(self, *, timeout: float) -> str | None:
         """Wait until all is delivered, or `timeout` seconds; returns the problem of an incomplete
         delivery."""

@@ -7,13 +7,12 @@ import math
 import time
 
 import pytest
-from _mechanisms import mechanism, poisson
+from _mechanisms import from_ledger, mechanism, poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainables.accountants import account, epsilon_after, release
 from trainables.accountants._choose import best
-from trainables.accountants._release import Release
 from trainables.config import Engine
 from trainables.errors import CannotAnalyze, InvalidInput
 
@@ -186,12 +185,12 @@ def test_ranges_of_epochs_add_up() -> None:
 def test_a_release_survives_json() -> None:
     for built in (mechanism(), mechanism("dp_sgd", decay="linear", tau=0.2), mechanism("sgd")):
         what = release(built)
-        assert Release.from_dict(json.loads(json.dumps(what.to_dict()))) == what
-    with pytest.raises(InvalidInput, match="fields of a release"):
-        Release.from_dict({"phases": []})
+        assert from_ledger(json.loads(json.dumps(what.to_dict()))) == what
+    with pytest.raises(InvalidInput, match="fields of the ledger's entries"):
+        from_ledger({"phases": []})
     bad = {**release(mechanism()).to_dict(), "sample_rate": 2.0}
     with pytest.raises(InvalidInput, match="sample_rate: input should be less than or equal to 1"):
-        Release.from_dict(bad)
+        from_ledger(bad)
 
 
 @settings(deadline=None, max_examples=60)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _mechanisms import allocated, mechanism, poisson, shuffled
+from _mechanisms import allocated, from_ledger, mechanism, poisson, shuffled
 
 from trainables.accountants import (
     Release,
@@ -202,13 +202,13 @@ def test_what_has_no_theorem_is_refused() -> None:
     with pytest.raises(CannotAnalyze, match=r"pld: .* got random_allocation \(rdp bounds it\)"):
         pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
     with pytest.raises(InvalidInput, match="sampling: input should be 'shuffle'"):
-        Release.from_dict({**allocated().to_dict(), "sampling": "balls"})
+        from_ledger({**allocated().to_dict(), "sampling": "balls"})
 
 
 def test_a_ledger_can_keep_it() -> None:
     what = release(mechanism("dp_sgd", sampling="random_allocation", num_records=2_600))
     assert what.steps_in_epoch == 41
-    assert Release.from_dict(what.to_dict()) == what
+    assert from_ledger(what.to_dict()) == what
 
 
 def test_totals_with_other_samplings() -> None:

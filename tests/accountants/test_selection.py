@@ -19,8 +19,8 @@ from dp_accounting.dp_event import (
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from tests.accountants._mechanisms import mechanism, poisson, shuffled
-from trainables.accountants import Release, _renyi, epsilon_sweep, pld, release, selection
+from tests.accountants._mechanisms import from_ledger, mechanism, poisson, shuffled
+from trainables.accountants import _renyi, epsilon_sweep, pld, release, selection
 from trainables.accountants._release import best_of
 from trainables.accountants.selection import by_law
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -87,7 +87,7 @@ def test_one_replaced_is_bounded_by_way_of_the_data_set_without_it() -> None:
 @pytest.mark.parametrize("search", [_TWENTY, by_law("poisson", mean=5)])
 def test_a_ledger_keeps_a_selection(search: selection.Search) -> None:
     chosen = selection.release_of([_ATIS, poisson(3.0)], search=search)
-    again = Release.from_dict(chosen.to_dict())
+    again = from_ledger(chosen.to_dict())
     assert again == chosen
     assert epsilon_sweep([again], delta=_DELTA) == epsilon_sweep([chosen], delta=_DELTA)
 

@@ -11,9 +11,9 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant
 
+from tests.accountants._mechanisms import from_ledger
 from trainables import accountants
 from trainables.accountants import account, epsilon_sweep, noise_for, rdp, release
-from trainables.accountants._release import Release
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
@@ -110,7 +110,7 @@ def test_a_histogram_is_composed_with_the_steps() -> None:
     mechanism = build(config_of(**HISTOGRAM), num_records=133_584)
     what = release(mechanism)
     assert what.unsampled == ((2.0, 1),)
-    assert Release.from_dict(what.to_dict()) == what
+    assert from_ledger(what.to_dict()) == what
     reference = RdpAccountant()
     gaussian = GaussianDpEvent(1.0)
     reference.compose(PoissonSampledDpEvent(mechanism.sample_rate, gaussian), mechanism.steps)

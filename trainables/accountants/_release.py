@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from trainables.config import NeighboringRelation, Sampling
 from trainables.errors import InvalidInput
-from trainables.frozen import first_problem
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import plain
 
@@ -105,19 +104,9 @@ class Release:
         return replace(self.scale_noise(factor), unsampled=beside)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which `from_dict` makes an equal release."""
+        """Plain data, as the ledger keeps it."""
         found: dict[str, Any] = plain(_RELEASE.dump_python(self))
         return found
-
-    @staticmethod
-    def from_dict(fields: dict[str, Any]) -> Release:
-        """Raises: InvalidInput where a field is missing or out of range."""
-        try:
-            return _RELEASE.validate_python(fields)
-        except ValidationError as error:
-            raise InvalidInput(
-                f"expected the fields of a release, got a bad one: {first_problem(error)}"
-            ) from None
 
 
 _RELEASE = TypeAdapter(Release)
