@@ -21,7 +21,7 @@ FIGURES = (
     Figure(name="gradient_norm", label="mean gradient norm before clipping", per_epoch=True),
     Figure(
         name="clip_fraction",
-        label="share of gradients that were clipped",
+        label="share of gradients longer than max_grad_norm",
         per_epoch=True,
         written="rate",
     ),
