@@ -116,12 +116,13 @@ class PublicEncoder:
 
     def digest(self) -> str:
         """SHA-256 over its files, by name and content."""
-        return _digest(tuple((f, f.stat().st_mtime_ns) for f in hub.files_of(self.place)))
+        found = [(file, file.stat()) for file in hub.files_of(self.place)]
+        return _digest(tuple((file, s.st_size, s.st_mtime_ns) for file, s in found))
 
 
 @lru_cache(maxsize=32)
-def _digest(files: tuple[tuple[Path, int], ...]) -> str:
-    return hub.digest_of_files(f for f, _ in files if f.name not in ("README.md", "LICENSE"))
+def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
+    return hub.digest_of_files(f for f, *_ in files if f.name not in ("README.md", "LICENSE"))
 
 
 def read_public(encoder: str) -> PublicEncoder:
