@@ -64,7 +64,7 @@ class Meeting:
 
     def __init__(self, world_size: int) -> None:
         self._slots: list[Any] = [None] * world_size
-        self._barrier = threading.Barrier(world_size, timeout=30)
+        self._barrier = threading.Barrier(world_size, timeout=120)
         self.members = [_Member(self, rank, world_size) for rank in range(world_size)]
 
     def exchange(self, rank: int, value: Any) -> list[Any]:
