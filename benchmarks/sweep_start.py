@@ -13,6 +13,7 @@ process; and the seconds of the processor of all its processes, which bear a bus
 from __future__ import annotations
 
 import argparse
+import atexit
 import itertools
 import json
 import math
@@ -111,12 +112,17 @@ def main() -> None:
     parser.add_argument("--name", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
+        from sweep.cli import QuickExit
+
+        exits = QuickExit()  # as `sweep run` does
+        atexit.register(exits)
         child(
             options.child,
             executor=options.executor,
             num_trials=options.trials,
             name=options.name,
         )
+        exits.code = 0
         return
     os.environ |= {"OMP_NUM_THREADS": "1", "SWEEP_START_SECONDS": str(options.seconds)}
     # Ray's workers must find this file; they are given our PYTHONPATH.

@@ -6,6 +6,7 @@ SIGTERM or `sweep stop`. Signals are handled before anything but the standard li
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import pkgutil
@@ -100,7 +101,29 @@ def _require_text(words: Sequence[str]) -> None:
 def main() -> None:
     """The entry point of the `sweep` script. What it writes is for its owner alone."""
     os.umask(0o077)
-    sys.exit(interrupts.install().run(run))
+    exits = QuickExit()
+    atexit.register(exits)  # the first to be registered is the last to be called
+    exits.code = interrupts.install().run(run)
+    sys.exit(exits.code)
+
+
+class QuickExit:
+    """Ends this process with `code` once all threads and exit functions are done. The interpreter
+    would free every object of PyTorch, Ray and MLflow first, which takes more than a second.
+    """
+
+    code: int | None = None
+
+    def __call__(self) -> None:
+        """The exit function."""
+        if self.code is None:  # an exception of ours: the interpreter has printed it
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            return  # the interpreter reports that
+        os._exit(self.code)
 
 
 def _refuse(message: str, *, code: int) -> int:

@@ -417,6 +417,49 @@ def test_a_corpus_is_written_out_and_read_again(
     assert (at_hand["atis"], at_hand["communication"]) == (False, True)
 
 
+def test_a_command_ends_when_its_threads_and_exit_functions_have() -> None:
+    """What is printed arrives whole, with the exit code; no object is freed one by one."""
+    program = """
+import atexit, threading, time
+from sweep import cli
+class Heavy:
+    def __del__(self):
+        print("freed")
+kept = Heavy()
+def later():
+    time.sleep(0.1)
+    print("a thread")
+def run(arguments=None):
+    atexit.register(print, "an exit function")
+    threading.Thread(target=later).start()
+    print("output")
+    return 3
+cli.run = run
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["output", "a thread", "an exit function"]
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+@pytest.mark.parametrize("fails", ["raise ValueError('ours')", "print('x' * 9)"])
+def test_the_interpreter_reports_what_the_command_cannot(fails: str) -> None:
+    program = f"""
+from sweep import cli
+def run(arguments=None):
+    {fails}
+    return 0
+cli.run = run
+cli.main()
+"""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode != 0
+    assert "ours" in done.stderr or "No space left on device" in done.stderr
+
+
 @pytest.mark.slow  # MLflow's server takes 8 seconds and more
 def test_the_ui_serves_mlflow_and_ends_with_its_process(place: Path) -> None:
     with socket.socket() as probe:
