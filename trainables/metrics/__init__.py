@@ -9,8 +9,8 @@ difference of two systems.
 from trainables.metrics._counts import Align as Align
 from trainables.metrics._counts import Counts as Counts
 from trainables.metrics._counts import Match as Match
+from trainables.metrics._counts import count_frames as count_frames
 from trainables.metrics._score import FIGURES as FIGURES
 from trainables.metrics._score import compare as compare
-from trainables.metrics._score import count_frames as count_frames
 from trainables.metrics._score import score as score
 from trainables.metrics._score import summarize as summarize

@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.data.bio import slots_strict
 from trainables.data.records import NO_INTENT, Frame, Slot
 from trainables.errors import InvalidInput
 
@@ -141,22 +142,24 @@ def align_by_edit(reference: Sequence[Key], hypothesis: Sequence[Key]) -> tuple[
     return correct, substituted, len(reference) - correct - substituted, inserted_slots
 
 
-def count(
+def count_frames(
     references: Sequence[Frame],
     hypotheses: Sequence[Frame],
     *,
     align: Align = "name",
     match: Match = "span",
-    reference_tokens: Sequence[Sequence[str]] | None = None,
+    tokens: Sequence[Sequence[str]] | None = None,
     hypothesis_tokens: Sequence[Sequence[str]] | None = None,
-    strict: tuple[Sequence[Sequence[Slot]], Sequence[Sequence[Slot]]] | None = None,
+    reference_tags: Sequence[Sequence[str]] | None = None,
+    hypothesis_tags: Sequence[Sequence[str]] | None = None,
     intent_separator: str | None = None,
 ) -> Counts:
-    """Counts of every utterance, shape [n].
+    """The counts of `score`, by utterance, shape [n]; `table` of them is what a trial may keep for
+    a paired comparison later. Counts add up, so an evaluation may run in pieces.
 
-    `hypothesis_tokens` defaults to `reference_tokens`; both matter to match="value" alone.
-    `strict` holds the slots of both sides in the strict reading of their tags; without it the
-    frames' own slots stand for them. `intent_separator` stands between the intents of a set.
+    `hypothesis_tokens` defaults to `tokens`; both matter to match="value" alone. Without the tags
+    of both sides the frames' own slots stand for their strict reading. `intent_separator` stands
+    between the intents of a set.
 
     Raises: InvalidInput for lists of different length, none at all, or an unknown rule.
     """
@@ -165,28 +168,25 @@ def count(
         align=align,
         match=match,
         hypotheses=hypotheses,
-        reference_tokens=reference_tokens,
+        tokens=tokens,
         hypothesis_tokens=hypothesis_tokens,
-        sides=strict or (),
+        reference_tags=reference_tags,
+        hypothesis_tags=hypothesis_tags,
     )
     aligner = align_by_name if align == "name" else align_by_edit
     rows = np.empty((len(references), len(NAMES)), dtype=np.int64)
     for index, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
-        tokens = _at(reference_tokens, index)
-        right = slot_keys(reference.slots, match=match, tokens=tokens)
+        words = _at(tokens, index)
+        right = slot_keys(reference.slots, match=match, tokens=words)
         guess = slot_keys(
-            hypothesis.slots, match=match, tokens=_at(hypothesis_tokens, index) or tokens
+            hypothesis.slots, match=match, tokens=_at(hypothesis_tokens, index) or words
         )
         correct, substituted, deleted, inserted = aligner(right, guess)
         matched = correct if align == "name" else _intersection(right, guess)
         strict_counts = (matched, len(right), len(guess))
-        if strict is not None:
-            strict_right, strict_guess = strict[0][index], strict[1][index]
-            strict_counts = (
-                _intersection(strict_right, strict_guess),
-                len(strict_right),
-                len(strict_guess),
-            )
+        if reference_tags is not None and hypothesis_tags is not None:
+            mine, theirs = slots_strict(reference_tags[index]), slots_strict(hypothesis_tags[index])
+            strict_counts = (_intersection(mine, theirs), len(mine), len(theirs))
         intent_error = reference.intent not in (NO_INTENT, hypothesis.intent)
         frame_error = intent_error or substituted + deleted + inserted > 0
         rows[index] = (
@@ -207,7 +207,6 @@ def _require_sound(
     *,
     align: str,
     match: str,
-    sides: Sequence[Sequence[object]],
     **columns: Sequence[object] | None,
 ) -> None:
     """Raises: InvalidInput for lists of different length, none at all, or an unknown rule."""
@@ -215,7 +214,7 @@ def _require_sound(
         raise InvalidInput(f"expected align to be name or edit, got {align!r}")
     if match not in ("span", "value"):
         raise InvalidInput(f"expected match to be span or value, got {match!r}")
-    for name, values in (*columns.items(), *(("strict", side) for side in sides)):
+    for name, values in columns.items():
         if values is not None and len(values) != len(references):
             raise InvalidInput(
                 f"expected as many {name} as references ({len(references)}), got {len(values)}"

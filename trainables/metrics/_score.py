@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue, figures
-from trainables.data.bio import slots_strict
 from trainables.data.records import Frame
 from trainables.figures import Figure
 from trainables.metrics import semantic_error_rate
@@ -25,7 +24,7 @@ from trainables.metrics._counts import (
     Counts,
     Match,
     OfCounts,
-    count,
+    count_frames,
     from_table,
     table,
 )
@@ -112,39 +111,6 @@ def score(
         intent_separator=intent_separator,
     )
     return summarize(counts, labels=labels, bootstrap_samples=bootstrap_samples, seed=seed)
-
-
-def count_frames(
-    references: Sequence[Frame],
-    hypotheses: Sequence[Frame],
-    *,
-    align: Align = "name",
-    match: Match = "span",
-    tokens: Sequence[Sequence[str]] | None = None,
-    hypothesis_tokens: Sequence[Sequence[str]] | None = None,
-    reference_tags: Sequence[Sequence[str]] | None = None,
-    hypothesis_tags: Sequence[Sequence[str]] | None = None,
-    intent_separator: str | None = None,
-) -> Counts:
-    """The counts of `score`, by utterance; `_counts.table` of them is what a trial may keep for a
-    paired comparison later. Counts add up, so an evaluation may run in pieces.
-    """
-    strict = None
-    if reference_tags is not None and hypothesis_tags is not None:
-        strict = (
-            [slots_strict(tags) for tags in reference_tags],
-            [slots_strict(tags) for tags in hypothesis_tags],
-        )
-    return count(
-        references,
-        hypotheses,
-        align=align,
-        match=match,
-        reference_tokens=tokens,
-        hypothesis_tokens=hypothesis_tokens,
-        strict=strict,
-        intent_separator=intent_separator,
-    )
 
 
 def summarize(
