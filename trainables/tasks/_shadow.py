@@ -46,8 +46,13 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
         ),
         privacy=PrivacyConfig(sampling=config.privacy.sampling if by_steps else None),
         training=config.training.model_copy(
-            # Public and fixed, so that a sweep over learning rates shares one shadow.
-            update={"seed": 0, "learning_rate": entry.SHADOW_LEARNING_RATE}
+            # Public and fixed: a sweep over learning rates shares one shadow, and so do a baseline
+            # that bounds its gradients and the private trials that are compared with it.
+            update={
+                "seed": 0,
+                "learning_rate": entry.SHADOW_LEARNING_RATE,
+                "gradient_clip_norm": None,
+            }
         ),
         evaluation=EvaluationConfig(attacks=(), bootstrap_samples=0),
     )
