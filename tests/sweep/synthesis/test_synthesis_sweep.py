@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from search_spaces import space as spaces
@@ -43,14 +44,21 @@ TWO_STAGES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _repeatable() -> Iterator[None]:
+    """Trials have fixed keys, and models that a test makes have fixed weights."""
+    torch.manual_seed(0)
+    with fixed_keys():
+        yield
+
+
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
-    with fixed_keys():
-        yield settings_in(tmp_path)
+    return settings_in(tmp_path)
 
 
 def space_of(folder: Path, **changes: Any) -> spaces.SearchSpace:
