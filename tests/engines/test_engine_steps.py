@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from trainables.engines import Setup, audit_step
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.privacy import per_record
+from trainables.privacy import _native, per_record
 from trainables.privacy.noise import SecretKey, public_key
 from trainables.system.communication import Alone
 
@@ -209,8 +209,14 @@ def test_the_figures_of_a_step_count_what_was_clipped(way: str) -> None:
     assert stats.vector().dtype == torch.float64
 
 
+@pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_gradient_of_a_record_is_left_on_a_parameter(way: str) -> None:
+def test_no_gradient_is_left_on_a_parameter(
+    way: str, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a record's nor the released one, also where torch's Adam takes the step."""
+    if not is_compiled:
+        monkeypatch.setattr(_native, "adam", lambda: None)
     model = WAYS[way](WIDTHS)
     engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1]], model=model)
     engine.step(0, 0)

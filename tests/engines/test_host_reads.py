@@ -43,8 +43,9 @@ EVERYWHERE = {
     "add_clipped": "finite norms",
     "within_range": "CRF's range",
 }
-# Behind `is_cuda`, or of the noise's pass over memory: taken on a CPU only.
-ON_A_CPU = {"defer_clip", "_refuse_missing_share"}
+# Taken on a CPU only: behind `is_cuda`, or of the noise's pass over memory, which is `add_` where
+# nothing is compiled.
+ON_A_CPU = {"defer_clip", "_refuse_missing_share", "add_"}
 
 
 class Reads(TorchDispatchMode):

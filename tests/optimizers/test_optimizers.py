@@ -35,6 +35,7 @@ def walk(
         gradient.data.copy_(torch.randn(layout.size))
         optimizer.learning_rate = RATE / (1 + step)
         optimizer.step(gradient, share=0.5)
+        assert all(parameter.grad is None for parameter in model.parameters())
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 

@@ -57,6 +57,7 @@ class TorchOptimizer:
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
         self._optimizer.step()
+        gradient.detach()
 
     def state_dict(self) -> dict[str, Tensor]:
         """See `Optimizer`."""

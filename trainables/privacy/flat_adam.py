@@ -55,6 +55,7 @@ class FlatAdam:
         gradient.attach()
         self._torch.param_groups[0]["lr"] = self.learning_rate
         self._torch.step()
+        gradient.detach()
         self.steps += 1
 
     def begin(self, *, share: float) -> _native.Update:
