@@ -5,8 +5,8 @@ False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
 
 from __future__ import annotations
 
-import pickle
 import os
+import pickle
 import shutil
 from pathlib import Path
 
