@@ -298,6 +298,19 @@ def test_nothing_right_among_a_hundred_utterances_is_no_proof_of_nothing():
     assert score(nowhere, nowhere)["slot_f1_high"] == 0
 
 
+@pytest.mark.parametrize("is_right", [True, False])
+def test_an_interval_stays_in_the_range_of_its_metric(is_right):
+    """One utterance has most slots, and is the only one that is right, or wrong."""
+    long = tuple(("x", place, place + 1) for place in range(50))
+    references = [Frame("a", long)] + [Frame("a", (("x", 0, 1),))] * 9
+    if is_right:
+        hypotheses = references[:1] + [Frame("a", (("y", 0, 1),))] * 9
+    else:
+        hypotheses = [Frame("a", ()), *references[1:]]
+    scores = score(references, hypotheses)
+    assert 0 <= scores["slot_f1_low"] < scores["slot_f1"] < scores["slot_f1_high"] <= 1
+
+
 @pytest.mark.parametrize(("n", "share"), [(100, 0.01), (300, 0.02), (1_000, 0.001)])
 def test_intervals_cover_where_few_utterances_are_wrong_or_right(n, share):
     """In 60 draws 95 % would miss 7 or more with probability 0.03; percentiles alone cover 60 to 90

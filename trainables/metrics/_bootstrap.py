@@ -11,6 +11,7 @@ number is binomial, whose interval is exact.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -74,8 +75,8 @@ def widen(
     perfect: float,
 ) -> tuple[float, float]:
     """`percentiles` of `metric`, and where fewer than ten utterances take it away from an end of
-    its range, the Clopper-Pearson interval of their share too. The ends are `perfect` and 0: an
-    error rate has no largest value.
+    its range, the Clopper-Pearson interval of their share too, cut off at the range. The ends are
+    `perfect` and 0: an error rate has no largest value.
 
     `rows` [m, k] are the distinct counts of utterances, `times` [m] how often each is there. Each
     such utterance counts as the mean one; the first, where there is none, as a whole one.
@@ -90,7 +91,8 @@ def widen(
             low, high = sorted(end + away * share for share in shares)
             found.append((low, high))
     lows, highs = zip(*found, strict=True)
-    return min(lows), max(highs)
+    # The mean utterance may have more slots than others: so many of it would leave the range.
+    return max(0.0, min(lows)), min(max(highs), perfect or math.inf)
 
 
 def _few(
