@@ -119,8 +119,8 @@ class QuickExit:
         if self.code is None:  # an exception of ours: the interpreter has printed it
             return
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the caller
+                stream.flush()
         except (OSError, ValueError):
             return  # the interpreter reports that
         os._exit(self.code)

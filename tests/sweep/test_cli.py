@@ -460,6 +460,13 @@ cli.main()
     assert "ours" in done.stderr or "No space left on device" in done.stderr
 
 
+def test_a_command_may_have_no_stdout() -> None:
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m sweep --help >&-', sys.executable], stderr=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.slow  # MLflow's server takes 8 seconds and more
 def test_the_ui_serves_mlflow_and_ends_with_its_process(place: Path) -> None:
     with socket.socket() as probe:
