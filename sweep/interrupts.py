@@ -90,7 +90,8 @@ class Interrupts:
             code = 128 + signal.SIGINT
         if self._requested:
             with suppress(OSError, ValueError):
-                sys.stdout.flush()
+                if sys.stdout is not None:  # closed by the caller
+                    sys.stdout.flush()
             self._wait_for_line()
             self._end()
         return code

@@ -467,6 +467,23 @@ def test_a_command_may_have_no_stdout() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_an_interrupted_command_may_have_no_stdout() -> None:
+    program = """
+import os, signal, time
+from sweep import cli
+def run(arguments=None):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+cli.run = run
+cli.main()
+"""
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, program], stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 143
+    assert done.stderr.startswith("interrupted")
+
+
 @pytest.mark.slow  # MLflow's server takes 8 seconds and more
 def test_the_ui_serves_mlflow_and_ends_with_its_process(place: Path) -> None:
     with socket.socket() as probe:

@@ -197,7 +197,7 @@ def _leave(code: int) -> None:
     """End this process at its exit: Ray and Tune would first wait a minute for a daemon that is
     gone, or their threads crash on what the interpreter has taken down.
     """
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the caller
         with suppress(OSError, ValueError):
             stream.flush()
     processes.kill(_started())  # as after a shutdown
