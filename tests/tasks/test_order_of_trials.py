@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tasks._pairs import tiny, write_pairs
 from trainables import trial
 from trainables.config import TrialConfig, parse
@@ -80,8 +82,15 @@ def _config(number: int, pairs: Path) -> TrialConfig:
     )
 
 
-def test_a_trial_is_the_same_whichever_ran_before_it(tmp_path: Path) -> None:
-    numbers = [4, 0, 1, 5, 2, 3]  # the last two are those of text
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param([0, 1, 2, 3], id="utterances"),
+        pytest.param([4, 0, 1, 5, 2, 3], id="texts among them", marks=pytest.mark.slow),
+    ],
+)
+def test_a_trial_is_the_same_whichever_ran_before_it(numbers: list[int], tmp_path: Path) -> None:
+    """4 and 5 are trials of text."""
     forwards = _run(numbers, tmp_path / "forwards")
     backwards = _run(list(reversed(numbers)), tmp_path / "backwards")
     for number in numbers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -52,7 +52,8 @@ class LaterDashboard:
 
     def _serve(self, call: partial[Any]) -> None:
         if not self._over.wait(_DASHBOARD_AFTER_SECONDS):
-            call()
+            with suppress(Exception):  # a full disk, say; trials do not need it
+                call()
             self._over.wait()
 
 

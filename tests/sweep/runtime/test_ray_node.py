@@ -63,6 +63,22 @@ def test_the_dashboard_starts_once_ray_is_up_and_its_thread_stays(
     assert not started.thread.is_alive()
 
 
+def test_a_dashboard_that_fails_to_start_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of its thread would be a traceback in the middle of a live table."""
+    monkeypatch.setattr(ours, "_DASHBOARD_AFTER_SECONDS", 0.0)
+    called = threading.Event()
+
+    def fail(node: object, **options: Any) -> None:
+        called.set()
+        raise OSError("no space left")
+
+    dashboard = LaterDashboard()
+    dashboard.start(object(), fail, include_dashboard=None, raise_on_failure=False)
+    dashboard.begin()
+    assert called.wait(60)
+    dashboard.end()
+
+
 @pytest.mark.parametrize("include", [None, False], ids=["a short sweep", "without a dashboard"])
 def test_some_sweeps_start_no_dashboard(include: bool | None) -> None:
     dashboard, started = LaterDashboard(), Started()
