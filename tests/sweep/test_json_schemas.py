@@ -13,6 +13,7 @@ import yaml
 
 from sweep import cli, commands
 from sweep.commands import _schemas
+from tests.sweep.json_schemas import checked, problems
 from tests.sweep.sweeps import space_in
 from tests.sweep.untracked import run_untracked
 
@@ -50,11 +51,7 @@ def answer(
     def run(name: str, *arguments: str) -> dict[str, Any]:
         capsys.readouterr()
         assert cli.run([*name.split(), *arguments, "--json"]) == 0, capsys.readouterr().err
-        document: dict[str, Any] = json.loads(capsys.readouterr().out)
-        schema = _schemas.schema(name)
-        assert document.pop("schema") == f"{name}/{schema.version}"
-        assert schema.problems(document) == []
-        return document
+        return checked(name, capsys.readouterr().out)
 
     return run
 
@@ -91,15 +88,17 @@ def test_documents_about_data_and_fields(answer: Answer, tmp_path: Path) -> None
 def test_a_field_that_is_missing_new_or_of_another_type_is_found() -> None:
     schema = _schemas.schema("data convert")
     right = {"path": "a", "form": "b", "num_records": 1, "num_invalid": 0, "lost": ["x"]}
-    assert schema.problems(right) == []
-    assert schema.problems(right | {"lost": None}) == []
-    assert schema.problems(right | {"num_records": 1.5}) == ["num_records is 1.5, expected integer"]
-    assert schema.problems(right | {"more": 1}) == ["more is not written down"]
+    assert problems(schema, right) == []
+    assert problems(schema, right | {"lost": None}) == []
+    assert problems(schema, right | {"num_records": 1.5}) == [
+        "num_records is 1.5, expected integer"
+    ]
+    assert problems(schema, right | {"more": 1}) == ["more is not written down"]
     del right["form"]
-    assert schema.problems(right) == ["form is missing"]
+    assert problems(schema, right) == ["form is missing"]
 
 
 def test_infinity_is_a_number() -> None:
     found = {"exported": [], "epsilons": ["inf", None, 1.0], "chosen_by": None, "versions": None}
-    assert _schemas.schema("export").problems(found) == []
-    assert _schemas.schema("export").problems(found | {"epsilons": ["much"]})
+    assert problems(_schemas.schema("export"), found) == []
+    assert problems(_schemas.schema("export"), found | {"epsilons": ["much"]})

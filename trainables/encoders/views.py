@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trainables import catalogue
 from trainables.config import data_config
+from trainables.data.bio import slots_strict
 from trainables.data.corpus import Corpus
 from trainables.data.records import LabelSchema
 from trainables.errors import InvalidInput
@@ -42,27 +43,10 @@ def public_values(corpora: Sequence[str]) -> Values:
     for name in corpora:
         config = data_config(name=name, num_utterances=_UTTERANCES)
         for utterance in catalogue.entry("datasets", name).read(Path(), config=config):
-            for slot, start, stop in spans(utterance.tags):
+            for slot, start, stop in slots_strict(utterance.tags):
                 value = tuple(utterance.tokens[start:stop])
                 found.setdefault((kind_of(slot), len(value)), set()).add(value)
     return {key: tuple(sorted(values)) for key, values in found.items()}
-
-
-def spans(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Slot, first and behind last token of each value.
-
-    >>> list(spans(["O", "B-city", "I-city", "B-city"]))
-    [('city', 1, 3), ('city', 3, 4)]
-    """
-    start = 0
-    while start < len(tags):
-        stop = start + 1
-        if tags[start].startswith("B-"):
-            slot = tags[start][2:]
-            while stop < len(tags) and tags[stop] == f"I-{slot}":
-                stop += 1
-            yield slot, start, stop
-        start = stop
 
 
 def swap_values(
@@ -70,7 +54,7 @@ def swap_values(
 ) -> tuple[str, ...]:
     """View number `view` (from 1) of a record, with every value that has a list replaced."""
     found = list(tokens)
-    for number, (slot, start, stop) in enumerate(spans(tags)):
+    for number, (slot, start, stop) in enumerate(slots_strict(tags)):
         listed = values.get((kind_of(slot), stop - start), ())
         if listed:
             # An independent draw for each record, view and place, from public names.

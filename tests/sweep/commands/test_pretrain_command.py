@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from sweep import cli
-from sweep.commands import _schemas
+from tests.sweep.json_schemas import checked
 from trainables.documents import format_yaml
 from trainables.encoders.about import read_about
 from trainables.pretraining import loop
@@ -52,10 +51,7 @@ def test_the_folder_and_its_card(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["pretrain", str(file), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    schema = _schemas.schema("pretrain")
-    assert document.pop("schema") == f"pretrain/{schema.version}"
-    assert schema.problems(document) == []
+    document = checked("pretrain", capsys.readouterr().out)
     place = tmp_path / "home" / "encoders" / "tiny"
     assert document["folder"] == str(place)
     assert read_about(str(place)).card == document["card"]

@@ -11,12 +11,13 @@ import pytest
 
 from search_spaces.space import rename
 from sweep import cli
-from sweep.commands import _output, _schemas, export
+from sweep.commands import _output, export
 from sweep.results.report_data import gather
 from sweep.runtime.runner import Run
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
+from tests.sweep.json_schemas import checked
 from tests.sweep.store.test_trial_files import TRIAL, result
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import TrialFailed
@@ -59,11 +60,7 @@ def finish(folder: SweepFolder, place: int, **metrics: float) -> None:
 def document(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> dict[str, Any]:
     """What a command prints for programs, which has its own schema."""
     assert cli.run([command, *options, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    schema = _schemas.schema(command)
-    assert found.pop("schema") == f"{command}/{schema.version}"
-    assert schema.problems(found) == []
-    return found
+    return checked(command, capsys.readouterr().out)
 
 
 def test_a_trial_of_epsilon_0_is_chosen_for_a_report(home: Path) -> None:

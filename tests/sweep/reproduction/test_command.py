@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import json
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sweep import cli
-from sweep.commands import _schemas
 from sweep.reproduction import description, run
+from tests.sweep.json_schemas import checked
 from tests.sweep.reproduction.small_table import MEASURED, small_table
 
 
@@ -53,10 +52,7 @@ def test_a_table_that_has_not_begun_is_empty(
 ) -> None:
     arguments = ["reproduce", "table1", "--show", "--output", str(tmp_path / "out")]
     assert cli.run([*arguments, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    schema = _schemas.schema("reproduce table1")
-    assert document.pop("schema") == f"reproduce table1/{schema.version}"
-    assert schema.problems(document) == []
+    document = checked("reproduce table1", capsys.readouterr().out)
     assert document["rows"] == document["points"] == []
     assert cli.run(arguments) == 0
     assert "No trial of a full stage has ended." in capsys.readouterr().out

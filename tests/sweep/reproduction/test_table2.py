@@ -11,8 +11,8 @@ import pytest
 from sweep import cli
 from sweep.bench.contestants import SameBatches, Spec
 from sweep.bench.outcome import Found, Times
-from sweep.commands import _schemas
 from sweep.reproduction import table2, timing
+from tests.sweep.json_schemas import checked
 from tests.sweep.sweeps import settings_in
 
 
@@ -130,10 +130,7 @@ def test_show_prints_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture
     timing.run(wanted, tmp_path / "out", measure=measure, say=lambda _: None)
     arguments = ["reproduce", "table2", "--show", "--data", "atis", "--model", "clc"]
     assert cli.run([*arguments, "--output", str(tmp_path / "out"), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    schema = _schemas.schema("reproduce table2")
-    assert document.pop("schema") == f"reproduce table2/{schema.version}"
-    assert schema.problems(document) == []
+    document = checked("reproduce table2", capsys.readouterr().out)
     assert len(document["rows"]) == 4 * 3
     assert cli.run(["reproduce", "table2", "--data", "atos"]) == 2
     assert "--data" in capsys.readouterr().err
