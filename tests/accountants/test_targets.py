@@ -94,3 +94,15 @@ def test_a_histogram_with_shuffled_epochs_is_not_scaled(
     built = replace(built, histogram_noise_multiplier=std)
     with pytest.raises(InvalidInput, match="the noised histogram alone costs"):
         noise_for(built, target_epsilon=target, accountant=accountant)
+
+
+@pytest.mark.parametrize("shape", ["sampled", "allocated", "central"])
+def test_a_target_below_the_least_figure_of_an_accountant_is_refused(shape: str) -> None:
+    """Its bound falls to 0 only where a distance between distributions is below delta: the noise
+    found was 1e5 to 1e11.
+    """
+    built = replace(SHAPES[shape], delta=1e-5)
+    with pytest.raises(InvalidInput, match=r"rdp has no bound between 0 and 0\.0035"):
+        noise_for(built, target_epsilon=0.003, accountant="rdp")
+    z = noise_for(built, target_epsilon=0.003)
+    assert z < 1e4

@@ -330,6 +330,15 @@ def test_what_is_not_finite_has_no_part_in_an_epochs_means(engine: str, share: f
         assert broken["gradient_norm"] == pytest.approx(found["gradient_norm"], rel=0.2)
 
 
+def test_one_step_of_sgd_without_a_finite_gradient_leaves_the_mean_of_the_others() -> None:
+    table = gradients(200)
+    found = engine_on(mechanism("sgd"), table).run_epoch(0)
+    table[0] = math.inf
+    broken = engine_on(mechanism("sgd"), table).run_epoch(0)
+    assert broken["gradient_norm"] == pytest.approx(found["gradient_norm"], rel=0.2)
+    assert (found["nonfinite_gradients"], broken["nonfinite_gradients"]) == (0, 1)
+
+
 def test_an_engine_is_refused_another_ones_mechanism() -> None:
     from trainables.engines import dp_sgd
 

@@ -159,6 +159,21 @@ def test_bootstrap_of_the_change_agrees_with_delong():
     assert strong["delta_mia_significant"] == 1
 
 
+def test_a_resample_without_the_baselines_auc_has_an_infinite_change():
+    """Its NaN became a bound of the interval, and a warning on the terminal."""
+    member = np.arange(6) < 3
+    baseline = np.array([0.0, 1.15, 0.2, 1.0, 1.1, 1.2])  # one member above one other record
+    trial = np.array([0.0, 1.15, 1.3, 1.0, 1.1, 1.2])
+    found = auc_change((trial, member), (baseline, member), rng=np.random.default_rng(0))
+    assert found["delta_mia_percent"] == pytest.approx(150)
+    assert found["delta_mia_percent_high"] == math.inf
+    assert found["delta_mia_percent_low"] <= 150
+    lowest = np.where(member, 0.0, 1.0)
+    none = auc_change((trial, member), (lowest, member), rng=np.random.default_rng(0))
+    assert none["delta_mia_significant"] == 0
+    assert all(math.isnan(none[f"delta_mia_percent{end}"]) for end in ("", "_low", "_high"))
+
+
 def test_trials_with_masks_of_their_own_can_be_compared():
     rng = np.random.default_rng(2)
     masks = rng.random((2, 1_000)) < 0.5

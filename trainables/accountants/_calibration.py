@@ -220,7 +220,8 @@ def _calibrate(unit: Release, delta: float, target_epsilon: float, accountant: s
 def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str) -> float:
     """The noise multiplier by one accountant.
 
-    Raises: CannotAnalyze where the noise that meets the target is outside of its theorem.
+    Raises: CannotAnalyze where the noise that meets the target is outside of its theorem, or its
+        bound falls from above the target to far below it at once.
     """
     refusals: list[CannotAnalyze] = []
 
@@ -235,8 +236,14 @@ def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str
         raise refusals[0]
     guess = _calibrate(unit, delta, target_epsilon, None)
     z = smallest_noise_multiplier(figure, target_epsilon=target_epsilon, start=guess, stride=1.1)
-    if refusals and figure(z) < _LEAST_SHARE * target_epsilon:
-        raise refusals[0]  # with a little less noise there is no figure that could meet the target
+    if (met := figure(z)) < _LEAST_SHARE * target_epsilon:
+        if refusals:  # with a little less noise there is no figure that could meet the target
+            raise refusals[0]
+        raise CannotAnalyze(
+            f"{accountant} has no bound between {format_epsilon(met)} and"
+            f" {format_epsilon(figure(z * _LEAST_SHARE))} at delta={delta:g}: expected a larger"
+            " target, or another privacy.accountant"
+        )
     return z
 
 

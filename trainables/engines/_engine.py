@@ -49,8 +49,8 @@ class StepStats:
     once an epoch because reading waits for the device.
 
     `loss` over `records` but the `lost` ones, whose loss is not finite; `norm` (before clipping,
-    scaled space) and `clipped` over `units` that have records; `nonfinite` counts the units left
-    out because their gradient was not finite.
+    scaled space) and `clipped` over `units` that have records; `nonfinite` counts the units whose
+    gradient is not finite, which are in neither.
     """
 
     loss: Tensor
@@ -60,6 +60,22 @@ class StepStats:
     clipped: Tensor
     nonfinite: Tensor
     units: int
+
+    @classmethod
+    def of(cls, of_losses: Tensor, norms: Tensor, *, records: int, bound: float) -> StepStats:
+        """From a `sum_of_losses` and the norms of the units; above `bound` one is clipped."""
+        loss, lost = of_losses.unbind()
+        norms = norms.double()
+        finite = norms.isfinite()
+        return cls(
+            loss=loss,
+            records=records,
+            lost=lost,
+            norm=norms.where(finite, 0.0).sum(),
+            clipped=(finite & (norms > bound)).sum(),
+            nonfinite=(~finite).sum(),
+            units=len(norms),
+        )
 
     def vector(self) -> Tensor:
         """float64[7], in the order of `metrics.training.SUMS`."""
@@ -225,8 +241,9 @@ class Engine(ABC):
         return []
 
     def _noise(self, epoch: int) -> dict[str, float]:
-        """`noise_norm`: the expected norm of the noise in a released mean gradient, to be compared
-        with `gradient_norm`. It is computed from the mechanism alone and is public.
+        """`noise_norm`: the expected norm of the noise in a mean gradient, in the space in which
+        the noise is added: with `central` that of `gradient_norm`, scaled by alpha_k. It is
+        computed from the mechanism alone and is public.
         """
         mechanism = self._mechanism
         if not mechanism.is_private:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
@@ -32,15 +34,5 @@ class PlainEngine(Engine):
         for part in passes(draw, limit=self._physical, units_apart=False):
             losses += sum_of_losses(self._add_piece(draw, part, weights, self._flat))
         # The norm of this process' mean gradient; nothing is clipped.
-        norm = self._flat.norm() / max(1, len(draw.records))
-        loss, lost = losses.unbind()
-        none = torch.zeros_like(loss)
-        return StepStats(
-            loss=loss,
-            records=len(draw.records),
-            lost=lost,
-            norm=norm,
-            clipped=none,
-            nonfinite=none,
-            units=1,
-        )
+        norm = self._flat.norm().reshape(1) / max(1, len(draw.records))
+        return StepStats.of(losses, norm, records=len(draw.records), bound=math.inf)

@@ -115,7 +115,8 @@ class PrivateEngine(Engine):
                     self._flat.data.add_(gradient.data)
                     gradient.zero_()
             of_losses += sum_of_losses(losses)
-        return _stats(of_losses, norms, records=len(draw.records), bound=bound), factor
+        every = torch.cat(norms) if norms else of_losses.new_zeros(0)
+        return StepStats.of(of_losses, every, records=len(draw.records), bound=bound), factor
 
     def _add_units(
         self, draw: Draw, part: Pass, weights: NDArray[np.float32]
@@ -222,18 +223,3 @@ class PrivateEngine(Engine):
                     f"expected buffers that training leaves alone, got buffer {name} changed: it"
                     " would carry statistics of the records past the noise"
                 )
-
-
-def _stats(of_losses: Tensor, norms: list[Tensor], *, records: int, bound: float) -> StepStats:
-    loss, lost = of_losses.unbind()
-    every = torch.cat([n.double() for n in norms]) if norms else loss.new_zeros(0)
-    finite = every.isfinite()
-    return StepStats(
-        loss=loss,
-        records=records,
-        lost=lost,
-        norm=torch.where(finite, every, 0.0).sum(),
-        clipped=(finite & (every > bound)).sum(),
-        nonfinite=(~finite).sum(),
-        units=len(every),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from trainables.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-TAIL = 50.0 * (1.0 - 0.95)  # percent of resampled values on either side of a 95 % interval
+_TAIL = 50.0 * (1.0 - 0.95)  # percent of resampled values on either side of a 95 % interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,8 @@ def auc_change(
 
     Paired bootstrap: each resample draws records for both trials at once. Keys
     `delta_mia_percent`, `_low`, `_high`, `delta_mia_significant` (1 where the 95 % interval leaves
-    0 out). Resamples that lack a class are left out.
+    0 out). Resamples that lack a class, or in which both AUCs are 0, are left out; where the
+    baseline's alone is 0 the change is infinite. All NaN where the baseline's AUC is 0.
     """
     sides = [_Ranked(*check(*trial)), _Ranked(*check(*baseline))]
     n = len(sides[0].order)
@@ -106,17 +108,33 @@ def auc_change(
         picks = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
         weights = np.bincount(picks.ravel(), minlength=size * n).reshape(size, n)
         areas = [side.weighted_auc(weights) for side in sides]
-        changes.append(100.0 * (areas[0] - areas[1]) / areas[1])
+        changes.append(_percent(areas[0], areas[1]))
     drawn = np.concatenate(changes)
-    low, high = (float(bound) for bound in np.nanpercentile(drawn, [TAIL, 100.0 - TAIL]))
     one = np.ones((1, n), dtype=np.int64)
-    value, base = (float(side.weighted_auc(one)[0]) for side in sides)
+    estimate = float(_percent(*(side.weighted_auc(one) for side in sides))[0])
+    if math.isfinite(estimate):
+        low, high = interval(drawn[~np.isnan(drawn)])
+    else:
+        estimate = low = high = math.nan
     return {
-        "delta_mia_percent": 100.0 * (value - base) / base if base else math.nan,
+        "delta_mia_percent": estimate,
         "delta_mia_percent_low": low,
         "delta_mia_percent_high": high,
         "delta_mia_significant": float(low > 0 or high < 0),
     }
+
+
+def interval(values: Floats) -> tuple[float, float]:
+    """The 95 % percentile interval of resampled values, some of which may be infinite."""
+    # No point lies between a number and infinity.
+    method: Literal["linear", "nearest"] = "linear" if np.isfinite(values).all() else "nearest"
+    low, high = np.percentile(values, [_TAIL, 100.0 - _TAIL], method=method)
+    return float(low), float(high)
+
+
+def _percent(value: Floats, base: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(100.0 * (value - base) / base)
 
 
 class _Ranked:

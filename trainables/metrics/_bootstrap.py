@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
-from trainables.metrics._auc import TAIL
+from trainables.metrics._auc import Floats
+from trainables.metrics._auc import interval as interval
 from trainables.metrics._counts import NAMES, Counts, from_table
 from trainables.metrics.membership import clopper_pearson
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 # Percentiles covered .63 to .93 in place of .95 where fewer of 100 to 1,000 utterances were wrong.
 _ENOUGH = 10
 _ERRORS = ("intent_errors", "frame_errors", "substituted", "deleted", "inserted")
@@ -56,14 +55,6 @@ def totals_of_distinct(
     """`resampled_totals` of rows whose `distinct` ones are known."""
     drawn = rng.multinomial(times.sum(), times / times.sum(), size=samples)
     return np.asarray(drawn @ rows, dtype=np.int64)
-
-
-def interval(values: Floats) -> tuple[float, float]:
-    """The 95 % percentile interval of resampled values, some of which may be infinite."""
-    # No point lies between a number and infinity.
-    method: Literal["linear", "nearest"] = "linear" if np.isfinite(values).all() else "nearest"
-    low, high = np.percentile(values, [TAIL, 100.0 - TAIL], method=method)
-    return float(low), float(high)
 
 
 def widen(
