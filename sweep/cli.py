@@ -70,6 +70,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(stopped) or "interrupted", code=130)
     except OSError as problem:
         if (failure := disk.failure_of(problem, Path.cwd())) is not None:
+            if problem.filename is None and (closed := _problem_of_stdout()) is not None:
+                return _refuse(f"cannot write to stdout: {closed.strerror}", code=1)
             return _refuse(f"{failure}: run the same command again", code=1)
         where = f" ({problem.filename})" if problem.filename else ""
         return _refuse(f"{problem.strerror or type(problem).__name__}{where}", code=1)
@@ -84,6 +86,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _refuse(f"{failure}: run the same command again", code=1)
     return code if isinstance(code, int) else 0
+
+
+def _problem_of_stdout() -> OSError | None:
+    """Why stdout takes no line; None where it does. The error of a write names no file."""
+    try:
+        if sys.stdout is not None:  # closed by the caller
+            os.write(1, b"\n")
+    except OSError as problem:
+        return problem
+    return None
 
 
 def _require_text(words: Sequence[str]) -> None:

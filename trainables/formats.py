@@ -41,6 +41,15 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def count(num: int, noun: str) -> str:
+    """A number of things, whose plural ends in s.
+
+    >>> count(1, "epoch"), count(12, "epoch")
+    ('1 epoch', '12 epochs')
+    """
+    return f"{num} {noun}{'' if num == 1 else 's'}"
+
+
 def epsilon(value: float | None) -> str:
     """An epsilon, never rounded down.
 

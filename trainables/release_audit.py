@@ -63,6 +63,12 @@ class ReleaseAudit:
     phrases: tuple[PhraseAudit, ...]
 
 
+def require_rates(*, delta: float, p: float) -> None:
+    """Raises: InvalidInput for a delta or an error probability out of range."""
+    if not (0 <= delta < 1 and 0 < p < 1):
+        raise InvalidInput(f"expected 0 <= delta < 1 and 0 < p < 1, got delta={delta}, p={p}")
+
+
 def audit_release(
     released: Sequence[str],
     members: Sequence[str],
@@ -82,8 +88,7 @@ def audit_release(
     Raises: InvalidInput for sides of implausible sizes under fair coins, for no text, orders below
     1, or delta or p out of range.
     """
-    if not (0 <= delta < 1 and 0 < p < 1):
-        raise InvalidInput(f"expected 0 <= delta < 1 and 0 < p < 1, got delta={delta}, p={p}")
+    require_rates(delta=delta, p=p)
     if not orders or min(orders) < 1:
         raise InvalidInput(f"expected orders of phrases >= 1, got {list(orders)}")
     _refuse_unless_coins(len(members), len(held_out), num_released=len(released))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def print_json(name: str, value: Any) -> None:
     """One JSON document on stdout, with the name and version of its schema (see
-    `docs/reference/json.md`); infinity is the string "inf".
+    `docs/reference/json.md`); infinity is the string "inf", what is no number is null.
     """
     typer.echo(json.dumps(document(name, value), indent=1, allow_nan=False))
 
@@ -26,9 +26,9 @@ def print_json(name: str, value: Any) -> None:
 def document(name: str, value: Any) -> dict[str, Any]:
     """What is printed of a value under the schema of this name."""
     from sweep.commands._schemas import schema
-    from trainables.privacy.summary import plain
+    from sweep.store.files import jsonable
 
-    return {"schema": f"{name}/{schema(name).version}", **plain(value)}
+    return {"schema": f"{name}/{schema(name).version}", **jsonable(value)}
 
 
 def console(*, stderr: bool = False) -> Console:

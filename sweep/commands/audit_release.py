@@ -53,10 +53,12 @@ def audit_release(
     """
     from sweep.synthesis.score_texts import read_texts
     from trainables.release_audit import audit_release as audit
+    from trainables.release_audit import require_rates
 
     if epsilon is not None and delta is None:
         raise InvalidInput("expected --delta with --epsilon: the claim's, for a bound at the same")
     delta = _DELTA if delta is None else delta
+    require_rates(delta=delta, p=p)
     texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
     found = audit(*texts, delta=delta, p=p, seed=seed)
     if as_json:

@@ -65,8 +65,10 @@ def synthesize(
         print_json("synthesize", {"utterances": str(to), "card": card.to_dict()})
         return
     drawn, delta = card.drawn, "unknown" if card.delta is None else format_delta(card.delta)
+    dropped = ", ".join(f"{count} by {name}" for name, count in drawn.dropped.items())
     say(
-        f"{to}: {drawn.number} utterances of {drawn.drawn} drawn; epsilon"
+        f"{to}: {drawn.number} utterances of {drawn.drawn} drawn"
+        f"{f' (dropped: {dropped})' if dropped else ''}; epsilon"
         f" {format_epsilon(card.epsilon)} at delta {delta}"
         f" (card: {to.with_suffix('.card.md')})"
     )

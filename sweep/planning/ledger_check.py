@@ -19,7 +19,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
-from trainables import catalogue
+from trainables import catalogue, formats
 from trainables.errors import InvalidData, InvalidInput
 
 
@@ -91,7 +91,7 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
         if missing:
             numbers = tuple(epoch + 1 for epoch in missing)
             yield Finding(
-                problem=f"{len(numbers)} epochs of trial {trial.id} have no entry",
+                problem=f"no entry for {formats.count(len(numbers), 'epoch')} of trial {trial.id}",
                 sweep=folder.name,
                 trial=trial.id,
                 epochs=numbers,

@@ -12,7 +12,7 @@ from search_spaces.space import SearchSpace
 from sweep.spending.account import Account
 from sweep.spending.filter import admits, filter_delta, filter_of
 from sweep.store.plans import Plan, PlannedTrial
-from trainables import accountants
+from trainables import accountants, formats
 from trainables.errors import CannotAnalyze
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.rounding import format_delta, format_epsilon
@@ -56,9 +56,10 @@ def total_of_plan(
         found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
         kept.keep(key, found)
     baselines = len(plan.to_run) - len(trials)
-    without = f", without {baselines} baseline{'s' if baselines > 1 else ''}" if baselines else ""
+    without = f", without {formats.count(baselines, 'baseline')}" if baselines else ""
+    subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"
     return found, (
-        f"All {len(trials)} trials together{without}: epsilon {format_epsilon(found['epsilon'])}"
+        f"{subject}{without}: epsilon {format_epsilon(found['epsilon'])}"
         f" at delta {format_delta(delta)} ({found['accountant']}), where nothing else is released."
     )
 
@@ -86,7 +87,7 @@ class _Room:
 
     def _over(self, releases: Sequence[accountants.Release], *, delta: float) -> str | None:
         others = len(releases) - 1
-        beside = f"with the {others} trials before it" if others else "alone"
+        beside = f"with the {formats.count(others, 'trial')} before it" if others else "alone"
         try:
             if self._filter is not None:
                 if admits(self._filter, releases):

@@ -204,7 +204,7 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
     found = []
     if baselines:
         found.append(
-            f"{len(baselines)} baseline{'s' if len(baselines) > 1 else ''} of the sweep, exempt"
+            f"{formats.count(len(baselines), 'baseline')} of the sweep, exempt"
             " from its budgets: who sees such a trial learns from it what its own epsilon allows,"
             " which without noise is anything"
         )
@@ -218,8 +218,8 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
         )
     if changes := folder.about().get("changes"):
         found.append(
-            f"the space was changed {len(changes)} times after trials had run: the total holds"
-            " where the changes did not go by their results"
+            f"the space was changed {formats.count(len(changes), 'time')} after trials had run: the"
+            " total holds where the changes did not go by their results"
         )
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sweep.spending.verdict import GO_ON, Verdict
-from trainables import accountants, catalogue
+from trainables import accountants, catalogue, formats
 from trainables.accountants import paper_zcdp
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.mechanism import Mechanism
@@ -60,8 +60,8 @@ class EpsilonBudget:
             return Verdict(False, f"no epsilon to hold against budget.epsilon: {error}")
         return Verdict(
             False,
-            f"epsilon {format_epsilon(smallest)} ({self.accountant}) after {epochs} epochs"
-            f" exceeds budget.epsilon={self.limit:g}",
+            f"epsilon {format_epsilon(smallest)} ({self.accountant}) after"
+            f" {formats.count(epochs, 'epoch')} exceeds budget.epsilon={self.limit:g}",
         )
 
     def _figures(self, mechanism: Mechanism, epochs: int) -> Iterator[Callable[[], float]]:

@@ -48,9 +48,18 @@ def require_new_file(to: Path) -> None:
         raise InvalidInput(f"expected a folder to write to, got {to.parent}")
 
 
+def jsonable(value: Any) -> Any:
+    """Plain data that JSON can hold: an infinity is the string "inf", a NaN None.
+
+    >>> jsonable({"epsilon": math.inf, "loss": (0.5, math.nan)})
+    {'epsilon': 'inf', 'loss': [0.5, None]}
+    """
+    return _without_nan(plain(value))
+
+
 def dump(value: Any) -> str:
-    """JSON of plain data; an infinity is the string "inf", a NaN is null."""
-    return json.dumps(_without_nan(plain(value)), allow_nan=False)
+    """JSON of plain data, as `jsonable` has it."""
+    return json.dumps(jsonable(value), allow_nan=False)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -60,7 +69,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def indented_json(value: Any) -> str:
     """JSON as `write_json` writes it."""
-    return json.dumps(_without_nan(plain(value)), allow_nan=False, indent=1) + "\n"
+    return json.dumps(jsonable(value), allow_nan=False, indent=1) + "\n"
 
 
 def read_json(path: str | Path) -> Any:

@@ -85,7 +85,7 @@ def _failures(records: Sequence[TrialRecord]) -> str:
         word: sum(record.status == word for record in records) for word in ("failed", "refused")
     }
     said = [f"{count} {word}" for word, count in counts.items() if count]
-    return f"Of {len(records)} trials: {', '.join(said)}." if said else ""
+    return f"Of {formats.count(len(records), 'trial')}: {', '.join(said)}." if said else ""
 
 
 def _table(records: Sequence[TrialRecord]) -> str:

@@ -460,6 +460,18 @@ cli.main()
     assert "ours" in done.stderr or "No space left on device" in done.stderr
 
 
+def test_a_full_disk_behind_stdout_is_not_that_of_the_working_folder() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "sweep", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot write to stdout: No space left on device\n"
+
+
 def test_a_command_may_have_no_stdout() -> None:
     done = subprocess.run(
         ["sh", "-c", '"$0" -m sweep --help >&-', sys.executable], stderr=subprocess.PIPE, text=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from sweep import cli, commands
-from sweep.commands import _schemas
+from sweep.commands import _output, _schemas
 from tests.sweep.json_schemas import checked, problems
 from tests.sweep.sweeps import space_in
 from tests.sweep.untracked import run_untracked
@@ -37,6 +38,13 @@ def test_every_document_has_a_schema() -> None:
         each = _schemas.schema(name)
         assert each.version >= 1
         assert each.about.endswith(".")
+
+
+def test_a_figure_that_is_no_number_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was no JSON, which ended the command in a traceback."""
+    _output.print_json("report", {"epsilon_max": math.inf, "metrics": {"loss": math.nan}})
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["epsilon_max"], shown["metrics"]) == ("inf", {"loss": None})
 
 
 @pytest.fixture

@@ -92,6 +92,12 @@ def _claim(card: PrivacyCard) -> list[tuple[str, str, str]]:
     ]
 
 
+def _all_of(num_releases: int) -> str:
+    if num_releases == 1:
+        return "the only released trial"
+    return f"all {num_releases} released trials together"
+
+
 def _sweep(card: PrivacyCard) -> list[str]:
     total, selection = card.sweep_total, card.selection
     if selection is not None and selection.law is not None:
@@ -100,7 +106,7 @@ def _sweep(card: PrivacyCard) -> list[str]:
         return ["no total was given: other trials of the sweep cost epsilon beyond this card"]
     relation = f", {total.neighboring_relation}" if total.neighboring_relation else ""
     lines = [
-        f"all {total.num_releases} released trials together: epsilon"
+        f"{_all_of(total.num_releases)}: epsilon"
         f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
         f" ({total.accountant}{relation})"
     ]

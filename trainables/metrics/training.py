@@ -18,7 +18,11 @@ FIGURES = (
         written="rate",
     ),
     Figure(name="train_loss", label="training loss", better="lower", unit="nats", per_epoch=True),
-    Figure(name="gradient_norm", label="mean norm before clipping of a gradient divided by alpha_k", per_epoch=True),
+    Figure(
+        name="gradient_norm",
+        label="mean gradient norm before clipping (over alpha_k)",
+        per_epoch=True,
+    ),
     Figure(
         name="clip_fraction",
         label="share of gradients longer than max_grad_norm",
@@ -34,7 +38,7 @@ FIGURES = (
     ),
     Figure(
         name="noise_norm",
-        label="expected norm of the noise in a mean gradient, with central noise divided by alpha_k",
+        label="expected norm of the noise in a mean gradient (central: over alpha_k)",
         audience="public",
         per_epoch=True,
     ),

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from trainables import catalogue
+from trainables import catalogue, formats
 from trainables.config import TrialConfig
 from trainables.data.pair_split import (
     PairSplit,
@@ -173,7 +173,7 @@ def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tup
         source.provenance
         if not source.from_scratch
         else (
-            f"{config.synthesis.pretrain_epochs} epochs over the public part and"
+            f"{formats.count(config.synthesis.pretrain_epochs, 'epoch')} over the public part and"
             f" {', '.join(names) or 'no other corpus'}, from random weights"
         )
     )

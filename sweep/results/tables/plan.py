@@ -13,8 +13,9 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
     """The trials of a plan, the refused ones with their reason; `drawn_from`: the configurations
     that an unknown number of trials is drawn from.
     """
-    what = "configurations to draw from" if drawn_from else "trials to run"
-    title = f"{plan.name}: {len(plan.to_run)} {what}, {len(plan.refused)} refused"
+    noun, verb = ("configuration", "draw from") if drawn_from else ("trial", "run")
+    what = f"{formats.count(len(plan.to_run), noun)} to {verb}"
+    title = f"{plan.name}: {what}, {len(plan.refused)} refused"
     if plan.to_choose:
         title += f", {plan.to_choose} to be chosen while it runs"
     if plan.seconds is not None and plan.to_run and not drawn_from:

@@ -32,6 +32,9 @@ def test_a_release_of_copies_is_above_its_claim(tmp_path, capsys):
     assert "above the claim of 0.5" in err
     assert cli.run([*arguments, "--epsilon", "50"]) == 0
     assert cli.run([*arguments, "--held-out", "nothing.jsonl"]) == 2
+    assert "nothing.jsonl" in capsys.readouterr().err
+    assert cli.run([*arguments, "--held-out", "nothing.jsonl", "--delta", "1.5"]) == 2
+    assert "expected 0 <= delta < 1" in capsys.readouterr().err  # before it reads a file
 
 
 def test_a_leak_explained_by_delta_is_reported(tmp_path, capsys):

@@ -246,7 +246,7 @@ def test_a_plan_of_nothing_is_printed_and_then_refused(
     assert found["packing"]["workers"] is None
     assert cli.run(["plan", str(file), "--set", "budget.epsilon=0.001"]) == 2
     out, err = capsys.readouterr()
-    assert "toy: 1 trials to run, 2 refused" in out
+    assert "toy: 1 trial to run, 2 refused" in out
     assert "all 2 points that are no baseline are refused, 2 by budget" in err
     assert not (home / "toy").exists()
 

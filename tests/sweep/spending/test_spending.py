@@ -78,7 +78,7 @@ def test_a_plan_refuses_what_its_total_has_no_room_for_and_spares_the_baseline(
     assert [trial.runs for trial in plan.trials] == [True, True, False, True]
     (refused,) = plan.refused
     assert refused.refused_by == "budget"
-    assert "with the 1 trials before it exceeds budget.total=20" in str(refused.reason)
+    assert "with the 1 trial before it exceeds budget.total=20" in str(refused.reason)
 
 
 def test_a_plan_says_what_its_trials_cost_together(
@@ -182,7 +182,7 @@ def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_pa
     assert total.num_releases == 2
     baseline, change = total.unaccounted
     assert "1 baseline of the sweep" in baseline
-    assert "changed 1 times after trials had run" in change
+    assert "changed 1 time after trials had run" in change
 
 
 @pytest.mark.parametrize(
