@@ -99,7 +99,7 @@ def holds(text: str, values: Mapping[str, Any]) -> bool:
     except InvalidInput as problem:
         raise InvalidInput(f"constraint {text!r}: {problem}") from None
     except (TypeError, ValueError, ArithmeticError) as problem:
-        raise InvalidInput(f"constraint {text!r} has no value here: {problem}") from None
+        raise InvalidInput(f"constraint {text!r} cannot be evaluated here: {problem}") from None
 
 
 def _refuse_unknown(node: ast.AST, *, text: str) -> None:

@@ -77,7 +77,7 @@ class TrialConfig(Frozen):
     def _synthesis_fits(self) -> TrialConfig:
         if kind_for(self.task, "generation") is None:
             if self.synthesis != synthesis_config({}):
-                raise ValueError("expected fields of synthesis with task=synthesis alone")
+                raise ValueError("expected fields of synthesis only with task=synthesis")
             return self
         if self.privacy.unit == "group":
             raise ValueError("expected privacy.unit=record with task=synthesis, got group")
@@ -88,8 +88,8 @@ class TrialConfig(Frozen):
             )
         if self.evaluation != EvaluationConfig():
             raise ValueError(
-                "expected fields of evaluation with task=nlu alone (generated text is audited by"
-                " `sweep audit-release`)"
+                "expected fields of evaluation only with task=nlu (`sweep audit-release` audits"
+                " generated text)"
             )
         if self.privacy.noise_decay != NoiseDecay() or self.privacy.group_scale != "none":
             # Epochs of a stage are counted from its start, so a decay would restart in each.

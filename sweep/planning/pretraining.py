@@ -101,7 +101,7 @@ def _begin(config: PretrainingConfig, work: Path) -> None:
     if checkpoint.is_there(work):
         raise InvalidInput(
             f"expected the settings of the unfinished pretraining in {work.parent}, got others;"
-            f" delete {work} to begin anew"
+            f" delete {work} to start again"
         )
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -47,7 +47,7 @@ def require_trials(plan: Plan) -> None:
         if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
         else ""
     )
-    raise InvalidInput(f"all {len(points)} points that are no baseline are refused, {said}{hint}")
+    raise InvalidInput(f"all {len(points)} points other than baselines are refused, {said}{hint}")
 
 
 def require_read_fields(space: SearchSpace, plan: Plan) -> None:
@@ -114,7 +114,7 @@ def _require_read(
             continue
         if all(_is_unread(config, section, field) for config in configs):
             raise InvalidInput(
-                f"expected no {what}, which is not read with the other fields of any trial"
+                f"expected no {what}, which no trial reads with its other fields"
                 f"{_BECAUSE.get(path, '')}{got}"
             )
 

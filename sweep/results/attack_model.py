@@ -76,7 +76,9 @@ def attack_run(
     (record,) = (r for r in sweep.records() if r.plan.id == folder.name)
     kept = {n: v for n, v in record.metrics.items() if not is_public(n) and v is not None}
     if not any(name.startswith("mia_") for name in kept):
-        raise InvalidInput(f"expected a finished trial with attacks, got {run} ({record.status})")
+        raise InvalidInput(
+            f"expected a finished trial with attacks, got {run} ({record.status}, without attacks)"
+        )
     return kept | ({"roc": evidence.read_curves(folder)} if roc else {})
 
 

@@ -151,7 +151,7 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
         for name, value in card.mechanism.items():
             if name in ran and value is not None and plain(ran[name]) != value:
                 raise InvalidData(
-                    f"expected {place} to say what the trial ran, got another mechanism.{name}"
+                    f"expected {place} to match the trial, got another mechanism.{name}"
                 )
     known = {
         "epsilon": record.metrics.get(EPSILON),
@@ -159,7 +159,7 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
     }
     for name, value in known.items():
         if value is not None and not math.isclose(value, getattr(card, name), rel_tol=1e-6):
-            raise InvalidData(f"expected {place} to say what the trial ran, got another {name}")
+            raise InvalidData(f"expected {place} to match the trial, got another {name}")
     return card
 
 

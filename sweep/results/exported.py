@@ -24,7 +24,7 @@ def require_export(folder: Path) -> None:
     manifest.require_whole(home)
     if added := manifest.unlisted(home, _MODEL):
         raise InvalidData(
-            f"expected the files of {home} as {manifest.FILE} has them, got {added[0]} beside them"
+            f"expected only the files that {manifest.FILE} lists in {home}, got {added[0]} as well"
         )
     about = home / "about.json"
     if not about.is_file():

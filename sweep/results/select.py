@@ -267,7 +267,7 @@ def choose_one(records: Sequence[TrialRecord], *, epsilon_max: float | None = No
     chosen = choose(records, epsilon_max=epsilon_max)
     if len(chosen) > 1:
         raise InvalidInput(
-            f"expected trials on one corpus, which have a best one, got"
+            f"expected trials on one corpus to choose the best, got"
             f" {', '.join(by_corpus(chosen))} (the best of each:"
             f" {', '.join(record.plan.id for record in chosen)})"
         )
@@ -289,7 +289,7 @@ def candidates(
     """
     found = finished(records)
     if not found:
-        raise InvalidInput("no trial has finished that is no baseline")
+        raise InvalidInput("no trial other than baselines has finished")
     allowed = [r for r in found if _within(r, epsilon_max)]
     if not allowed:
         known = [each for r in found if (each := value(r, figures.EPSILON)) is not None]

@@ -30,7 +30,7 @@ def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[Plann
                 f" which is {record.status}"
             )
         if not checkpoint.is_there(folder.trial_folder(trial.id)):
-            raise InvalidInput(f"trial {trial.id} has no checkpoint to go on from")
+            raise InvalidInput(f"trial {trial.id} has no checkpoint to continue from")
         found[trial.id] = trial
     return list(found.values())
 
@@ -45,7 +45,7 @@ def reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial])
         done = int(rows[-1]["epochs_done"]) if rows else 0
         reason = gate.continuation_refusal(trial.id, epochs_done=done)
         if reason is not None:
-            raise InvalidInput(f"trial {trial.id} cannot go on: {reason}")
+            raise InvalidInput(f"trial {trial.id} cannot continue: {reason}")
     for trial in trials:
         place = folder.trial_folder(trial.id)
         (place / "result.json").replace(place / _BEFORE)

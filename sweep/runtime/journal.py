@@ -50,8 +50,8 @@ class Journal:
             checkpoint.state_of(place)
         except InvalidData as damage:
             raise InvalidData(
-                f"{damage}: restore the checkpoint from a copy, or remove it, and the trial begins"
-                " anew (what it spent stays charged)"
+                f"{damage}: restore the checkpoint from a copy, or remove it to restart the trial"
+                " (its charges stay)"
             ) from None
         return self.epochs_done(trial.id)
 

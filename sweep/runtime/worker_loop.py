@@ -146,8 +146,8 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
         if assignment.epochs_done and not checkpoint.is_there(job.folder):
             # A restart from epoch 0 would train epochs that were not charged.
             raise TrialFailed(
-                f"expected the checkpoint after epoch {assignment.epochs_done} to go on from, got"
-                " none: it was lost since the trial was begun"
+                f"expected the checkpoint of epoch {assignment.epochs_done} to continue from, got"
+                " none: it was lost after the trial began"
             )
         result = run(
             job.config,
@@ -163,7 +163,9 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
         try:
             team.regroup()
         except Exception:  # noqa: BLE001  named by its reason, without text of the trial's data
-            raise TrialFailed(f"a worker left trial {job.trial_id} alone: {reason}") from None
+            raise TrialFailed(
+                f"the workers of trial {job.trial_id} could not regroup: {reason}"
+            ) from None
         if leads:
             desk.fail(job.trial_id, attempt, reason)
         return

@@ -78,8 +78,8 @@ def draw_points(
                 break
         else:
             raise InvalidInput(
-                f"expected ranges whose values make configs, got {_PATIENCE} in a row that make"
-                " none"
+                f"expected ranges whose values give valid configs, got {_PATIENCE} invalid draws in"
+                " a row"
             )
     return found
 

@@ -217,5 +217,5 @@ def _until_it_answers(
     deadline = time.monotonic() + wait
     while not has_page(url):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise TrialFailed(f"{what} did not come up; its log is {log}")
+            raise TrialFailed(f"{what} did not start; its log is {log}")
         time.sleep(0.2)

@@ -181,8 +181,8 @@ class Ledger:
             spent = epsilon_sweep(before, delta=at, exact=False).epsilon
             raise InvalidInput(
                 f"expected the data set's total epsilon to stay within {budget_total:g} (delta"
-                f" {at:g}): {format_epsilon(spent)} is spent, with the {len(planned)} planned"
-                f" trials it would be {format_epsilon(together.epsilon)}{_because(together)}"
+                f" {at:g}): {format_epsilon(spent)} is spent, and the {len(planned)} planned"
+                f" trials would raise it to {format_epsilon(together.epsilon)}{_because(together)}"
             )
         return together
 

@@ -185,7 +185,9 @@ class ChainedLog:
             with self.path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 if size < position.offset:
-                    raise InvalidData(f"expected {self.path} to grow only, it was cut: {_ADVICE}")
+                    raise InvalidData(
+                        f"expected {self.path} only to grow, got a truncated file: {_ADVICE}"
+                    )
                 file.seek(position.offset)
                 *lines, _cut = file.read().split(b"\n")
                 return lines

@@ -86,7 +86,7 @@ def _slots(fields: dict[str, Any], length: int, where: str) -> tuple[Slot, ...]:
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
             _refuse(where, "expected tags to be a list of names")
         if len(tags) != length:
-            _refuse(where, f"expected {length} tags, one a token, got {len(tags)}")
+            _refuse(where, f"expected {length} tags, one per token, got {len(tags)}")
         require_bio(tags, where=where)
         return slots_lenient(tags)
     slots = fields.get("slots", [])

@@ -57,8 +57,9 @@ class SweepFolder(TrialFiles):
         text = file_text(path, max_bytes=_MAX_SPACE_BYTES)
         if self.about().get(SPACE_IS_SEALED) and not is_whole(text):
             raise InvalidData(
-                f"expected {path} as it was written, got it cut or edited: restore it from a copy"
-                " (the sweep's run in MLflow has one); changes are made by `sweep resume --space`"
+                f"expected {path} as it was written, got a truncated or edited file: restore it"
+                " from a copy (the sweep's run in MLflow has one); `sweep resume --space` makes"
+                " changes"
             )
         document = read_yaml(path, max_bytes=_MAX_SPACE_BYTES)
         if not isinstance(document, dict):

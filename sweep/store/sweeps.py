@@ -121,7 +121,7 @@ def how_to_go_on(home: Path, name: str) -> str:
     """A sentence for an interrupted sweep: what is saved, and how to resume it."""
     if (home / name / "sweep.json").exists():
         return f"every finished epoch is saved; `sweep resume {name}` continues"
-    return "no trial has begun; the same command begins anew"
+    return "no trial has begun; run the same command again"
 
 
 def phase_of(home: Path, name: str, trial_id: str) -> str:

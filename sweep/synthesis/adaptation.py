@@ -47,7 +47,7 @@ def run_adaptation(
         sets[name] = [text for text in texts if text.split()]
     pairs = open_pairs(data, data_dir=data_dir)
     if not pairs.has_programs:
-        raise InvalidInput(f"expected a program for every pair, {pairs.name} lacks some")
+        raise InvalidInput(f"expected a program for every pair of {pairs.name}, some have none")
     try:
         synthesis = SynthesisConfig(
             remove_function=rule, public_fraction=public_fraction, num_generated=num_test

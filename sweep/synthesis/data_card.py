@@ -152,7 +152,7 @@ def _claim(homes: list[Trained]) -> Claim:
     """
     selected = [price for home in homes if (price := _claim_of_selection(home)) is not None]
     if selected and len(homes) > 1:
-        raise InvalidInput("expected --parses beside a trial that was not the best of a selection")
+        raise InvalidInput("expected --parses with a trial that is not from a private selection")
     if selected:
         return selected[0]
     first = homes[0]

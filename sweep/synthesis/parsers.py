@@ -68,7 +68,7 @@ def _of_part(pairs: PairCorpus, part: Part) -> PairCorpus:
     found = pairs.of_part(part)
     if not len(found):
         there = ", ".join(sorted(set(pairs.parts)))
-        raise InvalidInput(f"expected a part that is there ({there}), got {part}")
+        raise InvalidInput(f"expected a part of the corpus ({there}), got {part}")
     return found
 
 

@@ -108,7 +108,9 @@ def read_texts(path: Path, *, readable: bool = False) -> Texts:
         utterances.append(utterance)
         program = _program(fields, where) or None
         if readable and program is not None and not is_well_formed(program):
-            raise InvalidData(f"expected human programs that read, got another in {where}")
+            raise InvalidData(
+                f"expected well-formed human programs, got a malformed one in {where}"
+            )
         programs.append(program)
     return Texts(utterances, programs if any(programs) else None)
 

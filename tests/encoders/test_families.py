@@ -208,7 +208,7 @@ def _with_config(**fields: object) -> Callable[[Path], None]:
     ("change", "problem"),
     [
         (_with_config(model_type="gpt2"), r"a known family \(albert, bert, .* of type 'gpt2'"),
-        (_with_config(auto_map={"AutoModel": "mine.Own"}), r"code of its own \(auto_map\)"),
+        (_with_config(auto_map={"AutoModel": "mine.Own"}), r"its own code \(auto_map\)"),
         (_without("config.json"), r"a folder with a config\.json"),
         (_without("model.safetensors"), r"expected weights \(model\.safetensors or pytorch"),
         (_in_parts_without_index, r"pytorch_model\.bin, or parts with their index\) in"),

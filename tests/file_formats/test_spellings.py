@@ -122,7 +122,10 @@ def test_several_intents_are_declared_by_their_separator(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"text": SECRET, "tags": ["O", "O"]}, "expected 1 tags in .* line 2, one a token, got 2"),
+        (
+            {"text": SECRET, "tags": ["O", "O"]},
+            "expected 1 tags in .* line 2, one per token, got 2",
+        ),
         ({"text": SECRET, "tags": [SECRET]}, "O, B-name or I-name in .* line 2, tag 1"),
         ({"text": SECRET, "slots": [["x", 0, 2]]}, "0 <= start < end <= 1 tokens"),
         ({"text": SECRET, "slots": [["x", 0]]}, r"slots in .* line 2 as \[name, start, end\]"),
@@ -199,7 +202,7 @@ def test_a_row_of_another_width(tmp_path: Path) -> None:
 
 def test_what_fits_no_form_and_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\x00\x01")
-    with pytest.raises(InvalidInput, match=r"one of the forms .*json_lines.* got none"):
+    with pytest.raises(InvalidInput, match=r"one of the formats .*json_lines.* got none"):
         only(tmp_path / "a.bin")
     with pytest.raises(InvalidInput, match="got nothing there"):
         only(tmp_path / "b.csv")

@@ -215,7 +215,7 @@ def test_malformed_generated_programs_are_counted_and_human_ones_refused():
     broken = Texts(texts.utterances, ["(Yield", *texts.programs[1:]])
     found = generation.score(broken, texts, mauve_texts=0)
     assert found["well_formed_rate"] == pytest.approx(39 / 40)
-    with pytest.raises(InvalidInput, match="expected human programs that read"):
+    with pytest.raises(InvalidInput, match="expected well-formed human programs"):
         generation.score(texts, broken, mauve_texts=0)
     nothing = generation.score(Texts(texts.utterances, ["("] * 40), texts, mauve_texts=0)
     assert (nothing["well_formed_rate"], nothing["function_type_overlap"]) == (0, 0)

@@ -113,7 +113,7 @@ def test_an_encoder_that_learnt_from_the_corpus_is_refused(name: str, tmp_path: 
     write_about(tmp_path, model={"name": name}, card=card, layers=(0,))
     module = catalogue.entry("models", name)
     chosen = model_part(name=name, encoder=str(tmp_path))
-    with pytest.raises(InvalidInput, match="it has learnt from the records themselves"):
+    with pytest.raises(InvalidInput, match="it was trained on these records"):
         module.require_usable(chosen, data_config(name="snips"))
     # Of another corpus it is the files that count.
     with pytest.raises(InvalidInput, match=r"weights\.safetensors|a tokenizer of its own"):

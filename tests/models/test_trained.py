@@ -247,7 +247,7 @@ def test_a_trial_fails_where_what_is_trained_never_moved(
     trained: str, place: Path, tmp_path: Path
 ) -> None:
     """Steps of 1e-30 are none in float32, but for weights that begin at 0."""
-    said = rf"model\.trained={trained} to move every trained weight"
+    said = rf"model\.trained={trained} to change every trained weight"
     with pytest.raises(TrialFailed, match=said) as found:
         run(place, tmp_path, of_part("sgd", trained, learning_rate=1e-30))
     assert "\n" not in str(found.value)

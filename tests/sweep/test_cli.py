@@ -277,7 +277,7 @@ def test_a_plan_without_a_trial_to_run_is_a_refusal(
     given = [space_file(place), "--set", "budget.epsilon=0.001"]
     code, out, err = answer(capsys, "plan", *given, *form)
     assert (code, err) == (2, answer(capsys, "run", *given)[2])
-    assert "points that are no baseline are refused" in err
+    assert "points other than baselines are refused" in err
     assert "exceeds budget.epsilon=0.001" in out
 
 

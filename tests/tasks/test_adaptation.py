@@ -62,7 +62,7 @@ def test_what_cannot_be_compared_is_refused():
     def run(one, other, sets):
         return adapt(one, other, sets, private, rule="Weather", settings=SETTINGS, steps=1, seed=0)
 
-    with pytest.raises(InvalidInput, match="public pairs that do not use"):
+    with pytest.raises(InvalidInput, match="public pairs without"):
         run(private, public, {})
     with pytest.raises(InvalidInput, match="non-empty synthetic sets"):
         run(public, private, {"mine": []})

@@ -181,7 +181,7 @@ def test_pairs_without_programs_are_refused():
         train_parser(corpus_of(rows, name="mine", public=False), seed=0)
     assert SECRET not in str(refused.value)
     broken = corpus_of([Pair(SECRET, f"(let ({SECRET}) 1)", "d")], name="mine", public=False)
-    with pytest.raises(InvalidInput, match="expected programs that read in mine") as refused:
+    with pytest.raises(InvalidInput, match="expected well-formed programs in mine") as refused:
         train_parser(broken, seed=0)
     assert SECRET not in str(refused.value)
 

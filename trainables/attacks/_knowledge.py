@@ -94,6 +94,7 @@ def same_records(target: Signals, other: Signals) -> Signals:
     lacking = int((other.records[place] != target.records).sum()) if len(other) else len(target)
     if lacking:
         raise InvalidInput(
-            f"expected reference signals on all {len(target)} records of the target, {lacking} lack"
+            f"expected reference signals on all {len(target)} records of the target, {lacking} have"
+            " none"
         )
     return other.take(place)

@@ -76,7 +76,7 @@ def _utterance(text: _Line, tag_line: _Line, label: _Line, *, part: Part) -> Utt
         raise InvalidData(f"{problem} in {text[0]}")
     if len(tags) != len(tokens):
         raise InvalidData(
-            f"expected {len(tokens)} tags in {tag_line[0]}, one a token, got {len(tags)}"
+            f"expected {len(tokens)} tags in {tag_line[0]}, one per token, got {len(tags)}"
         )
     if not intent:
         raise InvalidData(f"expected an intent in {label[0]}, got none")

@@ -71,7 +71,7 @@ def _tags(fields: dict[str, Any], length: int, where: str) -> tuple[str, ...]:
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
             raise InvalidData(f"expected tags in {where} to be a list of names")
         if len(tags) != length:
-            raise InvalidData(f"expected {length} tags in {where}, one a token, got {len(tags)}")
+            raise InvalidData(f"expected {length} tags in {where}, one per token, got {len(tags)}")
         require_bio(tags, where=where)
         return tuple(tags)
     return tags_of(_slots(fields["slots"], length, where), length)

@@ -115,7 +115,7 @@ def read(folder: Path) -> Columns:
     except (OSError, InvalidData, ValueError, KeyError, TypeError) as error:
         raise InvalidData(
             f"expected a whole corpus in the cache folder {folder}, got a damaged one"
-            f" ({type(error).__name__}); delete it and it is made again"
+            f" ({type(error).__name__}); delete it to rebuild it"
         ) from None
     return Columns(arrays, types, meta)
 

@@ -128,7 +128,7 @@ def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:
     if data.name in about.corpora:
         raise InvalidInput(
             f"expected model.encoder without {data.name} among its public corpora, got {encoder}:"
-            " it has learnt from the records themselves"
+            " it was trained on these records"
         )
 
 

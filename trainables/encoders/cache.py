@@ -113,7 +113,7 @@ def _read(folder: Path, corpus: Corpus) -> CachedRows:
     ):
         raise InvalidData(
             f"expected whole features in the cache folder {folder}, got damaged ones; delete it"
-            " and they are computed again"
+            " to compute them again"
         )
     return CachedRows(tokens, records)
 

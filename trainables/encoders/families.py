@@ -155,7 +155,7 @@ def _json(file: Path, encoder: str) -> dict[str, Any]:
         )
     found = read_written_json(file)
     if not isinstance(found, dict):
-        raise InvalidData(f"expected an object of JSON in {file}, got a damaged file")
+        raise InvalidData(f"expected a JSON object in {file}, got a damaged file")
     return found
 
 
@@ -165,9 +165,9 @@ def _refuse_code(place: Path, config: Mapping[str, Any], encoder: str) -> None:
     own = _json(tokenizer, encoder) if tokenizer.is_file() else {}
     if "auto_map" in config or "auto_map" in own:
         raise InvalidData(
-            f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder asks"
-            " for code of its own (auto_map), which is never run; model.name=module takes code that"
-            " you name"
+            f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder"
+            " requires its own code (auto_map), which is never run; model.name=module runs"
+            " code that you name"
         )
 
 

@@ -71,7 +71,7 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
         )
         raise InvalidInput(
             f"expected model.{field}={value} as {where} names it (SHA-256 {digest[:12]}), got"
-            f" another ({found[:12]}): bring its files back"
+            f" another ({found[:12]}): restore its files"
         )
 
 

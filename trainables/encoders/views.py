@@ -103,7 +103,7 @@ def values_for(schema: LabelSchema, corpora: Sequence[str]) -> Values:
     values = public_values(corpora)
     if not {kind_of(slot) for slot in schema.slots} & {kind for kind, _ in values}:
         raise InvalidInput(
-            f"expected slots that the corpora {', '.join(corpora)} (model.view_corpora) have values"
-            " of with model.views > 1, got none among the labels"
+            f"expected labels with a slot of the corpora {', '.join(corpora)} (model.view_corpora)"
+            " with model.views > 1, got none"
         )
     return values

@@ -87,7 +87,7 @@ def _before(ids: Callable[[str], list[int]], place: str) -> str:
         if whole[-len(cut) :] == cut:
             return before
     raise InvalidData(
-        f"expected a tokenizer that cuts a text at its spaces in model.encoder={place}, got another"
+        f"expected a tokenizer that splits text at spaces in model.encoder={place}, got another"
     )
 
 

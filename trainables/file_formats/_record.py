@@ -156,7 +156,7 @@ def _tags_of_tokens(
     if record.tags is not None:
         if len(record.tags) != len(tokens):
             raise InvalidData(
-                f"expected {len(tokens)} tags in {record.where}, one a token,"
+                f"expected {len(tokens)} tags in {record.where}, one per token,"
                 f" got {len(record.tags)}"
             )
         require_bio(list(record.tags), where=record.where)

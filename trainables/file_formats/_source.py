@@ -107,6 +107,6 @@ def _form_of(path: Path) -> str:
         return found[0]
     said = " and ".join(found) if found else "none"
     raise InvalidInput(
-        f"expected {path} to have one of the forms {', '.join(names)}, got {said}"
+        f"expected {path} to have one of the formats {', '.join(names)}, got {said}"
         " (--format names it)"
     )

@@ -80,7 +80,7 @@ def positive(frequencies: Mapping[str, float]) -> list[str]:
     if not names:
         raise InvalidInput(
             "expected prompts with positive frequencies, got none: the noise of the histogram"
-            " drowned the counts"
+            " exceeded all counts"
         )
     return names
 

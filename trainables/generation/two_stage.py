@@ -40,8 +40,8 @@ class Config(SynthesisConfig):
         if self.only is not None:
             if self.parse_epochs is not None or self.other_epochs is None:
                 raise ValueError(
-                    "expected with only the epochs of the other stage in other_epochs, and no"
-                    " parse_epochs"
+                    "expected other_epochs (epochs of the other stage) and no parse_epochs with the"
+                    " field only"
                 )
         elif self.parse_epochs is None:
             raise ValueError("expected parse_epochs (T1) with method=two_stage, got none")

@@ -187,7 +187,7 @@ def _in_functions(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figur
     if not theirs:
         return found
     if None in theirs:
-        raise InvalidInput("expected human programs that read, got another")
+        raise InvalidInput("expected well-formed human programs, got a malformed one")
     p, q = (Counter[str]() for _ in range(2))
     for total, bags in ((p, ours), (q, theirs)):
         for bag in bags:

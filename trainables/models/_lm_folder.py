@@ -102,7 +102,7 @@ def copy_base(encoder: str, source: Path, target: Path) -> str:
         if not place.is_dir():
             raise InvalidInput(
                 f"expected the weights that the adapters in {source} belong on at"
-                f" model.encoder={encoder!r}, got no such folder: bring its files back"
+                f" model.encoder={encoder!r}, got no such folder: restore its files"
             )
         (target / _BASE).mkdir(mode=0o700)
         for file in hub.files_of(place):

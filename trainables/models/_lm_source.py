@@ -188,8 +188,8 @@ def _require_fit(
         _gpt2.sizes_of(about, positions=synthesis.max_tokens)
     elif synthesis.lora_rank is None:
         raise InvalidInput(
-            f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers keep"
-            " books for all their weights"
+            f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers compute"
+            " per-example norms for all weights"
         )
     longest = getattr(about, "max_position_embeddings", None) or synthesis.max_tokens
     if synthesis.max_tokens > longest:

@@ -81,7 +81,7 @@ class AdaptedForeign(Adapted):
         if len(rows.record) != len(flat):
             raise InvalidInput(
                 "expected model.encoder to be a model whose linear maps read every token of a"
-                f" batch, got {len(flat)} rows of {len(rows.record)}: whose they are is not known"
+                f" batch, got {len(flat)} rows for {len(rows.record)} tokens"
             )
         added = self.up(self.down(flat, rows), rows)
         out: Tensor = self.base(x) + self.scale * added.view(*x.shape[:-1], -1)

@@ -205,4 +205,4 @@ def _refuse_unless_aligned(gold: Sequence[Program], predicted: Sequence[Program]
         )
     for number, program in enumerate(gold, start=1):
         if program.graph is None:
-            raise InvalidInput(f"expected a program in gold record {number}, got none that reads")
+            raise InvalidInput(f"expected a well-formed program in gold record {number}")

@@ -95,8 +95,8 @@ class Setup:
         still = [name for name, begin in self.start.items() if torch.equal(now[name], begin)]
         if still:
             raise TrialFailed(
-                f"expected model.trained={getattr(self.config.model, 'trained', '')} to move every"
-                f" trained weight, got {still[0]} as it began"
+                f"expected model.trained={getattr(self.config.model, 'trained', '')} to change"
+                f" every trained weight, got {still[0]} unchanged"
                 + (f" and {len(still) - 1} others" if len(still) > 1 else "")
             )
 

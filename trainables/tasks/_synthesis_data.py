@@ -98,8 +98,8 @@ def prompt_frequencies(
             read: dict[str, float] = read_written_json(kept)
         except InvalidData:
             raise TrialFailed(
-                f"expected {_HISTOGRAM} beside the checkpoint, got none that reads: it is released"
-                " once, before the first epoch"
+                f"expected {_HISTOGRAM} beside the checkpoint, got none that can be read: it is"
+                " released once, before the first epoch"
             ) from None
         return read
     bins = _bins(config, corpus, public)

@@ -53,7 +53,7 @@ def adapt(
     """
     uses = predicate(rule)
     if any(map(uses, public.programs)):
-        raise InvalidInput(f"expected public pairs that do not use {rule!r}, some do")
+        raise InvalidInput(f"expected public pairs without {rule!r}, some use it")
     for name, utterances in synthetic.items():
         if name in (NONE, FULL) or not utterances:
             raise InvalidInput(

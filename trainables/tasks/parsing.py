@@ -127,9 +127,7 @@ def load_parser(folder: Path) -> Parser:
         about = read_written_json(folder / _FILES[0])
         tensors = load_file(str(folder / _FILES[1]))
     except (OSError, InvalidData, ValueError, SafetensorError):
-        raise InvalidData(
-            f"expected a saved parser ({' and '.join(_FILES)}) in {folder}, got none that reads"
-        ) from None
+        raise InvalidData(f"expected a saved parser ({' and '.join(_FILES)}) in {folder}") from None
     try:
         if about["format"] != _FORMAT:
             raise ValueError
@@ -169,7 +167,7 @@ def train_parser(
     settings = settings or ParserSettings()
     if not pairs.has_programs:
         raise InvalidInput(
-            f"expected a program for every pair to train on, {pairs.name} lacks some"
+            f"expected a program for every training pair of {pairs.name}, some have none"
         )
     try:
         vocabulary = Vocabulary.of(pairs.utterances, pairs.programs, literals=settings.literals)
@@ -179,7 +177,7 @@ def train_parser(
             for program, source in zip(pairs.programs, sources, strict=True)
         ]
     except LispressError as error:
-        raise InvalidInput(f"expected programs that read in {pairs.name}: {error}") from None
+        raise InvalidInput(f"expected well-formed programs in {pairs.name}: {error}") from None
     model = build(
         settings.sizes,
         num_words=len(vocabulary.words),

@@ -225,8 +225,8 @@ class _Round:
     def _goes_on(self) -> bool:
         unfinished: list[str] = _get(self._broker.unfinished_trials.remote())
         if unfinished and not any(thread.is_alive() for thread in self._gangs):
-            why = self._gang_error or "no reason is known"
-            raise SweepError(f"no group of workers could be kept alive: {why}")
+            why = self._gang_error or "the reason is unknown"
+            raise SweepError(f"workers failed repeatedly: {why}")
         if unfinished and self._tuner.ident is not None and not self._tuner.is_alive():
             # Correct where the scheduler stopped the last trials, whose workers still measure.
             if self._tune_error:
@@ -316,7 +316,7 @@ class _RayIsLost(SweepError):
 
 def _broke_down(what: str, sweep: str) -> SweepError:
     return SweepError(
-        f"Ray failed ({what}); acknowledged epochs are saved: `sweep resume {sweep}` continues"
+        f"Ray failed ({what}); finished epochs are saved: `sweep resume {sweep}` continues"
     )
 
 

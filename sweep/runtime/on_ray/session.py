@@ -98,7 +98,7 @@ def session(settings: RunSettings) -> Iterator[None]:
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InvalidInput(
                 "expected address to be that of a running Ray cluster, whose token is in"
-                " RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH where it wants one,"
+                " RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH if it requires one,"
                 f" got {settings.address!r} ({type(error).__name__})"
             ) from None
     else:
@@ -291,7 +291,7 @@ def _start_local(**options: Any) -> None:
                 raise
             if not left:
                 raise SweepError(
-                    f"Ray did not come up in {_STARTS} tries of 30 seconds: the machine is too busy"
+                    f"Ray did not start in {_STARTS} tries of 30 seconds: the machine is too busy"
                 ) from None
         else:
             _dashboard.begin()

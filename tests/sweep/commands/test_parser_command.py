@@ -55,7 +55,7 @@ def test_train_apply_and_score(pairs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--part", "validation"), "a part that is there (test, train)"),
+        (("--part", "validation"), "a part of the corpus (test, train)"),
         (("--without", "Nope"), "a function that some of the pairs use"),
         (("--set", "max_records=100"), "data.max_records to be at most the number of records"),
     ],

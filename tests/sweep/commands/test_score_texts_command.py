@@ -71,7 +71,7 @@ def test_a_human_program_that_is_none_is_named_by_its_line(seed, files, capsys):
     options = ["--human", human, "--synthetic", synthetic, "--mauve-texts", "0"]
     code, _, err = run(capsys, *options, "--seed", str(seed))
     assert code == 2
-    assert err.strip().endswith(f"got another in {human} line 21")
+    assert err.strip().endswith(f"got a malformed one in {human} line 21")
 
 
 def test_losses_are_judged_where_they_are_stated(files, capsys):
@@ -120,7 +120,7 @@ def test_parses_with_and_without_a_function(files, capsys):
         (("--gold", "h", "--predicted", "other"), "the utterance of"),
         (("--gold", "bad", "--predicted", "h"), "gold record 2"),
         (("--gold", "bare", "--predicted", "h"), "expected lispress in"),
-        (("--human", "bad", "--synthetic", "h"), "human programs that read"),
+        (("--human", "bad", "--synthetic", "h"), "expected well-formed human programs"),
         (("--human", "h", "--synthetic", "damaged"), "line 2"),
         (("--human", "h", "--synthetic", "nothing"), "nothing"),
         (("--gold", "h", "--predicted", "h", "--function", "Nope"), "a function that occurs"),

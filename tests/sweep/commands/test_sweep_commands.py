@@ -104,7 +104,7 @@ def test_a_run_says_to_people_and_programs_why_nothing_was_exported(
     assert found["exported"] is None
     assert found["not_exported"].startswith(why)
     ended(sweep_of(home, "new", None))
-    assert "nothing is exported: no trial has finished" in capsys.readouterr().out
+    assert "exported: no trial other than baselines has finished" in capsys.readouterr().out
 
 
 def test_a_failed_export_hides_no_result_of_the_run(
@@ -247,7 +247,7 @@ def test_a_plan_of_nothing_is_printed_and_then_refused(
     assert cli.run(["plan", str(file), "--set", "budget.epsilon=0.001"]) == 2
     out, err = capsys.readouterr()
     assert "toy: 1 trial to run, 2 refused" in out
-    assert "all 2 points that are no baseline are refused, 2 by budget" in err
+    assert "all 2 points other than baselines are refused, 2 by budget" in err
     assert not (home / "toy").exists()
 
 

@@ -146,7 +146,7 @@ def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> N
     with pytest.raises(InvalidInput) as refused:
         require_trials(plan)
     assert str(refused.value).startswith(
-        "all 6 points that are no baseline are refused, 6 by constraint: dear; 6 by budget: epsilon"
+        "all 6 points other than baselines are refused, 6 by constraint: dear; 6 by budget: epsilon"
     )
     assert "; 4 by constraint: too little noise" in str(refused.value)
     assert "a point may exceed several limits" in str(refused.value)

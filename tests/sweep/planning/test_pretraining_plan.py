@@ -114,6 +114,6 @@ def test_trained_steps_go_on_with_equal_settings_alone(file: Path, tmp_path: Pat
     checkpoint.save(work, checkpoint.Checkpoint(tensors={}, state={"step": 3}))
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
     _begin(other, work)
-    with pytest.raises(InvalidInput, match=r"got others; delete .*\.pretraining to begin anew"):
+    with pytest.raises(InvalidInput, match=r"got others; delete .*\.pretraining to start again"):
         _begin(one, work)
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before

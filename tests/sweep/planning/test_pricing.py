@@ -107,7 +107,7 @@ def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(
     releases = [accountants.release(each.mechanism) for each in (half, one)]
     together = accountants.epsilon_sweep(releases, delta=delta, exact=True).epsilon
     require_total([baseline, half, one], ledger, budget_total=1.0001 * together)
-    with pytest.raises(InvalidInput, match=r"with the 2 planned\s+trials it would be"):
+    with pytest.raises(InvalidInput, match=r"the 2 planned\s+trials would raise it to"):
         require_total([half, one], ledger, budget_total=0.9999 * together)
     require_total([baseline], ledger, budget_total=1e-6)
     ledger.charge(entry_for(one.mechanism, dataset=one.dataset, sweep="other", trial="t", epochs=3))

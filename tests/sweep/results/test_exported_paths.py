@@ -111,5 +111,5 @@ def test_a_language_model(rank: int | None, tmp_path: Path) -> None:
     drawn, _ = models_of(open_trained(exported), None)
     assert set(drawn) == {"utterances"}
     if rank is not None:
-        with pytest.raises(InvalidInput, match="no such folder: bring its files back"):
+        with pytest.raises(InvalidInput, match="no such folder: restore its files"):
             write_model(tmp_path / "trial" / "model", exported / "again")

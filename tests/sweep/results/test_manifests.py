@@ -117,7 +117,7 @@ def test_a_file_added_to_the_model_of_an_export_is_refused(
     file.parent.mkdir(exist_ok=True)
     file.write_text("{}")
     for folder in (place, place / "model"):
-        with pytest.raises(InvalidData, match=f"got model/{added} beside them"):
+        with pytest.raises(InvalidData, match=f"got model/{added} as well"):
             load_model(folder)
 
 

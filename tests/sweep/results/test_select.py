@@ -126,7 +126,7 @@ def test_baselines_and_unfinished_trials_are_never_the_best() -> None:
         record("done", ser=0.5),
     ]
     assert select.choose(records, best="ser")[0].plan.id == "stopped"
-    with pytest.raises(InvalidInput, match="no trial has finished that is no baseline"):
+    with pytest.raises(InvalidInput, match="no trial other than baselines has finished"):
         select.choose(records[:2], best="ser")
 
 

@@ -112,7 +112,7 @@ def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> N
     space, plan = stopped.space(), stopped.plan()
     spent = space.model_copy(update={"budget": space.budget.model_copy(update={"total": 1e-3})})
     stopped.replace_plan(spent, plan)
-    with pytest.raises(InvalidInput, match=f"trial {loser} cannot go on: .*budget.total"):
+    with pytest.raises(InvalidInput, match=f"trial {loser} cannot continue: .*budget.total"):
         _resume(stopped, loser)
     stopped.replace_plan(space, plan)
     place = stopped.trial_folder(loser)
@@ -141,7 +141,7 @@ def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
     _resume(stopped, loser)
     record = stopped.records()[1]
     assert record.status == "failed"
-    assert "expected the checkpoint after epoch 1 to go on from, got none" in str(record.reason)
+    assert "expected the checkpoint of epoch 1 to continue from, got none" in str(record.reason)
     assert (place / "trained.txt").read_text() == before
     assert _charges(stopped, loser) == [(1, 0, 1), (2, 1, 2)]
 
@@ -177,5 +177,5 @@ def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(
     before = _charges(stopped, loser)
     _resume(stopped)
     assert [record.status for record in stopped.records()] == ["done", "failed", "done"]
-    assert "or remove it, and the trial begins anew" in str(stopped.records()[1].reason)
+    assert "or remove it to restart the trial" in str(stopped.records()[1].reason)
     assert _charges(stopped, loser) == before

@@ -247,7 +247,7 @@ def test_a_killed_broker_is_one_line_and_the_rest_can_be_resumed(
         run_trials(jobs, events=diary, settings=SETTINGS)
     assert diary.killed == 1
     assert str(problem.value) == (
-        "Ray failed (ActorDiedError); acknowledged epochs are saved: `sweep resume gang` continues"
+        "Ray failed (ActorDiedError); finished epochs are saved: `sweep resume gang` continues"
     )
     out, errors = capfd.readouterr()
     assert (out, "Traceback" in errors) == ("", False)

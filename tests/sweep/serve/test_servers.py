@@ -243,7 +243,7 @@ def test_a_server_that_ends_or_stays_silent_names_its_log(
     log = settings.home / "quiet.log"
     with (
         servers._process("quiet", command, settings.home, {}) as (server, _),
-        pytest.raises(TrialFailed, match=f"^Quiet did not come up; its log is {log}$"),
+        pytest.raises(TrialFailed, match=f"^Quiet did not start; its log is {log}$"),
     ):
         servers._until_it_answers(server, url, log=log, wait=0.5, what="Quiet")
     assert time.monotonic() - started < 60

@@ -304,7 +304,7 @@ def test_a_budget_counts_everything_that_went_before(ledger: Ledger) -> None:
     total = epsilon_sweep([release(mechanism())] * 4, delta=1e-5).epsilon
     within = ledger.require_within("aaa", planned, budget_total=total * 1.0001)
     assert within.epsilon == pytest.approx(total)
-    with pytest.raises(InvalidInput, match="3 planned trials it would be") as refused:
+    with pytest.raises(InvalidInput, match="3 planned trials would raise it to") as refused:
         ledger.require_within("aaa", planned, budget_total=total * 0.9999)
     assert f"{spent:.4g} is spent" in str(refused.value)
     assert len(ledger.entries()) == 1, "nothing is charged by asking"

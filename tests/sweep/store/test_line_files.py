@@ -77,7 +77,7 @@ def test_intents_or_slots_may_be_missing_from_all_lines(tmp_path: Path) -> None:
         ({"slots": [["contact", -1, 1]]}, "expected 0 <= start < end <= 2 tokens in a slot"),
         ({"slots": [["contact", 1, 3]]}, "tokens in a slot, got 1 and 3"),
         ({"tags": "O O"}, "expected tags to be a list of names"),
-        ({"tags": ["O"]}, "expected 2 tags, one a token, got 1"),
+        ({"tags": ["O"]}, "expected 2 tags, one per token, got 1"),
         ({"tags": ["O", SECRET]}, "expected O, B-name or I-name"),
     ],
 )

@@ -19,7 +19,7 @@ def test_stop_reaches_a_sweep_that_is_made_ready(
         assert cli.run(["stop", "mine", "--wait", "0"]) == 0
         assert first()
         assert second()
-        assert "the same command begins anew" in capsys.readouterr().out
+        assert "run the same command again" in capsys.readouterr().out
     assert list((tmp_path / FOLDER).iterdir()) == []
     assert cli.run(["stop", "mine"]) == 2
 

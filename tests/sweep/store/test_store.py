@@ -318,10 +318,10 @@ def test_a_space_that_is_cut_at_any_line_is_no_smaller_one(folder: SweepFolder) 
     lines = whole.splitlines(keepends=True)
     for end in range(len(lines)):
         path.write_text("".join(lines[:end]))
-        with pytest.raises(InvalidData, match="as it was written, got it cut or edited"):
+        with pytest.raises(InvalidData, match="as it was written, got a truncated or edited file"):
             folder.space()
     path.write_text(whole.replace("epochs: 3", "epochs: 4"))
-    with pytest.raises(InvalidData, match="cut or edited"):
+    with pytest.raises(InvalidData, match="truncated or edited"):
         folder.space()
     folder.replace_plan(space, folder.plan())
     assert path.read_text() == whole

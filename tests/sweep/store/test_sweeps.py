@@ -109,7 +109,7 @@ def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fail)
-            with pytest.raises(StorageFailed, match="the same command begins anew"):
+            with pytest.raises(StorageFailed, match="run the same command again"):
                 create(home, space)
         assert sorted(home.rglob("*")) == before
     assert create(home, space).plan() == PLAN
@@ -122,7 +122,7 @@ def test_a_home_that_is_a_file_is_refused_with_its_name(home: Path, space: Searc
 
 
 def test_how_to_go_on_depends_on_what_is_saved(home: Path, space: SearchSpace) -> None:
-    assert store.how_to_go_on(home, "toy") == "no trial has begun; the same command begins anew"
+    assert store.how_to_go_on(home, "toy") == "no trial has begun; run the same command again"
     create(home, space)
     assert "`sweep resume toy` continues" in store.how_to_go_on(home, "toy")
 

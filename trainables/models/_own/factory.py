@@ -47,7 +47,7 @@ def require_source(factory: str, source: str | None) -> None:
     if source is not None and found != source:
         raise InvalidInput(
             f"expected model.factory={factory} with the source that was planned (SHA-256"
-            f" {source[:12]}), got another ({found[:12]}): plan again, or bring the old file back"
+            f" {source[:12]}), got another ({found[:12]}): plan again, or restore the old file"
         )
 
 
