@@ -108,12 +108,15 @@ def _say_what_left(
 ) -> None:
     """Each folder with its epsilon, and how far the best private trial is from the baseline."""
     from sweep.results import select
+    from sweep.results.export import config_to_repeat
     from sweep.results.gap import sentences
     from trainables import formats
 
     for record, path in zip(chosen, places, strict=True):
         epsilon = formats.epsilon(select.value(record, EPSILON))
-        repeat = f"`sweep run {formats.argument(path / 'config.yaml')}` repeats it"
+        repeat = (
+            f"`sweep run {formats.argument(config_to_repeat(folder, record, path))}` repeats it"
+        )
         say(f"{path}: {record.plan.name}, epsilon {epsilon} ({repeat})")
     for sentence in sentences(folder.records(), limit=epsilon_max):
         say(sentence)

@@ -1,8 +1,9 @@
 """A trial as a folder to hand on: config, weights, labels, privacy card, metrics, how it was made.
 
 Nothing that only the curator may see leaves: no membership figures, signals, training losses, times
-of steps, or counts and hashes of private records. What is written is named here or is a field of a
-document (`export_documents`, `PrivacyCard`); everything else stays behind.
+of steps, or counts and hashes of private records, nor where on their machine files are. What is
+written is named here or is a field of a document (`export_documents`, `PrivacyCard`); everything
+else stays behind.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from sweep.results import select
 from sweep.results.export_documents import About, write_model
 from sweep.results.gap import refusal
+from sweep.results.local_paths import fields_with_paths, in_word, without_folders
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.entries import furthest
 from sweep.spending.filter import total_of
@@ -40,7 +42,7 @@ from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.summary import plain
 from trainables.system import disk
 
-_MODEL = "model"
+_MODEL, _CONFIG = "model", "config.yaml"
 _PREDICT = "sweep predict .{} < utterances"
 _GENERATE = "sweep synthesize . --to utterances.jsonl"
 
@@ -73,7 +75,7 @@ def export_trial(
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     try:
-        write_text(fresh / "config.yaml", format_yaml(record.plan.fields))
+        write_text(fresh / _CONFIG, format_yaml(without_folders(record.plan.fields)))
         write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
         write_json(fresh / JSON, card.to_dict())
         write_text(fresh / MARKDOWN, to_markdown(card))
@@ -120,10 +122,18 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
         reason = disk.failure_of(problem, folder.path) or problem
         return BestExport(sentence=f"nothing is exported: {reason}", has_failed=True)
     epsilon = format_epsilon(select.value(best, EPSILON))
-    config = formats.argument(place / "config.yaml")
+    config = formats.argument(config_to_repeat(folder, best, place))
     return BestExport(
         place=str(place), sentence=f"best: {place}, epsilon {epsilon} (`sweep run {config}`)"
     )
+
+
+def config_to_repeat(folder: SweepFolder, record: TrialRecord, exported: Path) -> Path:
+    """The config that repeats an exported trial here: the trial's own where the export's names
+    files without their folders.
+    """
+    home = folder.trial_folder(record.plan.id)
+    return (home if fields_with_paths(record.plan.fields) else exported) / _CONFIG
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
@@ -254,9 +264,12 @@ def _about(
         trial=record.plan.id,
         name=record.plan.name,
         chosen_by=chosen_by,
-        repeat="sweep run config.yaml",
+        repeat=" ".join(
+            [f"sweep run {_CONFIG}"]
+            + [f"--set {field}=PATH" for field in fields_with_paths(record.plan.fields)]
+        ),
         predict=_command(record.plan),
-        command=tuple(str(word) for word in about["command"]),
+        command=tuple(in_word(str(word)) for word in about["command"]),
         git_commit=about["git_commit"],
         versions=about["versions"],
         epochs_done=record.epochs_done,

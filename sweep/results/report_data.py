@@ -13,10 +13,12 @@ from dashboards import results
 from sweep.results import select
 from sweep.results.exported import damages
 from sweep.results.gap import gaps
+from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.trial_files import to_yaml
 from trainables import evidence
 from trainables.attacks import audited
 from trainables.documents import format_yaml
@@ -36,7 +38,7 @@ def gather(
 ) -> results.Sweep:
     """The trials on one corpus (needed where there are several) with the best one at `epsilon_max`.
     `public` leaves out what only the curator may see: attacks, their curves, training losses and
-    norms.
+    norms, and the folders of files.
 
     Raises: InvalidInput where no trial has finished or the corpus is none of the sweep's,
     InvalidData where a file of a trial differs from its manifest.
@@ -70,11 +72,15 @@ def gather(
         description=" ".join((space.description or "").split()),
         source=space.source or "",
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
-        command=shlex.join(str(word) for word in about["command"]),
+        command=shlex.join(
+            in_word(str(word)) if public else str(word) for word in about["command"]
+        ),
         git_commit=str(about["git_commit"] or ""),
         versions={str(key): str(value) for key, value in about["versions"].items()},
-        space=(folder.path / "space.yaml").read_text(encoding="utf-8"),
-        config=format_yaml(chosen.plan.fields) if chosen else "",
+        space=to_yaml(without_folders(space.document()))
+        if public
+        else (folder.path / "space.yaml").read_text(encoding="utf-8"),
+        config=_config(chosen, public=public),
         card=_card(folder, chosen),
         delta=None if chosen is None else _delta(chosen.plan, public=public),
         # Advice names the steps and the number of records.
@@ -82,6 +88,13 @@ def gather(
         if public and chosen is not None and chosen.plan.reveals_count("steps")
         else _helps(records, epsilon_max),
     )
+
+
+def _config(chosen: TrialRecord | None, *, public: bool) -> str:
+    if chosen is None:
+        return ""
+    fields = chosen.plan.fields
+    return format_yaml(without_folders(fields) if public else fields)
 
 
 def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
@@ -140,7 +153,7 @@ def _trial(
         },
         rocs=tuple(curves),
         history=tuple(history),
-        reason=record.reason or "",
+        reason=in_text(record.reason or "", paths_in(plan.fields) if public else ()),
         on_front=on_front,
         audited=audited(plan.config.data.split) if plan.is_config else "",
         data=plan.config.data.model_dump_json() if plan.is_config else "",

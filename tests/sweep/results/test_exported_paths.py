@@ -12,11 +12,19 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from search_spaces import space as spaces
+from sweep.planning.prepare import prepare_space
+from sweep.results import select
+from sweep.results.export import config_to_repeat, export_trial
 from sweep.results.export_documents import write_model
+from sweep.results.report_files import write as write_report
+from sweep.runtime import runner
 from sweep.synthesis.trained_text import models_of, open_trained
 from tests.encoders import family_folders
 from tests.models._builds import SCHEMA
 from tests.models.test_lm_folder import base_in
+from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
 from trainables.config import model_part
@@ -24,6 +32,38 @@ from trainables.encoders.about import write_about
 from trainables.encoders.hub import LOCAL_FOLDER
 from trainables.encoders.identity import ENCODER, encoder_digest
 from trainables.errors import InvalidInput
+
+
+def test_an_export_and_a_public_report_name_no_folder(tmp_path: Path) -> None:
+    """Config, command and search space have the names of files alone; an export's config repeats
+    its trial where the files are given again."""
+    settings = settings_in(tmp_path)
+    prepared = prepare_space(space_in(tmp_path), settings=settings)
+    command = ["sweep", "run", str(tmp_path / "space.yaml"), f"--set=data.path={tmp_path}/x"]
+    with without_mlflow():
+        folder = runner.start(prepared, settings, command=command, function=TOY).folder
+    [best] = select.choose(folder.records(), best="ser")
+    exported = export_trial(folder, best, tmp_path / "export")
+    public = write_report(folder, tmp_path / "public", epsilon_max=1e6, public=True)
+    for place in (exported, tmp_path / "public"):
+        assert str(tmp_path) not in texts_in(place)
+    assert "mine.jsonl" in public.page.read_text()
+    about = json.loads((exported / "about.json").read_text())
+    assert about["command"][2:] == ["space.yaml", "--set=data.path=x"]
+    assert about["repeat"].startswith("sweep run config.yaml --set data.")
+    assert about["repeat"].count("=PATH") == 2
+    write_report(folder, tmp_path / "own", epsilon_max=1e6)
+    assert str(tmp_path) in texts_in(tmp_path / "own")
+    again = config_to_repeat(folder, best, exported)
+    for config, changes in (
+        (again, {}),
+        (
+            exported / "config.yaml",
+            {f"data.{name}": best.plan.fields["data"][name] for name in ("path", "schema_file")},
+        ),
+    ):
+        space = spaces.read(str(config), overrides=changes)
+        assert [t.id for t in prepare_space(space, settings=settings).plan.to_run] == [best.plan.id]
 
 
 def texts_in(folder: Path) -> str:
