@@ -59,18 +59,19 @@ class SearchSpace(Part):
     """The definition of a sweep's trials. `override` is applied last, to every trial."""
 
     name: str = Field(description="name of the sweep, if --name gives none")
-    description: str = Field(default="", description="text for readers")
-    source: str = Field(default="", description="origin of the values, for readers")
+    description: str = Field(default="", description="free text")
+    source: str = Field(default="", description="origin of the values, as free text")
     extends: None = Field(
         default=None,
-        description="in a file: shipped space or file whose fields the own ones replace; base is"
-        " merged field by field",
+        description="in a file: shipped space or file whose fields are the defaults of this one;"
+        " base is merged field by field",
     )
     base: dict[str, Any] = Field(
         default_factory=dict, description="fields of the config that all trials share"
     )
     variants: tuple[Variant, ...] = Field(
-        default=(), description="kinds of trials; each has name, and may have baseline, set, axes"
+        default=(),
+        description="kinds of trials, each with a name, and optionally baseline, set and axes",
     )
     axes: dict[str, Axis] = Field(
         default_factory=dict, description="values to try, as a list or a range, by field"

@@ -45,19 +45,19 @@ FIGURES = (
             ("shadow", "the shadow model, which trials share"),
             ("generate", "generation"),
             ("evaluate", "evaluation without attacks"),
-            ("total", "the trial, its parts added up (without the shadow model)"),
+            ("total", "the trial, the sum of its parts without the shadow model"),
         )
     ),
     Figure(
         name="utterances_per_second",
-        label="training utterances a second in the last epoch",
+        label="training utterances per second in the last epoch",
         better="higher",
         audience="public",
         per_epoch=True,
     ),
     *(
         Figure(name=name, label=label, audience="public", per_epoch=True, written="count")
-        for name, label in (("epochs_done", "epochs that have ended"), ("epochs", "epochs planned"))
+        for name, label in (("epochs_done", "finished epochs"), ("epochs", "planned epochs"))
     ),
     *(
         Figure(

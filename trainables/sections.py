@@ -34,7 +34,12 @@ class DataConfig(Frozen):
 
     section = "data"
     name: str = Field(description="entry of trainables/datasets")
-    split: SplitMode = Field("paper", description="paper = 45:5:50 over the pooled files (P1 4.1)")
+    split: SplitMode = Field(
+        "paper",
+        description="paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the"
+        " corpus' own parts; bernoulli: a coin decides for each record and trial; paired: a coin"
+        " decides for each matched pair and trial",
+    )
     split_seed: int = Field(0, ge=0, le=MAX_SEED, description="seed of the split")
     max_records: int | None = Field(
         None,
@@ -90,7 +95,7 @@ class TargetEpsilon(Frozen):
     """Replaces a noise multiplier by the smallest z0 whose epsilon is at most this."""
 
     target_epsilon: PositiveFloat = Field(
-        description="epsilon of the trial, for which the smallest noise multiplier is found"
+        description="epsilon of the trial; the smallest noise multiplier for it is calibrated"
     )
 
 
@@ -100,10 +105,16 @@ class StartConfig(Frozen):
     """
 
     counts: float = Field(
-        0.0, ge=0, lt=1, description="share for the counts of labels, which initialise biases"
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of the privacy cost for counts of labels, which initialise biases",
     )
     means: float = Field(
-        0.0, ge=0, lt=1, description="share for the means of classes, which initialise rows"
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of the privacy cost for means of classes, which initialise rows",
     )
 
     @model_validator(mode="after")
@@ -129,20 +140,28 @@ class PrivacyConfig(Frozen):
     clipping: Annotated[str, NameOf("clipping")] = Field(
         "flat", description="clipping rule, an entry of trainables/clipping"
     )
-    noise_multiplier: float | TargetEpsilon = Field(1.0, description="z0, at epoch 0")
+    noise_multiplier: float | TargetEpsilon = Field(
+        1.0, description="noise multiplier z0 at epoch 0"
+    )
     noise_decay: NoiseDecay = NoiseDecay()
-    group_scale: GroupScale = Field("none", description="source of alpha_k")
-    max_group_scale: float = Field(1.0, gt=0, le=1, description="public bound on max alpha_k")
+    group_scale: GroupScale = Field(
+        "none", description="source of alpha_k, the scales of parameter groups before clipping"
+    )
+    max_group_scale: float = Field(
+        1.0, gt=0, le=1, description="public bound on the largest alpha_k"
+    )
     noise_calibration: NoiseCalibration | None = Field(
         None,
-        description="noise of one of N workers: paper adds C z / N, central C z / sqrt(N)",
+        description="standard deviation of the noise of each of N workers: paper: C z / N; central:"
+        " C z / sqrt(N)",
     )
     sampling: Sampling | None = Field(
         None,
-        description="records of a step; full: all of them, with training.expected_batch_size = n",
+        description="how records are assigned to steps; full: every record in every step, with"
+        " training.expected_batch_size = n",
     )
     neighboring_relation: NeighboringRelation | None = Field(
-        None, description="corpora that epsilon compares; default: what the sampling has"
+        None, description="difference between neighbouring data sets; default: that of the sampling"
     )
     microbatch_size: int | None = Field(
         None,
@@ -152,7 +171,10 @@ class PrivacyConfig(Frozen):
         " worker's whole batch, depending on the engine",
     )
     delta: float | None = Field(
-        None, gt=0, lt=1, description="default: 1e-5, or 1 / (10 n) where that is smaller"
+        None,
+        gt=0,
+        lt=1,
+        description="delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller",
     )
     unit: Literal["record", "group"] = Field(
         "record", description="privacy unit in which neighbouring data sets differ"
@@ -204,8 +226,8 @@ class TotalNoise(Frozen):
     """
 
     total_noise: PositiveFloat = Field(
-        description="standard deviation of the noise that all steps add to a weight, for which"
-        " the learning rate is found"
+        description="standard deviation of the noise that all steps add to a weight; the learning"
+        " rate is computed from it"
     )
 
 
@@ -219,9 +241,14 @@ class TrainingConfig(Frozen):
         }
     )
     epochs: int = Field(
-        30, ge=1, le=MAX_EPOCHS, description="E; with full batches an epoch is one step"
+        30,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="number of epochs E; with full batches an epoch is one step",
     )
-    expected_batch_size: int = Field(64, ge=1, le=MAX_RECORDS, description="B, over all workers")
+    expected_batch_size: int = Field(
+        64, ge=1, le=MAX_RECORDS, description="expected batch size B over all workers"
+    )
     physical_batch_size: int | None = Field(
         None,
         ge=1,
@@ -229,7 +256,10 @@ class TrainingConfig(Frozen):
         description="records per forward pass of a worker; affects memory, not the result",
     )
     num_workers: int = Field(
-        1, ge=1, le=10_000, description="N of Algorithm 1; fewer processes may compute them"
+        1,
+        ge=1,
+        le=10_000,
+        description="number of logical workers N (Algorithm 1); fewer processes may compute them",
     )
     learning_rate: PositiveFloat | TotalNoise = Field(
         1e-3,
@@ -250,22 +280,22 @@ class TrainingConfig(Frozen):
     )
     gradient_clip_norm: PositiveFloat | None = Field(
         None,
-        description="the mean gradient of a step is scaled down to this norm; engines without"
-        " privacy only, privacy.max_grad_norm is C of the others; default: as it is",
+        description="largest norm of a step's mean gradient, for engines without privacy (others"
+        " clip by privacy.max_grad_norm); default: no limit",
     )
     steps: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="T, in place of epochs; needs sampling poisson or full, which are"
+        description="number of steps T instead of epochs; needs sampling poisson or full, which are"
         " accounted per step",
     )
     evaluate_every: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="with steps: number of steps between validations, checkpoints and"
-        " charges, counted as one epoch; default: a tenth of the steps",
+        description="with steps: number of steps that count as one epoch, after which the model is"
+        " validated, saved and charged; default: a tenth of the steps",
     )
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",

@@ -36,7 +36,7 @@ class SynthesisConfig(Frozen):
     histogram: Literal["dp", "public", "true"] = Field(
         "dp",
         description="one_and_a_half_stage: source of the prompts' frequencies; true:"
-        " private records without noise (as in P2, no finite epsilon)",
+        " private records without noise (as in the paper, no finite epsilon)",
     )
     histogram_noise_multiplier: PositiveFloat = Field(
         20.0, description="standard deviation of the noise on the counts of the dp histogram"

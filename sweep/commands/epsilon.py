@@ -23,10 +23,14 @@ _Text = str | None
 _Number = float | None
 _Count = int | None
 _Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="config of a trial")]
-_Steps = Annotated[_Count, typer.Option(help="T, in place of E (sampling poisson or full)")]
+_Steps = Annotated[
+    _Count, typer.Option(help="number of steps T, instead of epochs (sampling poisson or full)")
+]
+_BatchSize = Annotated[_Count, typer.Option(help="expected batch size B over all workers")]
+_Noise = Annotated[_Number, typer.Option(help="noise multiplier z0 at epoch 0")]
 _Target = Annotated[
     _Number,
-    typer.Option(help="in place of the noise: find the smallest noise multiplier for this epsilon"),
+    typer.Option(help="instead of a noise multiplier: find the smallest one for this epsilon"),
 ]
 _GroupScale = Annotated[_Text, typer.Option(help="none, public, first_step_noised or first_step")]
 _MaxGroupScale = Annotated[
@@ -39,12 +43,12 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     config: _Config = None,
     engine: Annotated[_Text, typer.Option(help=_ENGINES)] = None,
     num_records: Annotated[_Count, typer.Option(help="training records n")] = None,
-    expected_batch_size: Annotated[_Count, typer.Option(help="B, over all workers")] = None,
+    expected_batch_size: _BatchSize = None,
     microbatch_size: Annotated[_Count, typer.Option(help="records per clipped mean")] = None,
-    num_workers: Annotated[_Count, typer.Option(help="N of Algorithm 1")] = None,
-    epochs: Annotated[_Count, typer.Option(help="E")] = None,
+    num_workers: Annotated[_Count, typer.Option(help="number of workers N (Algorithm 1)")] = None,
+    epochs: Annotated[_Count, typer.Option(help="number of epochs E")] = None,
     steps: _Steps = None,
-    noise_multiplier: Annotated[_Number, typer.Option(help="z0, at epoch 0")] = None,
+    noise_multiplier: _Noise = None,
     target_epsilon: _Target = None,
     max_grad_norm: Annotated[_Number, typer.Option(help="clip norm C")] = None,
     decay: Annotated[_Text, typer.Option(help=_DECAYS)] = None,
@@ -106,15 +110,19 @@ def _print(mechanism: Mechanism, summary: PrivacySummary) -> None:
     where = f"{how}, {summary.neighboring_relation}, {mechanism.sampling}"
     ends = dict.fromkeys((effective[0], effective[-1]))
     by_epoch = " .. ".join(number(value, ".6g") for value in ends)
-    found = "at most found of the members, at"
+    found = "largest TPR of a membership test at"
     rows = [
         ("epsilon", _exactly(summary.epsilon), where),
-        ("epsilon_paper", _exactly(summary.epsilon_paper), "the paper's, no guarantee"),
+        ("epsilon_paper", _exactly(summary.epsilon_paper), "the paper's formula, no guarantee"),
         ("epsilon_rdp", _exactly(summary.epsilon_rdp), "Rényi accounting, upper bound"),
         ("epsilon_replace_one", _exactly(summary.epsilon_replace_one), "replace_one"),
-        ("gaussian_mu", format_epsilon(summary.gaussian_mu), "of the Gaussian mechanism with it"),
-        ("max_tpr_1pct", format_epsilon(summary.max_tpr_1pct), f"{found} 1 % false positives"),
-        ("max_tpr_01pct", format_epsilon(summary.max_tpr_01pct), f"{found} 0.1 % false positives"),
+        (
+            "gaussian_mu",
+            format_epsilon(summary.gaussian_mu),
+            "Gaussian mechanism with this epsilon",
+        ),
+        ("max_tpr_1pct", format_epsilon(summary.max_tpr_1pct), f"{found} 1 % FPR"),
+        ("max_tpr_01pct", format_epsilon(summary.max_tpr_01pct), f"{found} 0.1 % FPR"),
         ("noise_multiplier", number(summary.noise_multiplier, ".6g"), "z0"),
         ("effective_noise_multiplier", by_epoch, "noise over sensitivity, by epoch"),
         ("sensitivity", f"{mechanism.sensitivity:g} C", calculator.sensitivity_reason(mechanism)),

@@ -24,7 +24,7 @@ COLUMNS = (
 _LEGENDS = {
     "words": "words, functions: share of the human types that occur",
     "chi²": "chi²: 0 is equal",
-    "loss": "loss: nats a token under the public model",
+    "loss": "loss: nats per token under the public model",
     "parses": "parses: share of drawn programs that read",
 }
 _HUMAN = "human: one half against the other"

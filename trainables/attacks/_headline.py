@@ -62,7 +62,7 @@ FIGURES = (
     ),
     Figure(
         name="leakage_num_attacks",
-        label="attacks that the strongest was chosen from",
+        label="number of attacks",
         task="nlu",
         written="count",
     ),
@@ -76,10 +76,14 @@ FIGURES = (
         for attack in catalogue.names("attacks")
         for figure in membership.OF_SCORES
     ),
-    Figure(name="mia_num_references", label="other trials that attacks compared with"),
+    Figure(name="mia_num_references", label="number of reference trials of the attacks"),
     Figure(name="mia_one_run_num_units", label="coins of the one-run audit", written="count"),
-    Figure(name="mia_one_run_num_guesses", label="coins that it guessed", written="count"),
-    Figure(name="mia_one_run_num_correct", label="guesses that were right", written="count"),
+    Figure(name="mia_one_run_num_guesses", label="guesses of the one-run audit", written="count"),
+    Figure(
+        name="mia_one_run_num_correct",
+        label="correct guesses of the one-run audit",
+        written="count",
+    ),
     Figure(
         name="epsilon_lower_bound",
         label="certified lower bound of epsilon",

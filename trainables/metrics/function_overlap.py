@@ -34,7 +34,7 @@ FIGURES = (
     *(
         text_rate(
             name=f"function_top{k}",
-            label=f"shared of the {k} most frequent function types",
+            label=f"agreement on the {k} most frequent function types",
             better="higher",
             has_ceiling=True,
         )

@@ -41,7 +41,7 @@ FIGURES = (
         task="synthesis",
         written="rate",
     ),
-    Figure(name="mean_words", label="words a text", task="synthesis", audience="public"),
+    Figure(name="mean_words", label="words per text", task="synthesis", audience="public"),
 )
 
 

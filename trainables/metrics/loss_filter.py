@@ -23,7 +23,7 @@ FIGURES = (
         better="lower",
         audience="public",
         task="synthesis",
-        unit="nats a token",
+        unit="nats per token",
     ),
 )
 

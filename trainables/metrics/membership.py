@@ -36,7 +36,7 @@ OF_SCORES = (
             ),
             Figure(
                 name=f"{name}_low_resolution",
-                label=f"whether a handful of records sets the TPR at {share} FPR",
+                label=f"whether few records determine the TPR at {share} FPR",
             ),
         )
     ),

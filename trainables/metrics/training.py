@@ -31,7 +31,7 @@ FIGURES = (
     ),
     Figure(
         name="nonfinite_gradients",
-        label="gradients that were not finite",
+        label="non-finite gradients",
         better="lower",
         per_epoch=True,
         written="count",
@@ -49,7 +49,7 @@ FIGURES = (
             better="lower",
             audience="public",
             task="synthesis",
-            unit="nats a token",
+            unit="nats per token",
             per_epoch=True,
             objective=not stage,
         )

@@ -25,7 +25,7 @@ FIGURES = (
             (EPSILON, "epsilon"),
             (EPSILON_PAPER, "epsilon of the paper's formula, no guarantee"),
             ("epsilon_rdp", "epsilon by Rényi accounting"),
-            (EPSILON_REPLACE_ONE, "epsilon when a record is replaced"),
+            (EPSILON_REPLACE_ONE, "epsilon for one record replaced"),
             ("epsilon_planned", "epsilon of all planned epochs"),
         )
     ),

@@ -46,7 +46,7 @@ def test_the_table_gives_the_reasons_for_the_difference(capsys: pytest.CaptureFi
         "581.004",
         "36.355",
         "gaussian_mu",
-        "found of the members",
+        "largest TPR of a membership test",
         "sums as a variance",
         "2 C",
         "delta * n = 1.28",
