@@ -6,12 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sweep.commands._options import Address, JsonFlag, Set, Tracking, overrides
 from sweep.commands._output import console, print_json, say
+
+if TYPE_CHECKING:
+    from sweep.reproduction.description import Table
 
 _Data = Annotated[
     list[str], typer.Option("--data", metavar="CORPUS", help="Only this corpus (repeat it).")
@@ -34,6 +37,14 @@ _Available = Annotated[
 _Show = Annotated[bool, typer.Option("--show", help="Run nothing; table of the ended trials.")]
 _Seeds = Annotated[int | None, typer.Option(min=1, help="Seeds of the full stage; default: 3.")]
 _Points = Annotated[int | None, typer.Option(min=1, help="Points a decay; default: 12 or 6.")]
+_PointsFrom = Annotated[
+    Path | None,
+    typer.Option(
+        "--points-from",
+        metavar="CSV",
+        help="The table1_points.csv of an earlier run: its best points, without a coarse pass.",
+    ),
+]
 _Epochs = Annotated[
     int | None, typer.Option(min=1, help="Of the full stage; default: 16 (clc), 10 (bert).")
 ]
@@ -58,6 +69,7 @@ def table1(
     model: _Model = [],  # noqa: B006
     seeds: _Seeds = None,
     points: _Points = None,
+    points_from: _PointsFrom = None,
     epochs: _Epochs = None,
     method: _Method = [],  # noqa: B006
     leakage: _Leakage = False,
@@ -76,15 +88,13 @@ def table1(
     Stages are sweeps, which `sweep show` and `sweep resume` know: a coarse pass over points of each
     decay, then the best one over seeds. The same command continues what is not finished.
     """
-    from sweep.reproduction import changes, description, run
+    from sweep.reproduction import description, run
     from sweep.settings import from_environment
     from trainables.errors import TrialFailed
 
     settings = from_environment(_environment(home), tracking=tracking)
     sizes = {"seeds": seeds, "points": points, "epochs": epochs}
-    table = changes.with_changes(
-        description.read("table1"), smoke=smoke, assignments=overrides(assignments), **sizes
-    )
+    table = _table1(points_from, smoke=smoke, assignments=overrides(assignments), **sizes)
     pairs = description.pairs(table, corpora=data, models=model, smoke=smoke)
     # What another command of the same settings has run stays in the files.
     whole, every = table, description.pairs(table, corpora=list(table.corpora), smoke=smoke)
@@ -174,6 +184,17 @@ def table2(
         print_json("reproduce table2", document)
         return
     _print(written)
+
+
+def _table1(points_from: Path | None, **changed: Any) -> Table:
+    """The shipped table with what the command line changes.
+
+    Raises: InvalidInput for a change that the table does not allow.
+    """
+    from sweep.reproduction import changes, chosen, description
+
+    table = changes.with_changes(description.read("table1"), **changed)
+    return table if points_from is None else chosen.with_points_from(table, points_from)
 
 
 def _folder(output: Path) -> Path:

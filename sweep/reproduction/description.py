@@ -108,7 +108,8 @@ class Smoke(Part):
 
 class Table(Part):
     """The description of a table; `paper` has the paper's figures by corpus and model. `privacy`:
-    paths of a config that a command line sets and that no method's own value replaces.
+    paths of a config that a command line sets and that no method's own value replaces. `chosen`: by
+    the name of a pair and by decay, the points that an earlier run has chosen.
     """
 
     base: dict[str, Any]
@@ -124,6 +125,7 @@ class Table(Part):
     privacy: dict[str, Any] = Field(default_factory=dict)
     paper: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
     paper_notes: tuple[str, ...] = ()
+    chosen: dict[str, dict[str, Point]] = Field(default_factory=dict)
 
     def coarse_of(self, pair: Pair) -> Coarse:
         """The coarse pass of a pair: the table's, with the pair's own epochs and search."""

@@ -23,14 +23,16 @@ class Step:
 
 
 def steps(table: Table, pairs: Sequence[Pair], *, leakage: bool) -> list[Step]:
-    """Pair by pair: the coarse passes (of the pair that has the points), then the full stage, then
-    that of leakage where it is wanted.
+    """Pair by pair: the coarse passes (of the pair that has the points) of decays without a chosen
+    point, then the full stage, then that of leakage where it is wanted.
     """
     found: list[Step] = []
     for pair in pairs:
         searched = _coarse_pair(table, pair)
         found += [
-            Step(pair=searched, part=stages.COARSE, decay=decay) for decay in _decays(table, pair)
+            Step(pair=searched, part=stages.COARSE, decay=decay)
+            for decay in _decays(table, pair)
+            if decay not in table.chosen.get(searched.name, {})
         ]
         found.append(Step(pair=pair, part=stages.FULL))
         if leakage:
@@ -58,10 +60,15 @@ def _stage_at(table: Table, step: Step, best: Points, home: Path) -> Stage | Non
 
 
 def best_points(table: Table, pair: Pair, home: Path) -> dict[str, Point]:
-    """Of each decay whose coarse pass has ended: the point with the least validation SER."""
-    found = {}
+    """Of each decay: the chosen point, or where its coarse pass has ended that with the least
+    validation SER.
+    """
+    searched = _coarse_pair(table, pair)
+    found = dict(table.chosen.get(searched.name, {}))
     for decay in _decays(table, pair):
-        stage = stages.coarse(table, _coarse_pair(table, pair), decay)
+        if decay in found:
+            continue
+        stage = stages.coarse(table, searched, decay)
         records = collect.records_of(home, stage)
         record = collect.best(records)
         if record is not None and collect.has_ended(stage, records):
@@ -83,7 +90,7 @@ def best_method(full: Stage, home: Path) -> str | None:
 def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseRow]:
     """Every point of the coarse passes that have begun."""
     found = []
-    for step in steps(table, pairs, leakage=False):
+    for step in steps(table.model_copy(update={"chosen": {}}), pairs, leakage=False):
         if step.decay is None:
             continue
         stage = stages.coarse(table, step.pair, step.decay)

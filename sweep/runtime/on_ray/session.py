@@ -114,7 +114,7 @@ def session(settings: RunSettings) -> Iterator[None]:
         code = 2 if isinstance(error, InvalidInput) else 1
         raise
     finally:
-        _end(ray, code=code)
+        _end(ray, code=code, is_own=settings.address is None)
 
 
 def set_environment(settings: RunSettings) -> None:
@@ -152,8 +152,10 @@ def caller(target: Callable[..., object], *args: Any) -> threading.Thread:
     return thread
 
 
-def _end(ray: Any, *, code: int) -> None:
-    """Shut Ray down, or leave it to the end of this process, which ends with `code` then."""
+def _end(ray: Any, *, code: int, is_own: bool) -> None:
+    """Shut Ray down, or leave it to the end of this process, which ends with `code` then. Daemons
+    of a cluster that is not our own may be children of this process and stay.
+    """
     global _last_acts
     if interrupts.is_stopping():
         # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
@@ -169,20 +171,20 @@ def _end(ray: Any, *, code: int) -> None:
         if not _callers:
             # Ray kills a raylet that a busy machine does not end within a second; its agents would
             # look for their cluster for another minute.
-            started = _started()
+            started = _started() if is_own else []
             _daemons.clear()
             try:
                 _dashboard.end()
                 ray.shutdown()
             finally:  # an interrupt may come when the raylet has ended and its workers have not
-                processes.kill([*started, *_started()])
+                processes.kill([*started, *(_started() if is_own else [])])
             return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
     # shutdown, before the failure is reported. The workers have gone with their raylet or their
     # broker, and Ray's reaper ends what is left when this process does.
     _restore_excepthook()
-    atexit.register(partial(_leave, code))
+    atexit.register(partial(_leave, code, is_own=is_own))
 
 
 def _restore_excepthook() -> None:
@@ -193,14 +195,15 @@ def _restore_excepthook() -> None:
         sys.excepthook = getattr(worker, "normal_excepthook", sys.__excepthook__)
 
 
-def _leave(code: int) -> None:
+def _leave(code: int, *, is_own: bool) -> None:
     """End this process at its exit: Ray and Tune would first wait a minute for a daemon that is
     gone, or their threads crash on what the interpreter has taken down.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the caller
         with suppress(OSError, ValueError):
             stream.flush()
-    processes.kill(_started())  # as after a shutdown
+    if is_own:
+        processes.kill(_started())  # as after a shutdown
     os._exit(code)
 
 
