@@ -28,8 +28,11 @@ def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
     stop = place / f"{claim.name}.{_STOP}"
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = locks.alone(claim, patience=0.0)
+        # Looked at under its own name, an empty file would be removed before it is locked.
+        fresh = place / f".{claim.name}"
+        lock = locks.alone(fresh, patience=0.0)
         lock.__enter__()
+        fresh.rename(claim)
     except (OSError, TimeoutError):
         yield lambda: False
         return

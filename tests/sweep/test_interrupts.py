@@ -35,6 +35,17 @@ def not_in_the_background() -> Iterator[None]:
 
 
 READY = "print('ready', flush=True)\n"
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_program_outlives_its_test() -> Iterator[None]:
+    """Also where the test fails before the program ends."""
+    yield
+    for process in STARTED:
+        with process:  # closes its pipes and waits
+            process.kill()
+    STARTED.clear()
 
 
 def start(body: str, *, before: str = "", is_ready: bool = True) -> subprocess.Popen[str]:
@@ -58,6 +69,7 @@ sys.exit(interrupts.install().run(work))
         stderr=subprocess.PIPE,
         text=True,
     )
+    STARTED.append(process)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process

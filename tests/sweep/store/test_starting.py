@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,25 @@ def test_stop_reaches_a_sweep_that_is_made_ready(
         assert "run the same command again" in capsys.readouterr().out
     assert list((tmp_path / FOLDER).iterdir()) == []
     assert cli.run(["stop", "mine"]) == 2
+
+
+def test_a_look_while_the_claim_is_made_does_not_remove_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the file that was not locked yet for that of a killed process."""
+    real, looks = fcntl.flock, iter([True])
+
+    def lock(descriptor: int, operation: int) -> None:
+        if next(looks, False):
+            is_starting(tmp_path, "mine")
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    with starting(tmp_path, "mine") as stop_requested:
+        assert next(looks, False) is False
+        assert request_stop(tmp_path, "mine")
+        assert stop_requested()
+    assert list((tmp_path / FOLDER).iterdir()) == []
 
 
 def test_another_sweep_continues(tmp_path: Path) -> None:
