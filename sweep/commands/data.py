@@ -44,7 +44,9 @@ def list_corpora(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json("data list", {"data_dir": str(settings.data_dir), "corpora": rows})
         return
-    table = Table("corpus", "kind", "at hand", "public", "utterances", "what", title="corpora")
+    table = Table(
+        "corpus", "kind", "available", "public", "utterances", "description", title="corpora"
+    )
     for row in rows:
         size = "-" if row["num_records"] is None else f"{row['num_records']:,}"
         public = "yes" if row["public"] else "no"

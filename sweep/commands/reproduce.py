@@ -133,7 +133,7 @@ def table2(
     ] = [],  # noqa: B006
     records: Annotated[
         int | None,
-        typer.Option(min=1_000, help="Utterances of each made corpus; default: 100,000."),
+        typer.Option(min=1_000, help="Utterances of each generated corpus; default: 100,000."),
     ] = None,
     available: _Available = False,
     show: _Show = False,

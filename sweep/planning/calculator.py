@@ -107,7 +107,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     target = privacy.noise_multiplier
     if isinstance(target, TargetEpsilon):
         privacy = privacy.model_copy(update={"noise_multiplier": 1.0})
-    undeclared = _undeclared(parts["data"])
+    undeclared = _undeclared_inputs(parts["data"])
     num_records = parts["data"].get("num_records")
     if num_records is None and "name" in parts["data"]:
         parts["data"]["num_records"] = num_records = _size(parts["data"])
@@ -200,8 +200,8 @@ def _size(data: dict[str, Any]) -> int | None:
     return size_of(config, settings).num_records if is_at_hand(config.data, settings) else None
 
 
-def _undeclared(data: dict[str, Any]) -> tuple[str, ...]:
-    """The inputs of a trial that would be read from private records, where those are at hand."""
+def _undeclared_inputs(data: dict[str, Any]) -> tuple[str, ...]:
+    """The inputs of a trial that would be read from private records, if these are available."""
     if "name" not in data:
         return ()
     config, settings = parse({"data": data}).data, from_environment()

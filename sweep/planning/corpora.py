@@ -132,7 +132,7 @@ def _describe_pairs(pairs: PairCorpus) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class WrittenCorpus:
     """The result of `write_out`."""
 
     utterances: Path
@@ -140,7 +140,7 @@ class Written:
     num_utterances: int
 
 
-def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Written:
+def write_out(config: DataConfig, settings: Settings, *, target: Path) -> WrittenCorpus:
     """Stream a corpus to a file of JSON lines for the `json_lines` entry, and write its label
     schema. The same corpus gives the same bytes.
 
@@ -160,4 +160,4 @@ def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Writte
             count += 1
     schema_file.write_text(to_json(schema), encoding="utf-8")
     fresh.replace(target)
-    return Written(utterances=target, schema=schema_file, num_utterances=count)
+    return WrittenCorpus(utterances=target, schema=schema_file, num_utterances=count)

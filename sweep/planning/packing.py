@@ -18,7 +18,7 @@ _UNDIVIDED = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class Packing(Share):
-    """`Resources` with a number in every place.
+    """`Resources` with every field a number.
 
     `workers` None: as many processes as a trial has logical workers.
     """
@@ -53,7 +53,7 @@ def pack(
     machine: Machine,
     footprint: Footprint | None = None,
 ) -> Packing:
-    """The packing, with numbers for the open fields of `resources`.
+    """The packing, with numbers for the fields of `resources` that are `auto` or missing.
 
     `logical` is the smallest number of logical workers of a trial, `trials` how many there are,
     `footprint` the largest of any of them (None: not measured).

@@ -1,5 +1,6 @@
 """Checks a plan against the total of its sweep: trials that would exceed it are refused before
-anything starts, so that none is stopped halfway for a foreseeable reason. Pure but for `account`.
+anything starts, so that no trial is stopped halfway for a reason known in advance.
+Pure but for `account`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From what a person typed to a plan: read the space, override, account, estimate."""
+"""From the user's input to a plan: read the space, apply overrides, account, estimate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NOTHING: Mapping[str, PlannedTrial] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A space, its plan, and sentences that a person should see. `price` is a private selection's,
+    """A space, its plan, and notes for the user. `price` is a private selection's,
     whose plan holds the configurations that its trials are drawn from.
     """
 
@@ -81,9 +81,9 @@ def prepare_space(
     begun: Mapping[str, PlannedTrial] = _NOTHING,
     is_new: bool = True,
 ) -> Prepared:
-    """The plan of a space that has been read. What has `begun` has spent: it stays in the plan, and
-    so in budgets, tables and MLflow, also where the space lacks or refuses it. Only a new sweep is
-    refused for a field that no trial reads.
+    """The plan of a space that has been read. Trials that have `begun` have spent epsilon.
+    They stay in the plan, and so in budgets, tables and MLflow, even if the space lacks or refuses
+    them. Only a new sweep is refused for a field that no trial reads.
     """
     notes: list[str] = []
     account = accounting(settings)
@@ -135,7 +135,7 @@ def _with_noise(space: SearchSpace, account: Account) -> SearchSpace:
 
 
 def _of_models(plan: Plan) -> list[str]:
-    """What models of the plan have to say of themselves."""
+    """The notes of the models in the plan."""
     names = {str(trial.fields.get("model", {}).get("name")) for trial in plan.to_run}
     known = sorted(names & set(catalogue.names("models")))
     notes = (getattr(catalogue.entry("models", name), "NOTE", None) for name in known)
@@ -177,10 +177,10 @@ def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool
 def replace_space(
     folder: SweepFolder, space: SearchSpace, *, settings: Settings, accept: bool
 ) -> None:
-    """Put a changed space in the place of a sweep's; its finished trials are kept.
+    """Replace the space of a sweep by a changed one; its finished trials are kept.
 
     Raises: InvalidInput that says what changed, unless `accept`; where the sweep is running; for a
-    change of what a privacy filter rests on.
+    change of a setting that a privacy filter requires.
     """
     for search in (folder.space().search, space.search):
         if search.is_private_selection or search.is_linear_scaling:
@@ -215,8 +215,8 @@ def _with_begun(plan: Plan, begun: Mapping[str, PlannedTrial]) -> Plan:
 
 
 def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
-    """Raises: InvalidInput where trials of a sweep that looks at results have run and it would now
-    choose, stop or filter in another way: what it has spent is known by the old one alone.
+    """Raises: InvalidInput if trials of a sweep that depends on results have run, and the strategy,
+    scheduler or filter has changed; the spend is known only under the old settings.
     """
     if not (looks_at_results(old) or looks_at_results(new)):
         return

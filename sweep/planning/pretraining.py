@@ -91,7 +91,7 @@ def run_pretraining(
 
 
 def _begin(config: PretrainingConfig, work: Path) -> None:
-    """Begin in the folder `work`, or go on there with the same settings.
+    """Begin in the folder `work`, or continue there with the same settings.
 
     Raises: InvalidInput where trained steps of other settings are in it.
     """

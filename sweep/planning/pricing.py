@@ -45,7 +45,7 @@ def price(
 
 
 def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float) -> None:
-    """Raises: InvalidInput where these trials would take a data set beyond `budget_total`."""
+    """Raises: InvalidInput if these trials would exceed `budget_total` for a data set."""
     planned: dict[str, list[Mechanism]] = {}
     for each in priced:
         if not each.trial.baseline:

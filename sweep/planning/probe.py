@@ -29,7 +29,7 @@ def probes(
 ) -> tuple[PlannedTrial, ...]:
     """Random points of the space, each with its figures or the reason why it is refused.
 
-    Raises: InvalidInput for a space that is wrong in itself.
+    Raises: InvalidInput for an invalid space.
     """
     points = []
     if space.search.is_linear_scaling:  # the learning rate changes none of a stage's figures

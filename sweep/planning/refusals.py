@@ -53,8 +53,8 @@ def require_trials(plan: Plan) -> None:
 def require_read_fields(space: SearchSpace, plan: Plan) -> None:
     """Raises: InvalidInput for an overridden field, one of an axis or of a variant that none of its
     trials reads because of its other fields, such as training.epochs where steps are counted; for
-    epochs beside steps in the base, as of a space that it extends; and for an axis to drop that is
-    no field.
+    epochs beside steps in the base, which may come from an extended space; and for a dropped axis
+    that is not a field.
     """
     every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
     training = space.base.get("training")
@@ -72,7 +72,7 @@ def require_read_fields(space: SearchSpace, plan: Plan) -> None:
 
 def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
     """Raises: InvalidInput where results are compared while the sweep runs, and its trials have
-    several corpora: the easiest one would win.
+    several corpora, of which the easiest would win.
     """
     search = space.search
     if search.scheduler != "none":

@@ -1,4 +1,4 @@
-"""The number of concurrent trials on a machine, and the refusal where none fits."""
+"""The number of concurrent trials on a machine, and the refusal if none fits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What a process takes, and how many trials run at a time. `slots` None: as many as fit;
-    `memory_per_worker` is in bytes, 0 where it was never measured.
+    """The resources of a process, and the number of concurrent trials. `slots` None: as many as
+    fit; `memory_per_worker` is in bytes, 0 if it was never measured.
     """
 
     slots: int | None = None

@@ -80,7 +80,7 @@ class TimedRow:
 
 
 def read(*, records: int | None = None) -> Timing:
-    """The shipped description, with the models of table 1; `records` of each made corpus.
+    """The shipped description, with the models of table 1; `records` of each generated corpus.
 
     Raises: InvalidInput for its first problem.
     """

@@ -19,7 +19,7 @@ from trainables.figures import is_public
 
 
 def folder_of(run: str, settings: Settings) -> Path:
-    """The folder that a person means: a path, or SWEEP/TRIAL (the beginning of an id will do).
+    """The folder that the argument names, a path or SWEEP/TRIAL (a prefix of an id is enough).
 
     Raises: InvalidInput where there is none.
     """
@@ -45,7 +45,7 @@ def attack_run(
     roc: bool,
     factory: str | None = None,
 ) -> dict[str, Any]:
-    """The attacks on a saved model; without files, what the sweep has found of that trial.
+    """The attacks on a saved model; without files, the figures that the sweep has of that trial.
 
     Raises: InvalidInput for a run or files that cannot be used.
     """
@@ -90,7 +90,7 @@ def measure(
     delta: float,
     factory: str | None = None,
 ) -> tuple[dict[str, float], dict[str, Any], tuple[str, ...]]:
-    """Figures, ROC curves and notes of the attacks that need nothing but the model.
+    """Figures, ROC curves and notes of the attacks that need only the model.
 
     Records with a label that the model lacks are left out, and so are those in both files.
 

@@ -1,9 +1,8 @@
-"""A trial as a folder to hand on: config, weights, labels, privacy card, metrics, how it was made.
+"""Export of a trial as a folder: config, weights, labels, privacy card, metrics, provenance.
 
-Nothing that only the curator may see leaves: no membership figures, signals, training losses, times
-of steps, or counts and hashes of private records, nor where on their machine files are. What is
-written is named here or is a field of a document (`export_documents`, `PrivacyCard`); everything
-else stays behind.
+An export contains no curator-only data: no membership figures, signals, training losses, times of
+steps, counts or hashes of private records, or paths on the curator's machine. Its content is an
+allow list, named here or as fields of a document (`export_documents`, `PrivacyCard`).
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ def export_trial(
 ) -> Path:
     """Write the finished trial into the new folder `target`, whole or not at all; returns it.
 
-    `chosen_by` is the metric that the choice went by, `review` what a reviewer decided.
+    `chosen_by` is the metric of the choice, `review` the reviewer's decision.
 
     Raises: InvalidInput where `target` exists, the trial has not finished, or lacks its privacy
     card or a whole model; InvalidData where a file differs from the trial's manifest, or the card
-    does not say what the trial ran.
+    does not match the trial.
     """
     if not record.status.is_finished:
         raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
@@ -97,7 +96,7 @@ def require_new(target: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BestExport:
-    """What became of the best trial: its export in `place`, or why nothing was exported.
+    """The export of the best trial in `place`, or why nothing was exported.
 
     `has_failed`: a trial qualified, and its export failed.
     """
@@ -187,8 +186,8 @@ def card_of(folder: SweepFolder, trial_id: str) -> PrivacyCard | None:
 
 
 def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
-    """What the sweep's trials have released together, None where they do not compose (or released
-    nothing), and why its best trial has no cheaper price.
+    """The composition of the sweep's releases, None if they do not compose (or there are none), and
+    why its best trial has no cheaper price.
     """
     everything = Ledger(folder.path.parent / FILE).entries()
     mine = [entry for entry in everything if entry.sweep == folder.ledger_name]
@@ -229,14 +228,14 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
     if changes := folder.about().get("changes"):
         found.append(
             f"the space was changed {formats.count(len(changes), 'time')} after trials had run: the"
-            " total holds where the changes did not go by their results"
+            " total holds only if the changes did not depend on results"
         )
     return found
 
 
 def _parts_of(trial: PlannedTrial) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The corpus of a trial, and the fields that decide which records it is measured on and, last,
-    what share it takes as public (None: no share).
+    """The corpus of a trial, the fields that determine its test records, and last its public share
+    (None: no share).
     """
     data = trial.fields.get("data", {})
     corpus = tuple(map(data.get, ("name", "path")))
@@ -278,7 +277,8 @@ def _about(
 
 
 def _command(trial: PlannedTrial) -> str:
-    """What uses the exported model; code of its own is named, for nothing imports it by itself."""
+    """A command that uses the exported model. It names the user's code, which is never imported
+    without being named."""
     if kind_for(trial.task, "generation") is not None:
         return _GENERATE
     factory = trial.fields["model"].get("factory")

@@ -25,7 +25,7 @@ _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """The best trial with epsilon at most `limit` (chosen as everywhere) beside the baseline, by
+    """The best trial with epsilon at most `limit` (chosen by `select`) beside the baseline, by
     the test figure `figure`. `best` None: there is no such trial, and `least` is the smallest
     epsilon of all. `factor` is its error relative to the baseline's, or the inverse ratio for a
     figure where higher is better; infinite over a baseline without an error. None without a

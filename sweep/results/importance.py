@@ -50,7 +50,7 @@ class Importance:
 def importance(
     records: Sequence[TrialRecord], metric: str | None = None, *, kept: FigureCache | None = None
 ) -> Importance | None:
-    """The importance of every axis that varies among finished trials that are no baseline, for
+    """The importance of every axis that varies among finished trials other than baselines, for
     `metric` (default: that of the sweep's choice). None for too few trials or axes.
 
     `kept` answers for a table of settings and results that it has seen, because the library of
@@ -94,8 +94,8 @@ def _require_known(metric: str, finished: Sequence[TrialRecord]) -> None:
 
 
 def _rows(finished: Sequence[TrialRecord], metric: str) -> list[tuple[Group, float]]:
-    """Each group with its mean of a metric, relative to the mean of its corpus: how hard a corpus
-    is, is no matter of a setting.
+    """Each group with its mean of a metric, relative to the mean of its corpus, because the
+    difficulty of a corpus is not an effect of the settings.
     """
     rows, parts = [], select.by_corpus(finished)
     for alike in parts.values():

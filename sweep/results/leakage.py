@@ -85,7 +85,7 @@ def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str
 
 
 def has_pictures(folder: SweepFolder) -> bool:
-    """Whether each trial gets a picture of its ROC curves: none in a sweep of very many."""
+    """Whether each trial gets a picture of its ROC curves, which large sweeps do not have."""
     return len(folder.plan().trials) <= _MOST_PICTURES
 
 

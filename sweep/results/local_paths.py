@@ -1,4 +1,4 @@
-"""Absolute paths in what leaves the curator's machine: a file is given by its name alone. Pure."""
+"""Replaces absolute paths in published documents by file names. Pure."""
 
 from __future__ import annotations
 

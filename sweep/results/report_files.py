@@ -17,7 +17,7 @@ PAGE, CHARTS = "report.html", "charts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class ReportFiles:
     """The written page, and the names of its other files."""
 
     sweep: Sweep
@@ -58,7 +58,7 @@ def write(
     epsilon_max: float,
     corpus: str | None = None,
     public: bool = False,
-) -> Made:
+) -> ReportFiles:
     """Write the report of a sweep into `target`, replacing an earlier report.
 
     Raises: InvalidInput as `gather`, and where `target` is a file.
@@ -78,7 +78,7 @@ def write(
         beside += [f"{CHARTS}/{chart.name}.{suffix}" for suffix in ("png", "csv")]
     page = target / PAGE
     page.write_text(report.html(sweep, public=public), encoding="utf-8")
-    return Made(sweep=sweep, page=page, beside=tuple(beside))
+    return ReportFiles(sweep=sweep, page=page, beside=tuple(beside))
 
 
 def _remove_earlier(target: Path) -> None:

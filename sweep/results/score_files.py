@@ -22,7 +22,7 @@ def score_files(
     bootstrap_samples: int,
     seed: int,
 ) -> dict[str, float]:
-    """The metrics of two files; `align` pairs slots, `match` is the criterion of a right one.
+    """The metrics of two files; `align` pairs slots, `match` is the criterion of a correct one.
     Intents or slots that the reference lacks are not scored.
 
     Raises: InvalidInput for files that are damaged or do not match.

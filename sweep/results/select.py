@@ -142,7 +142,7 @@ def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | N
 
 
 def is_prior(record: TrialRecord) -> bool:
-    """Whether the trial read no private record: what it makes of public knowledge alone."""
+    """Whether the trial read no private record, so its model uses only public knowledge."""
     return catalogue.kind_of("engines", record.plan.engine) == "prior"
 
 
@@ -173,7 +173,7 @@ def attacks_of(record: TrialRecord) -> list[str]:
 
 
 def headline(records: Sequence[TrialRecord]) -> str:
-    """What says how good these trials are: `ser`, or `mauve` where they generate text."""
+    """The main quality metric of these trials, `ser`, or `mauve` if they generate text."""
     return goals.headline(records[0].plan.task if records else goals.default_task())
 
 
@@ -182,10 +182,10 @@ def front(
 ) -> list[TrialRecord]:
     """The Pareto front of finished trials in `metrics`, of each corpus its own.
 
-    Groups are compared by their means over seeds, and the trial in the middle by the first metric
-    stands for its group: a lucky seed is on no front. `metrics` None: the headline figure and
-    epsilon. Better is as `goals` has it; infinity is the worst value, a group without a metric is
-    left out.
+    Groups are compared by their means over seeds, and the median trial by the first metric
+    represents its group, so a lucky seed is not on the front. `metrics` None: the headline figure
+    and epsilon. `goals` defines the better direction; infinity is the worst value, and a group
+    without a metric is left out.
     """
     names = (headline(records), figures.EPSILON) if metrics is None else metrics
     fronts = (_front(alike, names) for alike in by_corpus(records).values())
@@ -238,7 +238,7 @@ def choose(
     """The best trial (the front for `pareto`) of each corpus among finished ones that are no
     baseline.
 
-    `best` as in `metric_of_choice`; `rank_groups` says which of several. With `epsilon_max` only
+    `best` is as in `metric_of_choice`; `rank_groups` orders several. With `epsilon_max` only
     trials whose sound epsilon is at most that.
 
     Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
@@ -260,7 +260,7 @@ def best_of_each(found: Sequence[TrialRecord], best: str | None = None) -> list[
 
 
 def choose_one(records: Sequence[TrialRecord], *, epsilon_max: float | None = None) -> TrialRecord:
-    """The best trial of a sweep on one corpus, as `choose` has it.
+    """The best trial of a sweep on one corpus, by `choose`.
 
     Raises: InvalidInput as `choose`, and for trials on several corpora.
     """

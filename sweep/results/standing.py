@@ -63,7 +63,7 @@ class Standing:
 
 
 def standings(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) -> list[Standing]:
-    """The standing of the finished trials on each corpus, as `standing` has it.
+    """The standing of the finished trials on each corpus, by `standing`.
 
     Raises: as `standing`.
     """

@@ -30,7 +30,7 @@ def summary(folder: SweepFolder, records: Sequence[TrialRecord] | None = None) -
 
 
 def columns(record: TrialRecord) -> dict[str, Any]:
-    """What every listing of trials says of one, whatever its task and its axes."""
+    """The columns of a trial in every listing, for any task and axes."""
     return {
         "name": record.plan.name,
         "variant": record.plan.variant,

@@ -6,8 +6,8 @@ scheduler, until the Tune trial of the same name has passed it on. Only then may
 start.
 
 Every waiting call returns None after `wait` seconds (the caller calls again), and a Tune trial that
-is silent for `lease_seconds` is ignored. Its workers then continue by the driver's verdict alone,
-which guards the privacy budget.
+is silent for `lease_seconds` is ignored. Its workers then need only the driver's permission, which
+guards the privacy budget.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class Broker:
             trial.last_words = reason
 
     async def pulse(self, *, wait: float) -> None:
-        """Return after `wait` seconds; a waiting caller notices this actor's death at once."""
+        """Return after `wait` seconds. A waiting caller notices this actor's death at once."""
         await asyncio.sleep(wait)
 
     # ---- the driver's side

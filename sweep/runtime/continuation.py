@@ -55,5 +55,5 @@ def reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial])
 
 
 def is_taken_up(folder: SweepFolder, trial_id: str) -> bool:
-    """Whether the user continued the stopped trial; schedulers do not stop it again."""
+    """Whether the user continued the stopped trial, which schedulers then do not stop."""
     return (folder.trial_folder(trial_id) / _BEFORE).exists()

@@ -47,7 +47,7 @@ class Driver:
         self._lock = threading.RLock()
 
     def __call__(self, event: TrialEvent) -> Verdict:
-        """Write the event down and answer it.
+        """Record the event and answer it.
 
         Raises: StorageFailed where a failed disk paused a trial, or the sweep's folder is missing.
         """
@@ -95,7 +95,7 @@ class Driver:
         return verdict
 
     def _refuse(self, priced: PricedTrial, event: TrialEvent, *, reason: str) -> Verdict:
-        """Let a trial fail that cannot go on."""
+        """Fail a trial that cannot continue."""
         status = self._fail(replace(event, reason=reason))
         self._gate.end(event.trial_id)
         self._show(priced, status, reason=reason)

@@ -51,8 +51,8 @@ def execute(
     watch: Watch,
     stopped: Sequence[PlannedTrial] = (),
 ) -> str | None:
-    """Run unfinished trials and continue the `stopped` ones; returns why the tracking store is
-    behind, or None.
+    """Run unfinished trials and continue the `stopped` ones; returns why results are missing in
+    the tracking store, or None.
 
     Raises: InvalidInput where another process runs the sweep, or a stopped trial has no budget
     left; StorageFailed where the disk fails; Interrupted.

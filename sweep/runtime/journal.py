@@ -41,7 +41,7 @@ class Journal:
     def begin(self, trial: PlannedTrial) -> int:
         """Create the trial's folder; returns its number of finished epochs with a checkpoint.
 
-        Raises: InvalidData for a damaged checkpoint, with the way on.
+        Raises: InvalidData for a damaged checkpoint, with the next step.
         """
         place = self.folder.start_trial(trial)
         if not checkpoint.is_there(place):

@@ -1,4 +1,4 @@
-"""The live table of a running sweep; occasional lines where the output is no terminal."""
+"""The live table of a running sweep, or occasional lines if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ class View:
         return done, total - sum(row.epochs - row.epochs_done for row in rows if row.trains_no_more)
 
     def _seconds_left(self) -> float | None:
-        """Remaining seconds at the pace since trials began to run (without the start-up); None
-        where unknown, or when nothing is left.
+        """Remaining seconds at the average speed since the first trial began; None if unknown or
+        when nothing is left.
         """
         if self._began is None:
             return None

@@ -91,7 +91,7 @@ def require_room(
 
 def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:
     """The trials that a resume continues, `stopped` included, each with the encoder that it began
-    with. A pending trial whose checkpoint is damaged fails at its start, and the others go on.
+    with. A pending trial whose checkpoint is damaged fails at its start, and the others continue.
 
     Raises: InvalidInput for another encoder; InvalidData for a checkpoint of `stopped` that cannot
     be read.

@@ -32,7 +32,7 @@ TRIAL_FUNCTION = "trainables.trial:run"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The result of a call: the folder, and why the tracking store is behind, or None."""
+    """The folder of the sweep, and why results are missing in the tracking store, or None."""
 
     folder: SweepFolder
     tracking_problem: str | None
@@ -54,7 +54,7 @@ def start(
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
-    total would pass `budget_total`; Interrupted.
+    total would exceed `budget_total`; Interrupted.
     """
     if prepared.price is not None:
         folder, problem = selection.start(
@@ -172,7 +172,7 @@ def _services(
 def _require_total(
     prepared: Prepared, settings: Settings, packing: Packing, *, budget_total: float
 ) -> None:
-    """Raises: InvalidInput where this sweep would take a data set beyond `budget_total`."""
+    """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set."""
     ledger = Ledger(settings.home / FILE)
     priced = price(prepared.plan.to_run, settings, ledger=ledger, packing=packing)
     require_total(priced, ledger, budget_total=budget_total)

@@ -36,7 +36,7 @@ def open_data(config: DataConfig, settings: Settings) -> Corpus:
 
 
 def is_at_hand(config: DataConfig, settings: Settings) -> bool:
-    """Whether a corpus' files exist; a made corpus needs none."""
+    """Whether a corpus' files exist; a generated corpus needs none."""
     place = data_path(config, data_dir=settings.data_dir)
     try:
         catalogue.entry("datasets", config.name).files(place, config=config)

@@ -1,4 +1,4 @@
-"""Draws the utterances of a made corpus from its grammar, never the same text twice.
+"""Draws the utterances of a generated corpus from its grammar, never the same text twice.
 
 Utterance i is a function of (seed, i) in whole-number arithmetic alone: the same on every machine
 and NumPy version, and a smaller corpus is the beginning of a larger one.

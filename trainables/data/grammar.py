@@ -1,4 +1,4 @@
-"""The grammar of a made corpus: intents with sentence patterns, slots with rules for their values.
+"""The grammar of a generated corpus: sentence patterns of intents, rules for values of slots.
 
 Values are composed and drawn by Zipf's law over ranks (Zipf 1949), so a few are frequent and most
 are rare. The long tail holds names and numbers that occur in one record only, which a model can
@@ -160,5 +160,5 @@ class Domain:
 
 
 def num_utterances(config: MadeFrames) -> int:
-    """Utterances of a made corpus: as configured, or 10,000. All are distinct."""
+    """Utterances of a generated corpus: as configured, or 10,000. All are distinct."""
     return config.num_utterances or DEFAULT_UTTERANCES

@@ -54,7 +54,7 @@ def read_schema(path: Path) -> LabelSchema:
 def declared_pool_size(config: DataConfig) -> int | None:
     """Records of the whole pool, known without opening the data; None where it is not.
 
-    A made corpus has exactly the configured number. With `max_records` at most that many are used.
+    A generated corpus has exactly the configured number. `max_records` limits how many are used.
     """
     entry = catalogue.entry("datasets", config.name)
     size: int | None = entry.pool_size(config)

@@ -1,4 +1,4 @@
-"""Rules that the made corpora share: people, numbers, days and times. All of it is invented."""
+"""Rules that the generated corpora share: invented people, numbers, days and times."""
 
 from __future__ import annotations
 

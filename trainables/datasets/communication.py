@@ -1,4 +1,4 @@
-"""Made corpus: calls, messages, mail and contacts, with names and numbers of one record each."""
+"""Generated corpus: calls, messages, mail, contacts, with names and numbers of one record each."""
 
 from __future__ import annotations
 

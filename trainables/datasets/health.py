@@ -1,4 +1,4 @@
-"""Made corpus: medication, symptoms and appointments, with drugs and names of one record each."""
+"""Generated corpus: medication, symptoms, appointments, with drugs and names of one record each."""
 
 from __future__ import annotations
 

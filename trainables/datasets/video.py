@@ -1,4 +1,4 @@
-"""Made corpus: films, series and channels, with titles and names of one record each."""
+"""Generated corpus: films, series and channels, with titles and names of one record each."""
 
 from __future__ import annotations
 

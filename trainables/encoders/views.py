@@ -38,7 +38,7 @@ def kind_of(slot: str) -> str:
 
 
 def public_values(corpora: Sequence[str]) -> Values:
-    """The values of made corpora, each list sorted."""
+    """The values of generated corpora, each list sorted."""
     found: dict[tuple[str, int], set[tuple[str, ...]]] = {}
     for name in corpora:
         config = data_config(name=name, num_utterances=_UTTERANCES)
@@ -96,7 +96,7 @@ def digest_of(values: Values, schema: LabelSchema) -> str:
 
 
 def values_for(schema: LabelSchema, corpora: Sequence[str]) -> Values:
-    """The values of made corpora.
+    """The values of generated corpora.
 
     Raises: InvalidInput where none is of a slot of the schema.
     """

@@ -1,4 +1,4 @@
-"""The loss of texts under a language model, in nats a token (see `metrics.loss_filter`)."""
+"""The loss of texts under a language model, in nats per token (see `metrics.loss_filter`)."""
 
 from __future__ import annotations
 

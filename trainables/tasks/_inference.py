@@ -24,7 +24,7 @@ _NO_INTENTS = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What a model takes n records for, in the order in which they were requested.
+    """The predicted labels of n records, in the order of the request.
 
     `intents` int64[n]; `tags` has one int64[length] a record.
     """
@@ -47,7 +47,7 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Inference(Labels):
-    """Labels, and what an attack reads (`attacks.Signals`): `features` [n, 8] and `log_confidence`
+    """Labels, and the inputs of attacks (`attacks.Signals`): `features` [n, 8] and `log_confidence`
     [n].
     """
 
@@ -67,7 +67,7 @@ class Inference(Labels):
 def best_labels(
     model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
 ) -> Labels:
-    """The labels that `infer` finds, without what only an attack reads."""
+    """The labels of `infer`, without the inputs of attacks."""
 
     def read(batch: PackedBatch, lengths: NDArray[np.int64]) -> tuple[Tensor, NDArray[Any]]:
         said = model.best_labels(batch)

@@ -35,7 +35,7 @@ class Targets:
     """The records that attacks guess or calibrate on, without those outside of the schema.
 
     `records` int64[n]; `member` bool[n]; `pairs` int64[n], -1 without; `population` bool[n]:
-    non-members known to the attacker, which are not guessed.
+    non-members known to the attacker, which the attack does not guess.
     """
 
     records: NDArray[np.int64]

@@ -68,11 +68,11 @@ class Setup:
         return infer(self.model, self.loader, ids, comm=self.comm)
 
     def labels(self, ids: np.ndarray) -> Labels:
-        """As `infer`, without what only an attack reads."""
+        """As `infer`, without the inputs of attacks."""
         return best_labels(self.model, self.loader, ids, comm=self.comm)
 
     def set_start(self, folder: Path) -> None:
-        """What `privacy.start` says, where the trial begins (see `tasks._start`)."""
+        """Set the initial weights by `privacy.start` if the trial begins (see `tasks._start`)."""
         set_start(
             self.model,
             self.mechanism,
@@ -110,7 +110,7 @@ class Setup:
         }
 
     def label_scores(self, ids: np.ndarray) -> dict[str, float]:
-        """Every NLU metric of what the model takes `ids` for now, without intervals."""
+        """Every NLU metric of the model's present predictions for `ids`, without intervals."""
         return summarize(
             self.counts(ids, self.labels(ids)),
             labels=self.corpus.schema.labels,
@@ -119,7 +119,7 @@ class Setup:
         )
 
     def counts(self, ids: np.ndarray, said: Labels) -> Counts:
-        """The counts of right and wrong labels of each of `ids`."""
+        """The counts of correct and wrong labels of each of `ids`."""
         evaluation = self.config.evaluation
         schema = self.corpus.schema
         return count_frames(
@@ -214,7 +214,7 @@ def assemble(
 
 
 def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> PackedBatch:
-    """Artificial records for alpha_k: made utterances with labels drawn from the schema.
+    """Artificial records for alpha_k: generated utterances with labels drawn from the schema.
 
     They determine only the relative size of the groups' gradients.
     """
@@ -252,7 +252,7 @@ def groups_of(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
 
 
 def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
-    """Those of `ids` whose labels are all in the schema, decided for each record alone.
+    """Those of `ids` whose labels are all in the schema, independently for each record.
 
     Raises: InvalidInput without any.
     """

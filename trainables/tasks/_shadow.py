@@ -59,7 +59,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
 
 
 def _shadow_data(name: str, target: DataConfig) -> DataConfig:
-    """As many (or as many made) records as the target declares."""
+    """Data of as many records as the target declares, generated if needed."""
     fields: dict[str, Any] = {"name": name, "max_records": target.max_records}
     if isinstance(target, MadeFrames) and "recipe" in dir(catalogue.entry("datasets", name)):
         fields["num_utterances"] = target.num_utterances
@@ -67,7 +67,7 @@ def _shadow_data(name: str, target: DataConfig) -> DataConfig:
 
 
 def available_corpora(data_dir: Path) -> list[str]:
-    """Public corpora that can be read: those made here always, others where their files are."""
+    """Public corpora that can be read: generated ones always, others if their files exist."""
     found = []
     for name in catalogue.names("datasets", kind="frames"):
         entry = catalogue.entry("datasets", name)
@@ -108,8 +108,8 @@ def signals(
 
 
 def _description(shadow: TrialConfig) -> str:
-    """All that the shadow's weights depend on beside its records: else a trial would be attacked
-    by the shadow of another optimiser or encoder, whichever ran first.
+    """All inputs of the shadow's weights beside its records. Without one of them a trial could be
+    attacked by the shadow of another optimiser or encoder.
     """
     training = shadow.training
     unread = {"physical_batch_size", "num_workers", *training.unread()}

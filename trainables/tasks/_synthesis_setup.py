@@ -58,7 +58,7 @@ class SynthesisSetup:
 
     @property
     def public_part(self) -> dict[str, Any]:
-        """The fields of the config that decide which records are taken as public."""
+        """The fields of the config that decide which records are treated as public."""
         return public_part(self.config.model_dump(mode="json"))
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:

@@ -22,7 +22,7 @@ NONE, FULL = "none", "full"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapted:
+class AdaptationRow:
     """One row: the parser's training data, and its scores "with", "all" and "without"."""
 
     num_pairs: int
@@ -41,7 +41,7 @@ def adapt(
     steps: int,
     seed: int,
     report: Callable[[str], None] = lambda _: None,
-) -> dict[str, Adapted]:
+) -> dict[str, AdaptationRow]:
     """A row for "none", each synthetic set of utterances, and "full".
 
     Each parser takes about `steps` steps, so that more pairs are not more training. The parser of
@@ -61,7 +61,7 @@ def adapt(
                 f" {len(utterances)}"
             )
 
-    def learn(name: str, pairs: PairCorpus) -> tuple[Parser, Adapted]:
+    def learn(name: str, pairs: PairCorpus) -> tuple[Parser, AdaptationRow]:
         report(f"{name}: {len(pairs)} pairs")
         per_epoch = -(-len(pairs) // settings.batch_size)
         epochs = max(1, round(steps / per_epoch))
@@ -69,7 +69,7 @@ def adapt(
         predicted = [Program.of(program) for program in parser.parse(test.utterances)]
         found = scores.score_by_function(gold_programs(parser, test), predicted, rule=rule)
         used = sum(map(uses, pairs.programs))
-        return parser, Adapted(num_pairs=len(pairs), num_with_function=used, scores=found)
+        return parser, AdaptationRow(num_pairs=len(pairs), num_with_function=used, scores=found)
 
     expert, full = learn(FULL, join(public, private))
     rows = {NONE: learn(NONE, public)[1]}

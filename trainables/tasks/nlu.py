@@ -101,14 +101,14 @@ def run(
 
 
 def _begin(setup: Setup, folder: Path) -> dict[str, float]:
-    """Set what the weights start from; what is known before."""
+    """Set the initial weights; returns the metrics before training."""
     found = _before_training(setup, folder)
     setup.set_start(folder)
     return found
 
 
 def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
-    """SER of a model that predicts from the names of the labels before training: epsilon 0. A
+    """SER before training (at epsilon 0) of a model that predicts from the names of the labels. A
     resumed trial reads its first result.
     """
     if not (setup.config.trains and setup.config.model.has_prior):
@@ -188,7 +188,7 @@ def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
 
 
 def _public(setup: Setup) -> list[str]:
-    """The inputs that were taken as public, a sentence each."""
+    """The inputs that are treated as public, one sentence each."""
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
     found += getattr(setup.model, "public_inputs", ())

@@ -79,7 +79,7 @@ class Parser:
     def parse(self, utterances: Sequence[str], *, batch_size: int = 64) -> list[str]:
         """A program for each utterance alone, well-formed by construction.
 
-        An utterance longer than the vocabulary's `MAX_PIECES` is read up to there.
+        An utterance longer than the vocabulary's `MAX_PIECES` is truncated.
         """
         found = [""] * len(utterances)
         sources = [self.vocabulary.source(utterance) for utterance in utterances]
@@ -162,7 +162,7 @@ def train_parser(
 
     Same pairs, settings and seed on the same machine give the same parser.
 
-    Raises: InvalidInput where pairs lack programs, or a program does not read.
+    Raises: InvalidInput where pairs lack programs, or a program is malformed.
     """
     settings = settings or ParserSettings()
     if not pairs.has_programs:
@@ -194,7 +194,7 @@ def train_parser(
 def evaluate(parser: Parser, pairs: PairCorpus) -> ParseScores:
     """Scores of a parser on pairs; gold literals are anonymous where the parser's are.
 
-    Raises: InvalidInput for a gold program that does not read.
+    Raises: InvalidInput for a malformed gold program.
     """
     predicted = [Program.of(program) for program in parser.parse(pairs.utterances)]
     return scores.score(gold_programs(parser, pairs), predicted)

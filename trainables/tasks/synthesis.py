@@ -170,7 +170,7 @@ def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[Drawn | None, tuple[
 
 
 def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str, float | None]:
-    """Figures of generated against human text, as many of each; nothing private is read.
+    """Figures of generated against human text, the same number of each; nothing private is read.
 
     Programs of generated text come from a parser trained on human text that is neither private nor
     tested on; the language model of the fluency filter is trained on public text alone.
@@ -242,7 +242,7 @@ def _n_is_declared(setup: SynthesisSetup) -> bool:
 
 
 def _public(setup: SynthesisSetup) -> list[str]:
-    """The inputs that were taken as public, a sentence each."""
+    """The inputs that are treated as public, one sentence each."""
     synthesis = setup.config.synthesis
     found = [
         f"a share of {synthesis.public_fraction:g} of the training part, drawn at random",
@@ -257,7 +257,7 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
     """Write the models as a folder for `sweep synthesize`, and the drawn utterances.
 
     All of it is released by the mechanism, or public. With coins in the split, the records of both
-    sides are written too, for the curator alone, who audits the release with them.
+    sides are written too, for the curator only, to audit the release.
     """
     place = folder / "model"
     save_lm(dict(setup.model.items()), setup.source.tokenizer, place)
@@ -282,7 +282,7 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
 
 
 def _write(file: Path, utterances: Sequence[str]) -> None:
-    """JSON lines that only their owner reads."""
+    """Write JSON lines that only their owner can read."""
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:

@@ -20,7 +20,7 @@ _SHARE = 10  # percent of the records for a part that the file lacks
 
 
 @dataclass
-class Counted:
+class CorpusCounts:
     """Distinct records of each part, records of each label, records left out."""
 
     parts: Counter[Part] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class Counted:
         return sum(count < FEW for of in (self.intents, self.slots) for count in of.values())
 
     def schema(self, *, source: str) -> LabelSchema:
-        """The labels that occur, sorted: public by their owner's declaration."""
+        """The labels that occur, sorted, which the owner declares public."""
         intents = tuple(sorted(self.intents)) or (NO_INTENT,)
         return LabelSchema(intents, tuple(sorted(self.slots)), source=source)
 
@@ -54,14 +54,14 @@ def write_corpus(
     form: str,
     schema: LabelSchema | None = None,
     skip_invalid: bool = False,
-) -> Counted:
+) -> CorpusCounts:
     """Write all records of a source in a format of the shelf; a missing part is split off the
     training part. Labels outside of a `schema` are counted.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped.
     """
     parts = _parts_of(source)
-    counted = Counted(why=_why(parts))
+    counted = CorpusCounts(why=_why(parts))
     records = _read_and_count(source, counted, parts, schema, skip_invalid=skip_invalid)
     catalogue.entry("file_formats", form).write(path, records, slots=source.has_slots)
     if not counted.parts:
@@ -85,7 +85,7 @@ def _why(parts: frozenset[Part]) -> str:
 
 def _read_and_count(
     source: Source,
-    counted: Counted,
+    counted: CorpusCounts,
     parts: frozenset[Part],
     schema: LabelSchema | None,
     *,
@@ -114,7 +114,7 @@ def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:
 
 
 def _count(
-    utterance: Utterance, counted: Counted, seen: set[int], schema: LabelSchema | None
+    utterance: Utterance, counted: CorpusCounts, seen: set[int], schema: LabelSchema | None
 ) -> None:
     key = text_hash(utterance.tokens)
     if key in seen:  # a corpus has equal texts once

@@ -26,8 +26,8 @@ ByPart = dict[str, Counter[Part]]
 @dataclass
 class Inspection:
     """Counts of a file. `intents` and `slots` count records by label and part, the first of equal
-    texts alone. `near` counts validation and test records that differ from some training record in
-    case, signs, numbers or the order of words alone; `repeated` those that are equal to one.
+    texts only. `near` counts validation and test records that differ from some training record
+    only in case, punctuation, numbers or the order of words; `repeated` those equal to one.
     """
 
     num_read: int = 0
@@ -116,7 +116,7 @@ def _require_labels(
 
 
 def _shape(utterance: Utterance) -> int:
-    """Equal for texts that differ in case, signs, numbers or the order of words alone."""
+    """Equal for texts that differ only in case, punctuation, numbers or the order of words."""
     text = _DIGITS.sub("0", _SIGNS.sub(" ", " ".join(utterance.tokens).lower()))
     words = " ".join(sorted(text.split()))
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")

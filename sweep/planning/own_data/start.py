@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.files import name_of
-from sweep.planning.own_data.corpus import FEW, Counted, write_corpus
+from sweep.planning.own_data.corpus import FEW, CorpusCounts, write_corpus
 from sweep.planning.own_data.space import LEAST_BATCH, Start, text_of
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
@@ -25,12 +25,12 @@ UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
+class StartResult:
     """The result of `start`, with its facts and sentences."""
 
     folder: Path
     source: Source
-    counted: Counted
+    counted: CorpusCounts
     schema: LabelSchema
     num_records: int
     num_snapped: int
@@ -110,7 +110,7 @@ def start(
     num_records: int | None,
     skip_invalid: bool,
     schema: LabelSchema | None = None,
-) -> Begun:
+) -> StartResult:
     """Write corpus, schema and space into a new folder, atomically. The labels are those of a
     `schema`, or all that occur in the records.
 
@@ -151,7 +151,7 @@ def start(
         os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return Begun(
+    return StartResult(
         folder=folder,
         source=source,
         counted=counted,
@@ -161,7 +161,7 @@ def start(
     )
 
 
-def _require_enough(counted: Counted, source: Source) -> None:
+def _require_enough(counted: CorpusCounts, source: Source) -> None:
     """Raises: InvalidInput where a trial of the starting space would have too few records."""
     there = {**counted.parts, "train": counted.num_training}
     if there["train"] < LEAST_BATCH or not all(there.get(part) for part in PARTS):

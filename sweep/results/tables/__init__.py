@@ -1,1 +1,1 @@
-"""Tables for people, fitted to the width of their output."""
+"""Tables of results, fitted to the width of their output."""

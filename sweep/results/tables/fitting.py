@@ -29,7 +29,7 @@ _PART = re.compile(rf"(?:[^\W\d]\w*|{_NUMBER})(?:{_SIGN})*|(?:{_SIGN})+|\S")
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column, a cell for each row. `worth`: from 0, what is left out first, to `ALWAYS`.
+    """One column, a cell for each row. `worth`: priority, from 0 (left out first) to `ALWAYS`.
 
     `is_text`: words, which may be broken over lines. `is_left`: aligned to the left, as words are.
     `is_setting`: a value that `settings` may contain instead. `at_least`: fewest cells for readable
@@ -114,7 +114,7 @@ class FittedTable:
 
 
 def _says_something(column: Column) -> bool:
-    """Whether a column has anything but blanks and dashes."""
+    """Whether a column has a cell other than blanks and dashes."""
     return any(_plain(cell).strip(" -") for cell in column.cells)
 
 

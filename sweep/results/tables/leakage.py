@@ -1,4 +1,4 @@
-"""The results of attacks as a table for the curator. Plain data in, a table out."""
+"""The results of attacks as a table for the curator. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress of a sweep as a table. Plain data in, a table out."""
+"""The progress of a sweep as a table. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Progress:
 
     @property
     def trains_no_more(self) -> bool:
-        """Whether the trial trains no more in this run, without a result."""
+        """Whether the trial has ended its training in this run without a result."""
         is_denied = self.status is TrialStatus.PLANNED and bool(self.reason)
         return is_denied or self.status is TrialStatus.FAILED
 

@@ -1,4 +1,4 @@
-"""The results of a sweep as a table for people. Plain data in, a table that fits its place out."""
+"""The results of a sweep as a table, from plain data, fitted to the width of its output."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _reasons(records: Sequence[TrialRecord], ids: dict[str, str]) -> list[str]:
 def _figures(
     records: Sequence[TrialRecord], main: str, every: Sequence[TrialRecord]
 ) -> list[Column]:
-    """Those of the shown `records`, over the baselines and the prior among `every` one."""
+    """Figures of the shown `records` relative to the baselines and the prior in `every`."""
     found, priors = select.baselines(every), select.priors(every)
     times = "×: times the baseline"
 

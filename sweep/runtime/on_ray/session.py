@@ -171,13 +171,13 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
         if not _callers:
             # Ray kills a raylet that a busy machine does not end within a second; its agents would
             # look for their cluster for another minute.
-            started = _started() if is_own else []
+            started = _daemon_processes() if is_own else []
             _daemons.clear()
             try:
                 _dashboard.end()
                 ray.shutdown()
             finally:  # an interrupt may come when the raylet has ended and its workers have not
-                processes.kill([*started, *(_started() if is_own else [])])
+                processes.kill([*started, *(_daemon_processes() if is_own else [])])
             return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
@@ -203,11 +203,11 @@ def _leave(code: int, *, is_own: bool) -> None:
         with suppress(OSError, ValueError):
             stream.flush()
     if is_own:
-        processes.kill(_started())  # as after a shutdown
+        processes.kill(_daemon_processes())  # as after a shutdown
     os._exit(code)
 
 
-def _started() -> list[Any]:
+def _daemon_processes() -> list[Any]:
     """What the daemons of the local cluster have started, the dashboard's processes included."""
     return processes.descendants({*_daemons.values(), *_daemons_here()})
 

@@ -83,7 +83,7 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
         self._broker.leave.remote(trial.config["trial"], stopped=False)
 
 
-class Announced(Searcher):  # type: ignore[misc]  # ray is untyped here
+class JobSearcher(Searcher):  # type: ignore[misc]  # ray is untyped here
     """Ray's searcher interface to an external search: passes on the trials announced in `queue`,
     until None comes.
 
@@ -126,7 +126,7 @@ class Announced(Searcher):  # type: ignore[misc]  # ray is untyped here
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Announced:
+    def __deepcopy__(self, memo: dict[int, Any]) -> JobSearcher:
         return self
 
 
@@ -152,7 +152,7 @@ def run_tuner(
         tune.with_resources(speak_for_workers, trial_resources()),
         param_space=space,
         tune_config=tune.TuneConfig(
-            search_alg=None if announced is None else Announced(announced),
+            search_alg=None if announced is None else JobSearcher(announced),
             num_samples=1 if announced is None else -1,
             scheduler=scheduler(settings),
             reuse_actors=True,

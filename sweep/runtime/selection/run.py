@@ -1,5 +1,5 @@
 """Runs a private selection. Its trials are drawn beforehand and charged as a whole. They run in the
-vault, and the only thing shown is that they run.
+vault, and only the fact that they run is shown.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _NAME = "the best of a secret number of trials"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Means:
-    """The means of a run."""
+class _Services:
+    """The services that a run uses."""
 
     settings: Settings
     tracker: Any
@@ -69,10 +69,11 @@ def start(
     function: str,
     watch: Watch,
 ) -> tuple[SweepFolder, str | None]:
-    """Run a new private selection to its end; its folder, and why tracking is behind.
+    """Run a new private selection to its end. Returns its folder, and why results are missing in
+    the tracking store, or None.
 
-    `begin` brings up what the trials need, as `resume`. Raises: as `runner.start`, and TrialFailed
-    where a trial failed; then nothing is released.
+    `begin` starts the services that the trials need, as in `resume`. Raises: as `runner.start`,
+    and TrialFailed if a trial failed; then nothing is released.
     """
     space, trials = prepared.space, prepared.plan.to_run
     store.require_free(settings.home, space.name)
@@ -94,7 +95,7 @@ def start(
             facts["selection"] = prepared.price.to_dict()
         empty = Plan(name=space.name, trials=())
         folder = store.create(settings.home, space, empty, about=facts)
-        mine = _Means(
+        mine = _Services(
             settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
         )
         try:
@@ -119,8 +120,8 @@ def resume(
     function: str,
     watch: Watch,
 ) -> str | None:
-    """Resume a private selection with the same trials; ended ones are kept. Returns why tracking
-    is behind, or None. `track` starts tracking alone.
+    """Resume a private selection with the same trials; ended ones are kept. Returns why results
+    are missing in the tracking store, or None. `track` starts tracking alone.
 
     Raises: as `start`.
     """
@@ -135,32 +136,32 @@ def resume(
     )
     with begin(executed) as tracker:
         preflight.require_room(space, packing, trials, settings, executed)
-        means = _Means(
+        services = _Services(
             settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
         )
-        return _execute(folder, means, prepared=prepared)
+        return _execute(folder, services, prepared=prepared)
 
 
-def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str | None:
+def _execute(folder: SweepFolder, services: _Services, *, prepared: Prepared) -> str | None:
     assert prepared.price is not None
-    vault, ledger = Vault(folder), Ledger(means.settings.home / FILE)
+    vault, ledger = Vault(folder), Ledger(services.settings.home / FILE)
     with (
         storage_faults(folder),
         folder.hold_lock(),
         interrupts.stop_when(lambda: folder.is_stop_requested) as stop_requested,
     ):
         if not vault.is_sealed:
-            _draw(folder, vault, prepared, means.settings)
-        data = training_data(prepared.plan.to_run[0].config, means.settings)
+            _draw(folder, vault, prepared, services.settings)
+        data = training_data(prepared.plan.to_run[0].config, services.settings)
         _charge(folder, ledger, data, prepared.price)
         try:
-            records = _run(folder, vault, ledger, means, prepared, stop_requested=stop_requested)
+            records = _run(folder, vault, ledger, services, prepared, stop_requested=stop_requested)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
         release_best(folder, vault, search.best_of(records), prepared.price.to_dict())
         for record in folder.records(running=False):
-            means.watch("sealed", _progress_of(record))
-    return deliver_all(means.tracker, folder)
+            services.watch("sealed", _progress_of(record))
+    return deliver_all(services.tracker, folder)
 
 
 def _draw(folder: SweepFolder, vault: Vault, prepared: Prepared, settings: Settings) -> None:
@@ -212,7 +213,7 @@ def _run(
     folder: SweepFolder,
     vault: Vault,
     ledger: Ledger,
-    means: _Means,
+    services: _Services,
     prepared: Prepared,
     *,
     stop_requested: Callable[[], bool],
@@ -226,24 +227,24 @@ def _run(
         name=_NAME,
         status=TrialStatus.RUNNING,
         epochs_done=0,
-        epochs=means.executed.max_epochs,
+        epochs=services.executed.max_epochs,
         epsilon=prepared.price.epsilon_selected if prepared.price else None,
     )
     priced = priced_trials(
-        draws.plan().trials, means.settings, ledger=ledger, packing=means.packing
+        draws.plan().trials, services.settings, ledger=ledger, packing=services.packing
     )
     with draws.hold_lock():
         gate = open_gate(draws, priced, ledger=Ledger(vault.ledger_file))
-        journal = Journal(draws, figures=FigureCache(means.settings.cache_dir))
+        journal = Journal(draws, figures=FigureCache(services.settings.cache_dir))
         # The progress shown is always the same: that trials run.
-        driver = Driver(gate, journal, watch=lambda *_: means.watch("sealed", running))
+        driver = Driver(gate, journal, watch=lambda *_: services.watch("sealed", running))
         phases.enter(phases.TRAINING)
         journal.keep_time(gate.time)
         try:
             run_pending(
                 draws,
-                means.packing,
-                means.executed,
+                services.packing,
+                services.executed,
                 driver=driver,
                 stop_requested=stop_requested,
             )

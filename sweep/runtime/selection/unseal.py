@@ -42,7 +42,7 @@ def require_sealed(folder: SweepFolder) -> Vault:
 
 def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | None:
     """Show every trial. Before that, the composition of all of them replaces the selection in the
-    ledger. Returns why tracking is behind, or None.
+    ledger. Returns why results are missing in the tracking store, or None.
 
     Raises: InvalidInput as `require_sealed`, or where the composition exceeds `budget.total` or the
     sweep's `--budget-total`.
