@@ -11,6 +11,7 @@ from trainables import catalogue
 from trainables.config import SplitMode
 from trainables.figures import ATTACKS, EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, Figure
 from trainables.metrics import membership
+from trainables.metrics.membership import around, log_odds
 
 _CONFIDENCE = 0.95
 _TAIL = (1 - _CONFIDENCE) / 2
@@ -172,11 +173,11 @@ def widen(
 ) -> tuple[float, float]:
     """The 95 % interval of an AUC widened for `num_tests` simultaneous tests (Bonferroni).
 
-    As in `membership.auc`: DeLong's normal interval, cut to [0, 1], and at an AUC of 0 or 1 the
+    As in `membership.auc`: DeLong's interval, normal in the log odds, and at an AUC of 0 or 1 the
     exact bound. (0, 1) without an interval.
 
-    >>> [round(bound, 4) for bound in widen(0.6, 0.5412, 0.6588, num_tests=4)]
-    [0.5251, 0.6749]
+    >>> [round(bound, 4) for bound in widen(0.6, 0.5398, 0.6573, num_tests=4)]
+    [0.523, 0.6724]
     """
     if low is None or high is None:
         return 0.0, 1.0
@@ -186,5 +187,6 @@ def widen(
         # The exact bound is tail ** (1 / n): its logarithm grows with that of the tail.
         edge = edge ** (math.log(tail) / math.log(_TAIL)) if edge > 0 else 0.0
         return (edge, 1.0) if value else (0.0, 1 - edge)
-    margin = max(value - low, high - value) * NormalDist().inv_cdf(1 - tail) / _Z
-    return max(0.0, value - margin), min(1.0, value + margin)
+    centre, odds = log_odds(value), [log_odds(end) for end in (low, high) if 0 < end < 1]
+    margin = max((abs(end - centre) for end in odds), default=math.inf)
+    return around(value, margin * NormalDist().inv_cdf(1 - tail) / _Z)

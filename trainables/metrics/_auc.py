@@ -60,7 +60,8 @@ def placements(scores: Floats, member: Bools) -> tuple[Floats, Floats]:
 
 
 def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
-    """AUC with DeLong's interval, cut to [0, 1].
+    """AUC with DeLong's interval, normal in the log odds: with ten records on a side, or an AUC
+    near 1, one of the AUC itself covers 0.78 to 0.92 in place of 0.95 (Pepe 2003).
 
     Where all members score above all non-members (or below), DeLong's variance is 0; the far bound
     then is the one-sided exact one of the smaller class, n**-1 log(p).
@@ -71,14 +72,28 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
         return Auc(value=value, standard_error=math.nan, low=0.0, high=1.0)
     variance = above.var(ddof=1) / len(above) + below.var(ddof=1) / len(below)
     error = math.sqrt(variance)
-    margin = _normal_quantile(0.5 + confidence / 2) * error
-    low, high = max(0.0, value - margin), min(1.0, value + margin)
-    edge = ((1 - confidence) / 2) ** (1 / min(len(above), len(below)))
-    if value == 1.0:
-        low = edge
-    elif value == 0.0:
-        high = 1 - edge
+    if value in (0.0, 1.0):
+        edge = ((1 - confidence) / 2) ** (1 / min(len(above), len(below)))
+        low, high = (edge, 1.0) if value else (0.0, 1 - edge)
+    else:
+        margin = _normal_quantile(0.5 + confidence / 2) * error
+        low, high = around(value, margin / (value * (1 - value)))
     return Auc(value=value, standard_error=error, low=low, high=high)
+
+
+def log_odds(value: float) -> float:
+    """The logarithm of value / (1 - value), for 0 < value < 1."""
+    return math.log(value) - math.log1p(-value)
+
+
+def around(value: float, margin: float) -> tuple[float, float]:
+    """`value` less and plus a margin in its log odds.
+
+    >>> [round(bound, 4) for bound in around(0.9, 1.0)], around(0.9, math.inf)
+    ([0.768, 0.9607], (0.0, 1.0))
+    """
+    low, high = (0.5 + 0.5 * math.tanh((log_odds(value) + m) / 2) for m in (-margin, margin))
+    return min(low, value), max(high, value)
 
 
 def auc_change(

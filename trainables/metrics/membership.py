@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from trainables.errors import InvalidInput
 from trainables.figures import Figure
 from trainables.metrics._auc import Bools, Floats, check
+from trainables.metrics._auc import around as around
 from trainables.metrics._auc import auc as auc
 from trainables.metrics._auc import auc_change as auc_change
+from trainables.metrics._auc import log_odds as log_odds
 
 _CONFIDENCE = 0.95
 # What `figures` gives of one attack, by its own names.
