@@ -61,7 +61,7 @@ def figure(bars: Sequence[Bar], *, title: str) -> Figure:
     time.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     time.minorticks_off()
     time.axvline(1.0, color="#222222", linewidth=0.8)
-    time.set_xlabel("processor time a step, over SGD's (log axis; quartiles)")
+    time.set_xlabel("processor time per step, relative to SGD's (log axis; quartiles)")
     for place, bar in zip(places, bars, strict=True):
         _write(time, bar.high, place, f"{bar.factor:.2f}")
     time.set_yticks(places, [label(bar.engine) for bar in bars])

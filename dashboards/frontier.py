@@ -23,7 +23,7 @@ _COLOUR = "#0072B2"  # of the colour-blind safe palette of Okabe & Ito (2008)
 
 @dataclass(frozen=True)
 class Point:
-    """One trial: `ser` with its 95 % bounds, and seconds of training an epoch."""
+    """One trial: `ser` with its 95 % bounds, and seconds of training per epoch."""
 
     microbatch_size: int
     ser: float
@@ -51,7 +51,7 @@ def figure(points: Sequence[Point], *, epsilon: float) -> Figure:
     )
     error.set_ylabel("test SER (95 % interval)")
     time.plot(sizes, [point.seconds for point in ordered], color=_COLOUR, marker="o")
-    time.set_ylabel("seconds of training an epoch")
+    time.set_ylabel("seconds of training per epoch")
     time.set_ylim(bottom=0)
     for axis in (error, time):
         axis.set_xscale("log", base=2)

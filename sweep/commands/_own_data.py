@@ -20,7 +20,8 @@ Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder of utterances.", show_default=False)
 ]
 Form = Annotated[
-    str | None, typer.Option("--format", metavar="FORM", help="Its format; default: detected.")
+    str | None,
+    typer.Option("--format", metavar="FORM", help="Format of the file; default: detected."),
 ]
 Text = Annotated[
     str | None,

@@ -33,7 +33,7 @@ _Factory = Annotated[
     str | None,
     typer.Option(
         metavar="PACKAGE.MODULE:FUNCTION",
-        help="With RUN of own code: the function that builds the model.",
+        help="With a RUN of your own model: the function that builds it.",
     ),
 ]
 

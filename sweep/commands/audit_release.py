@@ -33,7 +33,8 @@ def audit_release(
     delta: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Delta of the bound on epsilon; default: 1e-5. With --epsilon: the claim's."
+            min=0,
+            help="Delta of the bound on epsilon; default: 1e-5. With --epsilon: the claimed delta.",
         ),
     ] = None,
     epsilon: Annotated[

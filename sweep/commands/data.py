@@ -172,9 +172,9 @@ def convert(
         print_json("data convert", facts)
         return
     left = f", {written['num_invalid']} left out" if written["num_invalid"] else ""
-    say(f"{to}: {written['num_records']} records in the form {to_format}{left}.")
+    say(f"{to}: {written['num_records']} records in the format {to_format}{left}.")
     if written["lost"]:
-        say(f"The form has no {' or '.join(written['lost'])}.", style="yellow")
+        say(f"The format has no {' or '.join(written['lost'])}.", style="yellow")
 
 
 @data.command()

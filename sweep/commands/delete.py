@@ -73,9 +73,9 @@ def _delete_cache(settings: Settings, *, yes: bool) -> None:
         say(f"{settings.cache_dir} is empty.")
         return
     if not yes:
-        typer.confirm("Delete all of this? It is made again where it is needed.", abort=True)
+        typer.confirm("Delete all of this? It is rebuilt when needed.", abort=True)
     caches.remove(found, home=settings.home)
     say(
-        f"{len(found)} entries are deleted. Private text and its features also lie in each sweep's"
+        f"{len(found)} entries are deleted. Private text and its features are also in each sweep's"
         " folder (`sweep delete NAME`) and in the corpora themselves."
     )

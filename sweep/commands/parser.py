@@ -16,7 +16,7 @@ _Literals = Annotated[
     Literal["copy", "anon"],
     typer.Option(help="Copy strings and numbers, or write placeholders."),
 ]
-_Seed = Annotated[int, typer.Option(min=0)]
+_Seed = Annotated[int, typer.Option(min=0, help="Seed of the training.")]
 
 
 parser = typer.Typer(help="Train a parser and apply it.", no_args_is_help=True)
@@ -35,7 +35,7 @@ def train(
             metavar="FUNCTION", help="Leave out pairs that use this function (NAME* for a prefix)."
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1)] = 16,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 16,
     literals: _Literals = "copy",
     seed: _Seed = 0,
     as_json: JsonFlag = False,

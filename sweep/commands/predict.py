@@ -32,7 +32,7 @@ def predict(
         str | None,
         typer.Option(
             metavar="PACKAGE.MODULE:FUNCTION",
-            help="Function that builds a model of own code; its module is imported.",
+            help="Function that builds your own model; its module is imported.",
         ),
     ] = None,
     as_json: JsonFlag = False,

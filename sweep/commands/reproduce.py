@@ -28,39 +28,40 @@ _Home = Annotated[
 _Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", metavar="DIR", help="For the table; default: reproduction/ in the home."
+        "--output", metavar="DIR", help="Folder of the table; default: reproduction/ in the home."
     ),
 ]
 _Available = Annotated[
     bool, typer.Option("--available", help="Leave out corpora that are not available.")
 ]
-_Show = Annotated[bool, typer.Option("--show", help="Run nothing; table of the ended trials.")]
+_Show = Annotated[bool, typer.Option("--show", help="Run nothing; print the finished trials.")]
 _Seeds = Annotated[int | None, typer.Option(min=1, help="Seeds of the full stage; default: 3.")]
-_Points = Annotated[int | None, typer.Option(min=1, help="Points a decay; default: 12 or 6.")]
+_Points = Annotated[int | None, typer.Option(min=1, help="Points per decay; default: 12 or 6.")]
 _PointsFrom = Annotated[
     Path | None,
     typer.Option(
         "--points-from",
         metavar="CSV",
-        help="The table1_points.csv of an earlier run: its best points, without a coarse pass.",
+        help="table1_points.csv of an earlier run, whose best points replace the coarse pass.",
     ),
 ]
 _Epochs = Annotated[
-    int | None, typer.Option(min=1, help="Of the full stage; default: 16 (clc), 10 (bert).")
+    int | None, typer.Option(min=1, help="Epochs of the full stage; default: 16 (clc), 10 (bert).")
 ]
 _Method = Annotated[
     list[str],
     typer.Option("--method", metavar="METHOD", help="Only this row beside SGD (repeat it)."),
 ]
 _Leakage = Annotated[
-    bool, typer.Option("--leakage", help="Also RMIA and LiRA, on a split of coins.")
+    bool, typer.Option("--leakage", help="Also RMIA and LiRA, on a split by coins.")
 ]
 _Smoke = Annotated[
-    bool, typer.Option("--smoke", help="Ten minutes: a small model, two points, one seed.")
+    bool,
+    typer.Option("--smoke", help="A test of ten minutes: a small model, two points, one seed."),
 ]
 
 
-reproduce = typer.Typer(help="Run the tables of Dupuy et al. 2021 again.")
+reproduce = typer.Typer(help="Reproduce the tables of Dupuy et al. 2021.")
 
 
 @reproduce.command()
@@ -141,9 +142,9 @@ def table2(
     output: _Output = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Seconds an epoch of SGD, eDP-SGD and DP-SGD, by logical workers (table 2).
+    """Seconds per epoch of SGD, eDP-SGD and DP-SGD, by logical workers (table 2).
 
-    From a few measured steps of each; a row that has been measured is kept.
+    Times come from a few measured steps of each engine. Measured rows are kept.
     """
     from sweep.bench.rounds import rounds
     from sweep.reproduction import description, timing

@@ -158,7 +158,7 @@ def report(
 def sensitivity_reason(mechanism: Mechanism) -> str:
     """The reason for the sensitivity of a step."""
     if mechanism.microbatch_size > 1:
-        return f"one of {mechanism.microbatch_size} records can turn a clipped mean around"
+        return f"one of {mechanism.microbatch_size} records can reverse a clipped mean"
     return "a record is replaced" if mechanism.sensitivity == 2 else "a record is added or removed"
 
 

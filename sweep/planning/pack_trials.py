@@ -60,11 +60,11 @@ def sentence(plan: Plan, resources: Resources, packing: Packing) -> str:
     workers = packing.processes(logical)
     parts = [f"{slots} at a time, {workers} {'process' if workers == 1 else 'processes'} each"]
     if packing.gpus_per_worker:
-        parts.append(f"{packing.gpus_per_worker:g} GPU a process")
+        parts.append(f"{packing.gpus_per_worker:g} GPU per process")
     held = f"{machine.cpus:g} CPUs"
     if packing.memory_per_worker:
         mib = packing.memory_per_worker / 2**20
-        held += f", {machine.memory_bytes / 2**30:.0f} GiB free, {mib:,.0f} MiB a process"
+        held += f", {machine.memory_bytes / 2**30:.0f} GiB free, {mib:,.0f} MiB per process"
     text = f"{', '.join(parts)} ({held})"
     if plan.seconds is not None and plan.to_run:
         seconds = packing.seconds(

@@ -61,7 +61,7 @@ def total_of_plan(
     subject = f"All {len(trials)} trials together" if len(trials) > 1 else "The trial"
     return found, (
         f"{subject}{without}: epsilon {format_epsilon(found['epsilon'])}"
-        f" at delta {format_delta(delta)} ({found['accountant']}), where nothing else is released."
+        f" at delta {format_delta(delta)} ({found['accountant']}), if nothing else is released."
     )
 
 

@@ -119,7 +119,7 @@ def prepare_space(
             " resources.gpus_per_worker=0."
         )
     if plan.merged:
-        notes.append(f"{plan.merged} points were equal to another one and are run once.")
+        notes.append(f"{plan.merged} points are equal to another one and run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
     notes += _of_models(plan)
     return Prepared(space=space, plan=plan, notes=tuple(notes))

@@ -66,7 +66,7 @@ def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
         found.append(f"{len(earlier)} finished trials of earlier sweeps are points of this space.")
     if LEAKAGE in space.search.objectives:
         found.append(
-            "The search uses leakage, which only the curator may see: no epsilon covers its choice."
+            "The search uses leakage, which is for the curator only: no epsilon covers its choice."
         )
     if space.budget.total is None:
         found.append(f"The sweep as a whole has no finite epsilon: {UNFILTERED}.")

@@ -69,7 +69,7 @@ def _hours(rows: Sequence[Row], coarse: Sequence[CoarseRow]) -> str:
 
 def _paper_layout(table: Table, rows: Sequence[Row]) -> str:
     if not rows:
-        return "No trial of a full stage has ended."
+        return "No trial of a full stage has finished."
     methods = {name: each for name, each in table.methods.items() if each.decay is not None}
     heads = ["corpus", "model", "", "SGD SER", "SGD MIA"]
     for method in methods.values():

@@ -129,8 +129,8 @@ def measure(
     figures = attacks.panel(signals, knowledge, delta=delta, attacks=sorted(scores), scores=scores)
     if figures["mia_blind_auc_low"] > 0.5:
         notes.append(
-            f"the files tell members apart without any model (blind AUC"
-            f" {figures['mia_blind_auc']:.3f}): the other figures may say nothing about the model"
+            f"the files distinguish members without any model (blind AUC"
+            f" {figures['mia_blind_auc']:.3f}): the other figures may not concern the model"
         )
     return figures, attacks.curves(signals, scores), tuple(notes)
 

@@ -76,7 +76,7 @@ class Gap:
             return []
         if self.best is None:
             return [
-                f"noise for an epsilon: `{_TARGET}` makes as much as it takes, instead of"
+                f"noise for an epsilon: `{_TARGET}` calibrates the noise, instead of"
                 f" {_noise(self.least)}"
             ]
         return [*self._start(), *_records(self.best), *self._larger()]

@@ -152,7 +152,7 @@ def resume(
 
 
 def _report_unreachable(say: Callable[[str], None], reason: str) -> None:
-    say(f"MLflow does not answer ({reason}): results are kept on disk and delivered when it does.")
+    say(f"MLflow does not answer ({reason}): results are stored on disk and sent when it answers.")
 
 
 def _services(

@@ -77,7 +77,7 @@ def _best(finished: Sequence[TrialRecord]) -> list[str]:
         f" {escape(r.plan.name)}, {formats.duration(r.seconds)}"
         for r in ordered
     ]
-    return ["**What a budget buys**\n\n" + "\n".join(lines[:12])]
+    return ["**Best trial by epsilon**\n\n" + "\n".join(lines[:12])]
 
 
 def _failures(records: Sequence[TrialRecord]) -> str:

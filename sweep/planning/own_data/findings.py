@@ -61,13 +61,13 @@ def warnings(found: Inspection) -> list[str]:
             said.append(f"{absent} of {len(of)} {kind} have no training record.")
     if found.repeated:
         said.append(
-            f"{found.repeated} texts stand in the training part and in another one; the first is"
+            f"{found.repeated} texts are in the training part and in another one; the first is"
             " kept."
         )
     if found.near:
         said.append(
             f"{found.near} validation and test records differ from a training record in case,"
-            " signs, numbers or word order alone: scores look better than they are."
+            " signs, numbers or word order only: scores look better than they are."
         )
     return said + _about_groups(found, total)
 
@@ -79,7 +79,7 @@ def _is_cut(found: Inspection) -> bool:
 
 def _why(found: Inspection) -> str:
     if _is_cut(found):
-        return "as the file says, with data.split official"
+        return "as in the file, with data.split official"
     return (
         "the file lacks a part: `sweep init` cuts it from the training part, data.split paper"
         " cuts all records 45:5:50"
@@ -99,7 +99,7 @@ def _about_groups(found: Inspection, total: int) -> list[str]:
     if found.groups_in_parts:
         said.append(
             f"{found.groups_in_parts} groups have records in several parts: a guarantee for groups"
-            " holds for the training part alone, and scores look better than they are."
+            " holds only for the training part, and scores look better than they are."
         )
     return said
 

@@ -111,7 +111,7 @@ def _require_labels(
         )
     if not {name for name, _, _ in slots_lenient(utterance.tags)} <= set(schema.slots):
         found.add_problem(
-            "slot outside of the schema", f"expected slots of the schema alone in {where}"
+            "slot outside of the schema", f"expected only slots of the schema in {where}"
         )
 
 

@@ -68,20 +68,20 @@ class StartResult:
             if facts[f"num_{kind}"]
         )
         found = [
-            f"{self.source.path}: {facts['num_read']} records in the form {facts['form']}, with"
+            f"{self.source.path}: {facts['num_read']} records in the format {facts['form']}, with"
             f" {labels}{_spans(facts)}{_unread_fields(facts)}.",
             f"{facts['num_duplicates']} equal texts are kept once"
             + (f", {facts['num_invalid']} records left out." if facts["num_invalid"] else "."),
             f"Parts: {parts} ({facts['parts_because']}).",
-            f"Declared public: the label names in {self.folder / SCHEMA}, and that about"
-            f" {self.num_records} records train (data.num_records). No epsilon covers either:"
-            " remove a label, or round the number, where it would reveal something about one"
+            f"Declared public: the label names in {self.folder / SCHEMA}, and the number of"
+            f" training records, about {self.num_records} (data.num_records). No epsilon covers"
+            " either: remove a label, or round the number, if it would reveal something about one"
             " record.",
         ]
         if facts["num_outside_schema"]:
             found.append(
                 f"{facts['num_outside_schema']} records have a label that the schema lacks: they"
-                f" are kept, and not used for training (`sweep data check {corpus}"
+                f" are kept but not used for training (`sweep data check {corpus}"
                 f" --schema {schema}`)."
             )
         if facts["num_rare_labels"]:
@@ -96,8 +96,8 @@ class StartResult:
             )
         if facts["num_snapped"]:
             found.append(
-                f"{facts['num_snapped']} slots begin or end inside of a token and take all of it"
-                " (--tokenize punctuation cuts signs off words)."
+                f"{facts['num_snapped']} slots begin or end inside a token and were extended to"
+                " the whole token (--tokenize punctuation separates punctuation from words)."
             )
         return found
 
@@ -179,4 +179,4 @@ def _spans(facts: dict[str, Any]) -> str:
 def _unread_fields(facts: dict[str, Any]) -> str:
     names = facts["ignored_fields"]
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"; not read: {shown}" if names else ""
+    return f"; ignored fields: {shown}" if names else ""

@@ -42,7 +42,7 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
             head="epsilon_paper",
             cells=[formats.epsilon(trial.epsilon_paper) for trial in trials],
             worth=45,
-            legend="epsilon_paper is the paper's figure and no guarantee",
+            legend="epsilon_paper is the paper's formula, no guarantee",
         ),
         Column(head="steps", cells=[str(trial.steps or "-") for trial in trials], worth=40),
         Column(head="time", cells=[formats.duration(t.seconds) for t in trials], worth=55),

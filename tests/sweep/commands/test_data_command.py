@@ -69,7 +69,7 @@ def test_warnings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "40 training records are few",
         "There are no validation records",
         "1 of 2 intents have fewer than 5 records",
-        "1 texts stand in the training part and in another one",
+        "1 texts are in the training part and in another one",
         "1 validation and test records differ from a training record",
         "The largest of 2 groups has 41 records, the median",
         "1 groups have records in several parts",
@@ -146,7 +146,7 @@ def test_one_part_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None
     rows = [{**row, "part": "test" if n % 3 else "dev"} for n, row in enumerate(sound(9))]
     path = lines(place / "mine.jsonl", rows)
     code, out, _ = answer(capsys, "data", "convert", path, "--only", "test", "--to", "x.jsonl")
-    assert (code, out) == (0, "x.jsonl: 6 records in the form json_lines.\n")
+    assert (code, out) == (0, "x.jsonl: 6 records in the format json_lines.\n")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFix
     code, out, err = answer(capsys, "init", str(csv_in(place)))
     assert (code, err) == (0, "")
     assert SECRET not in out
-    assert "300 records in the form delimited, with 2 intents; not read: ticket." in out
+    assert "300 records in the format delimited, with 2 intents; ignored fields: ticket." in out
     assert "Declared public: the label names in mine/schema.json" in out
     records = [json.loads(line) for line in Path("mine/utterances.jsonl").read_text().splitlines()]
     assert len(records) == 300

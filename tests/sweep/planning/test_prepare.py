@@ -125,7 +125,7 @@ def test_equal_points_are_run_once_and_counted(settings: Settings) -> None:
     variants = [_EDP, {"name": "again", "set": {Z: 1.0}}]
     prepared = prepare_space(space_in(settings.data_dir, variants=variants), settings=settings)
     assert len(prepared.plan.trials) == 2
-    assert "1 points were equal to another one and are run once." in prepared.notes
+    assert "1 points are equal to another one and run once." in prepared.notes
 
 
 def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:

@@ -55,7 +55,7 @@ def test_a_table_that_has_not_begun_is_empty(
     document = checked("reproduce table1", capsys.readouterr().out)
     assert document["rows"] == document["points"] == []
     assert cli.run(arguments) == 0
-    assert "No trial of a full stage has ended." in capsys.readouterr().out
+    assert "No trial of a full stage has finished." in capsys.readouterr().out
 
 
 def test_files_keep_the_rows_of_earlier_commands(

@@ -90,7 +90,13 @@ def test_an_address_names_the_view() -> None:
 
 def test_the_description_says_what_each_epsilon_buys_before_the_table(toy: SweepFolder) -> None:
     text = note("A toy.", records(toy), links=[("space", "#/space")])
-    order = ["A toy.", "What a budget buys", "[space](#/space)", "| trial |", "no epsilon covers"]
+    order = [
+        "A toy.",
+        "Best trial by epsilon",
+        "[space](#/space)",
+        "| trial |",
+        "no epsilon covers",
+    ]
     places = [text.replace("\n", " ").find(words) for words in order]
     assert -1 not in places
     assert places == sorted(places)
