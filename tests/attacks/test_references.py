@@ -253,7 +253,7 @@ def test_hundred_trials_of_ten_thousand_records():
 def test_references_must_lie_on_the_targets_records():
     target = signals(coins(100, 0))
     other = signals(coins(90, 1))
-    with pytest.raises(InvalidInput, match="on all 100 records of the target, 10 lack"):
+    with pytest.raises(InvalidInput, match="on all 100 records of the target, 10 have none"):
         lira.scores(target, Knowledge(references=[other]))
     elsewhere = signals(coins(100, 1), corpus="another")
     with pytest.raises(InvalidInput, match="on the target's corpus"):
