@@ -18,7 +18,13 @@ from typing import Any
 from sweep.results import select
 from sweep.results.export_documents import About, write_model
 from sweep.results.gap import refusal
-from sweep.results.local_paths import fields_with_paths, in_word, without_folders
+from sweep.results.local_paths import (
+    fields_with_paths,
+    in_text,
+    in_word,
+    paths_in,
+    without_folders,
+)
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.entries import furthest
 from sweep.spending.filter import total_of
@@ -261,7 +267,7 @@ def _about(
     return About(
         sweep=folder.name,
         trial=record.plan.id,
-        name=record.plan.name,
+        name=in_text(record.plan.name, paths_in(record.plan.fields)),
         chosen_by=chosen_by,
         repeat=" ".join(
             [f"sweep run {_CONFIG}"]

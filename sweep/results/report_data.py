@@ -118,6 +118,7 @@ def _trial(
     public: bool,
 ) -> results.Trial:
     plan = record.plan
+    paths = tuple(paths_in(plan.fields)) if public else ()
     noisy = claims_privacy(plan.engine) and plan.is_config
     privacy = plan.config.privacy if noisy else None
     history = [
@@ -128,7 +129,7 @@ def _trial(
     ]
     return results.Trial(
         id=plan.id,
-        name=plan.name,
+        name=in_text(plan.name, paths),
         engine=plan.engine,
         decay=privacy.noise_decay.kind if privacy else "none",
         status=record.status,
@@ -153,7 +154,7 @@ def _trial(
         },
         rocs=tuple(curves),
         history=tuple(history),
-        reason=in_text(record.reason or "", paths_in(plan.fields) if public else ()),
+        reason=in_text(record.reason or "", paths),
         on_front=on_front,
         audited=audited(plan.config.data.split) if plan.is_config else "",
         data=plan.config.data.model_dump_json() if plan.is_config else "",

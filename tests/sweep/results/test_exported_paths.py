@@ -38,7 +38,12 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path: Path) -> None:
     """Config, command and search space have the names of files alone; an export's config repeats
     its trial where the files are given again."""
     settings = settings_in(tmp_path)
-    prepared = prepare_space(space_in(tmp_path), settings=settings)
+    document = space_in(tmp_path).document()
+    # An axis, so that the names of trials have it.
+    paths = [document["base"]["data"]["schema_file"]]
+    document["variants"][1]["axes"]["data.schema_file"] = paths
+    space = spaces.parse(document)
+    prepared = prepare_space(space, settings=settings)
     command = ["sweep", "run", str(tmp_path / "space.yaml"), f"--set=data.path={tmp_path}/x"]
     with without_mlflow():
         folder = runner.start(prepared, settings, command=command, function=TOY).folder
@@ -48,6 +53,7 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path: Path) -> None:
     for place in (exported, tmp_path / "public"):
         assert str(tmp_path) not in texts_in(place)
     assert "mine.jsonl" in public.page.read_text()
+    assert str(tmp_path) in best.plan.name
     about = json.loads((exported / "about.json").read_text())
     assert about["command"][2:] == ["space.yaml", "--set=data.path=x"]
     assert about["repeat"].startswith("sweep run config.yaml --set data.")
