@@ -110,8 +110,8 @@ class Gap:
     def _larger(self) -> list[str]:
         if self.larger is None:
             return [
-                "not a larger epsilon: no trial of this sweep makes fewer errors with one, so look"
-                " at C, the learning rate and the epochs first"
+                "other values of C, the learning rate and the epochs: no trial of this sweep with a"
+                " larger epsilon makes fewer errors"
             ]
         return [f"a larger epsilon: {self._label(self.larger)}"]
 
@@ -214,7 +214,7 @@ def _records(record: TrialRecord) -> list[str]:
         return []
     noise /= batch
     return [
-        f"more records: {2 * number:,} instead of {number:,} at the same epsilon, share of a step"
+        f"more records: {2 * number:,} instead of {number:,} at the same epsilon, sample rate"
         " and number of steps would halve the noise of a step's mean gradient, from"
         f" {formats.number(noise, 2)} C to {formats.number(noise / 2, 2)} C"
     ]
