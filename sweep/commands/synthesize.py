@@ -47,6 +47,7 @@ def synthesize(
     """
     from sweep.synthesis.synthesize import KNOWN_PATTERNS, Filters, write_utterances
     from sweep.synthesis.trained_text import open_trained
+    from trainables import formats
 
     patterns = {} if keep_patterns else dict(KNOWN_PATTERNS)
     patterns |= {f"pattern {place + 1}": text for place, text in enumerate(drop or ())}
@@ -67,7 +68,7 @@ def synthesize(
     drawn, delta = card.drawn, "unknown" if card.delta is None else format_delta(card.delta)
     dropped = ", ".join(f"{count} by {name}" for name, count in drawn.dropped.items())
     say(
-        f"{to}: {drawn.number} utterances of {drawn.drawn} drawn"
+        f"{to}: {formats.count(drawn.number, 'utterance')} of {drawn.drawn} drawn"
         f"{f' (dropped: {dropped})' if dropped else ''}; epsilon"
         f" {format_epsilon(card.epsilon)} at delta {delta}"
         f" (card: {to.with_suffix('.card.md')})"

@@ -60,6 +60,7 @@ def test_a_refusal_names_figure_accountant_and_limit() -> None:
     verdict = EpsilonBudget(0.5).permits_next(mechanism(), 4)
     assert not verdict.go_on
     assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in verdict.reason
+    assert "after 1 epoch exceeds" in EpsilonBudget(0.5).permits_next(mechanism(), 0).reason
     assert EpsilonBudget(None).permits_next(mechanism(), 4) == GO_ON
     assert EpsilonBudget(1e6).permits_next(mechanism(), 4) == GO_ON
 

@@ -6,6 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from sweep import cli
+from sweep.synthesis import synthesize, trained_text
 from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
 from trainables.accountants import account
@@ -74,3 +78,19 @@ def test_one_trial_has_the_bounds_of_its_privacy_card() -> None:
     assert card.max_tpr_01pct == summary.max_tpr_01pct < 0.5
     assert card.max_tpr_1pct == summary.max_tpr_1pct
     assert meaning(card.epsilon, delta=summary.delta).max_tpr_01pct > 2 * card.max_tpr_01pct
+
+
+def test_the_command_says_what_its_filters_dropped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A filter that rejects nearly all was to be seen in the card alone."""
+    card = card_of(trained(UTTERANCES))
+    drawn = card.drawn.model_copy(update={"drawn": 91, "dropped": {"length": 80, "email": 10}})
+    shown = [card, card.model_copy(update={"drawn": drawn})]
+    monkeypatch.setattr(trained_text, "open_trained", lambda folder: trained(UTTERANCES))
+    monkeypatch.setattr(synthesize, "write_utterances", lambda *_, **__: shown.pop())
+    assert cli.run(["synthesize", "model", "--to", "made.jsonl"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 utterance of 91 drawn (dropped: 80 by length, 10 by email); epsilon" in said
+    assert cli.run(["synthesize", "model", "--to", "made.jsonl"]) == 0
+    assert "dropped" not in capsys.readouterr().out
