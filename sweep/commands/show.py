@@ -155,7 +155,7 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: list[
         settings = from_environment()
         found = importance(records, kept=FigureCache(settings.cache_dir))
         epsilon_of = _epsilon_of(folder, settings)
-        said = advice(folder.space(), records, found, where, epsilon_of=epsilon_of)
+        sentences = advice(folder.space(), records, found, where, epsilon_of=epsilon_of)
     except InvalidInput:  # no metric that every trial has
         return
     if found is not None:
@@ -164,5 +164,5 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: list[
             f"what mattered for {found.metric}: {shares} (a forest over {found.num_configurations}"
             f" configurations, R² {found.explained:.2f} out of bag)"
         )
-    for sentence in said:
+    for sentence in sentences:
         say(f"next: {sentence}")

@@ -74,12 +74,12 @@ def fields_below(path: str | None) -> tuple[FieldRow, ...]:
 def _hint(path: str, rows: tuple[FieldRow, ...]) -> str:
     known = {row.path for row in rows} | {row.path.split(".")[0] for row in rows}
     tails = {each.rpartition(".")[2]: each for each in sorted(known, reverse=True)}
-    said = nearest(path, known)
-    if said.startswith(":"):
-        return f", got {path!r}{said}"
-    said = nearest(path.rpartition(".")[2], tails)
-    if said.startswith(":"):
-        tail = said.removeprefix(": did you mean ").removesuffix("?")
+    guess = nearest(path, known)
+    if guess.startswith(":"):
+        return f", got {path!r}{guess}"
+    guess = nearest(path.rpartition(".")[2], tails)
+    if guess.startswith(":"):
+        tail = guess.removeprefix(": did you mean ").removesuffix("?")
         return f", got {path!r}: did you mean {tails[tail]}?"
     return f" (sections: {', '.join(sorted({each.split('.')[0] for each in known}))}), got {path!r}"
 
@@ -182,14 +182,14 @@ def _default(info: FieldInfo) -> str:
 
 
 def _constraints_of(info: FieldInfo, options: list[Any]) -> str:
-    said = [
+    rules = [
         f"{sign} {getattr(each, name)}"
         for each in info.metadata
         for name, sign in _BOUNDS
         if getattr(each, name, None) is not None
     ]
-    said += [" | ".join(each.names()) for each in info.metadata if isinstance(each, NameOf)]
+    rules += [" | ".join(each.names()) for each in info.metadata if isinstance(each, NameOf)]
     for option in options:
         if get_origin(option) is Literal:
-            said.append(" | ".join(str(value) for value in get_args(option)))
-    return ", ".join(said)
+            rules.append(" | ".join(str(value) for value in get_args(option)))
+    return ", ".join(rules)

@@ -164,9 +164,9 @@ def _budget_epsilon(
 
 def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:
     """The reasons of broken constraints over values that only the plan has."""
-    mine = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
+    planned = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
     known = {name: getattr(trial, name) for name in PLANNED_NAMES}
-    return [constraint.why for constraint in broken_constraints(mine, {**trial.fields, **known})]
+    return [constraint.why for constraint in broken_constraints(planned, {**trial.fields, **known})]
 
 
 def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:

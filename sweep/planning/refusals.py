@@ -32,12 +32,12 @@ def require_trials(plan: Plan) -> None:
     # A point may break several limits; each limit counts all that it refuses.
     reasons = [_limits(trial) for trial in points]
     counts = Counter(limit for found in reasons for limit in found).most_common(_MOST_SAID)
-    said = "; ".join(
+    shown = "; ".join(
         f"{count} by {limit[0]}: {next(found[limit] for found in reasons if limit in found)}"
         for limit, count in counts
     )
     if sum(count for _, count in counts) > len(points):
-        said += "; a point may exceed several limits"
+        shown += "; a point may exceed several limits"
     cheapest = min(
         (t.epsilon_budget for t in points if t.epsilon_budget is not None),
         default=None,
@@ -47,7 +47,7 @@ def require_trials(plan: Plan) -> None:
         if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
         else ""
     )
-    raise InvalidInput(f"all {len(points)} points other than baselines are refused, {said}{hint}")
+    raise InvalidInput(f"all {len(points)} points other than baselines are refused, {shown}{hint}")
 
 
 def require_read_fields(space: SearchSpace, plan: Plan) -> None:

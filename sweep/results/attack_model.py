@@ -115,13 +115,13 @@ def measure(
     if few < 5:
         raise InvalidInput(f"expected at least 5 records in each file, got {few} that can be used")
     chosen = [each for each, use in zip(records, known, strict=True) if use]
-    said = model.read(chosen)
+    predicted = model.read(chosen)
     signals = attacks.gather(
         records=np.arange(len(chosen)),
         member=member,
         mode="official",
-        features=said.features,
-        log_confidence=said.log_confidence,
+        features=predicted.features,
+        log_confidence=predicted.log_confidence,
     )
     knowledge = Knowledge(texts=_texts(chosen, model))
     possible = attacks.possible(signals, knowledge, sampling="shuffle")

@@ -196,10 +196,10 @@ def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
     why its best trial has no cheaper price.
     """
     everything = Ledger(folder.path.parent / FILE).entries()
-    mine = [entry for entry in everything if entry.sweep == folder.ledger_name]
+    own_entries = [entry for entry in everything if entry.sweep == folder.ledger_name]
     # A baseline is exempt from the sweep's budgets; what it gives away stands beside the total.
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
-    entries = furthest(entry for entry in mine if entry.trial not in exempt)
+    entries = furthest(entry for entry in own_entries if entry.trial not in exempt)
     refused = "trials of a sweep are composed unless their number was drawn beforehand"
     if folder.is_unsealed:
         refused = "the sweep was unsealed, and all its trials are shown"
@@ -210,7 +210,7 @@ def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
         total = total_of(folder.space(), [entry.release for entry in entries], delta=delta)
     except CannotAnalyze as problem:
         return None, str(problem)
-    beside = _beside_total(folder, {entry.trial for entry in mine} & exempt)
+    beside = _beside_total(folder, {entry.trial for entry in own_entries} & exempt)
     return replace(total, unaccounted=(*total.unaccounted, *beside)), refused
 
 

@@ -149,9 +149,9 @@ def gaps(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[
     found, parts = [], select.by_corpus(records)
     for name, alike in parts.items():
         with suppress(InvalidInput):
-            mine = gap(alike, limit=USABLE if limit is None else limit)
-            if mine is not None:
-                found.append(replace(mine, corpus=name if len(parts) > 1 else None))
+            corpus_gap = gap(alike, limit=USABLE if limit is None else limit)
+            if corpus_gap is not None:
+                found.append(replace(corpus_gap, corpus=name if len(parts) > 1 else None))
     return found
 
 
@@ -177,10 +177,10 @@ def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> st
 
 def _factor(best: TrialRecord, baseline: Group | None, metric: str) -> float | None:
     spread = None if baseline is None else baseline.spread(metric)
-    mine = select.value(best, metric)
-    if spread is None or mine is None:
+    figure = select.value(best, metric)
+    if spread is None or figure is None:
         return None
-    over, under = (mine, spread.mean) if cost(metric, 1.0) > 0 else (spread.mean, mine)
+    over, under = (figure, spread.mean) if cost(metric, 1.0) > 0 else (spread.mean, figure)
     if under > 0:
         return over / under
     return math.inf if over > 0 else None
@@ -190,15 +190,15 @@ def _with_larger_epsilon(
     best: TrialRecord, finished: Sequence[TrialRecord], metric: str
 ) -> TrialRecord | None:
     """The trial with the next larger epsilon that is better, among those of the front."""
-    mine = select.value(best, metric)
-    if mine is None:
+    figure = select.value(best, metric)
+    if figure is None:
         return None
     better = [
         record
         for record in select.front(finished, (metric, figures.EPSILON))
         if _epsilon(record) > _epsilon(best)
-        and (theirs := select.value(record, metric)) is not None
-        and cost(metric, theirs) < cost(metric, mine)
+        and (other := select.value(record, metric)) is not None
+        and cost(metric, other) < cost(metric, figure)
     ]
     return min(better, key=_epsilon, default=None)
 

@@ -180,12 +180,12 @@ def _against_baseline(
         return {}
     same_seed = (r for r in group.records if r.plan.seed == record.plan.seed)
     baseline = next(same_seed, group.records[0])
-    mine, theirs = (folder.trial_folder(each.plan.id) for each in (record, baseline))
-    result = evidence.ser_change(mine, theirs) or {}
+    own_folder, baseline_folder = (folder.trial_folder(each.plan.id) for each in (record, baseline))
+    result = evidence.ser_change(own_folder, baseline_folder) or {}
     if record.plan.id in signals and baseline.plan.id in signals:
         result |= _leakage_change(
-            (signals[record.plan.id], mine),
-            (signals[baseline.plan.id], theirs),
+            (signals[record.plan.id], own_folder),
+            (signals[baseline.plan.id], baseline_folder),
             baseline={**baseline.metrics, **panels[baseline.plan.id]["metrics"]},
         )
     return {name: value for name, value in result.items() if math.isfinite(value)}

@@ -82,9 +82,11 @@ class ExportedModel:
                 raise InvalidInput(f"{problem} in utterance {number}")
         if not texts:
             return []
-        said = self._saved.read(unlabelled(tokens) for tokens in texts)
+        predicted = self._saved.read(unlabelled(tokens) for tokens in texts)
         # The path's log-probability is kept by token.
-        intent, path = (said.features[:, FEATURES.index(name)] for name in ("intent_1", "path"))
+        intent, path = (
+            predicted.features[:, FEATURES.index(name)] for name in ("intent_1", "path")
+        )
         confidence = intent * np.exp(path * np.array([len(tokens) for tokens in texts]))
         return [
             Prediction(
@@ -97,7 +99,7 @@ class ExportedModel:
                 confidence=float(chance),
             )
             for tokens, frame, chance in zip(
-                texts, said.frames(self.schema), confidence, strict=True
+                texts, predicted.frames(self.schema), confidence, strict=True
             )
         ]
 
@@ -128,9 +130,9 @@ def _answers(
             problems[number] = str(problem)
     problems |= {n: found for n, tokens in texts.items() if (found := _problem(tokens))}
     good = [n for n in texts if n not in problems]
-    said = dict(zip(good, model([texts[n] for n in good]), strict=True))
+    predictions = dict(zip(good, model([texts[n] for n in good]), strict=True))
     for number, _ in lines:
-        yield number, said[number] if number in said else problems[number]
+        yield number, predictions[number] if number in predictions else problems[number]
 
 
 def _tokens_in(line: str, model: ExportedModel) -> tuple[str, ...]:

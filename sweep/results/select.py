@@ -131,14 +131,14 @@ def _on_same_data(record: TrialRecord, found: Sequence[Group]) -> list[Group]:
 
 def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:
     """The trial's metric over its baseline's mean; None without either, or over zero."""
-    mine = value(record, metric)
-    if mine is None:
+    figure = value(record, metric)
+    if figure is None:
         return None
     baseline = baseline_of(record, found)
     reference = baseline.spread(metric) if baseline is not None else None
     if reference is None or reference.mean == 0:
         return None
-    return mine / reference.mean
+    return figure / reference.mean
 
 
 def is_prior(record: TrialRecord) -> bool:
@@ -201,11 +201,11 @@ def _front(records: Sequence[TrialRecord], names: Sequence[str]) -> list[TrialRe
             known.append((group, tuple(figures.cost(name, mean) for name, mean in means)))
     unbeaten: list[tuple[float, ...]] = []
     # A point that dominates another comes before it in this order, and so does one on the front.
-    for mine in sorted({point for _, point in known}):
-        if not any(all(map(operator.le, theirs, mine)) for theirs in unbeaten):
-            unbeaten.append(mine)
+    for candidate in sorted({point for _, point in known}):
+        if not any(all(map(operator.le, kept, candidate)) for kept in unbeaten):
+            unbeaten.append(candidate)
     best = set(unbeaten)
-    return [group.middle(names[0]) for group, mine in known if mine in best]
+    return [group.middle(names[0]) for group, point in known if point in best]
 
 
 def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) -> str:

@@ -132,9 +132,13 @@ def _by_test_records(
     """As `_is_significant`, by the intervals of each group's trial in the middle, or paired by the
     groups' means.
     """
-    mine, theirs = (interval_of(group.middle(metric)) for group in (best, other))
-    known = mine is not None and theirs is not None
-    apart = mine is not None and theirs is not None and (mine[1] < theirs[0] or theirs[1] < mine[0])
+    interval, other_interval = (interval_of(group.middle(metric)) for group in (best, other))
+    known = interval is not None and other_interval is not None
+    apart = (
+        interval is not None
+        and other_interval is not None
+        and (interval[1] < other_interval[0] or other_interval[1] < interval[0])
+    )
     if apart:
         return True, OWN  # a paired bootstrap, a tenth of a second, would give the same answer
     change = pair(best.records, other.records)

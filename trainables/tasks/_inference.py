@@ -70,8 +70,8 @@ def best_labels(
     """The labels of `infer`, without the inputs of attacks."""
 
     def read(batch: PackedBatch, lengths: NDArray[np.int64]) -> tuple[Tensor, NDArray[Any]]:
-        said = model.best_labels(batch)
-        return said.tag_paths, said.intents.cpu().numpy()
+        predicted = model.best_labels(batch)
+        return predicted.tag_paths, predicted.intents.cpu().numpy()
 
     tags, [intents] = _gather(read, model, loader, ids, comm=comm, empty=(_NO_INTENTS,))
     return Labels(intents=intents, tags=tags)
@@ -88,16 +88,18 @@ def infer(
     def read(
         batch: PackedBatch, lengths: NDArray[np.int64]
     ) -> tuple[Tensor, *tuple[NDArray[Any], ...]]:
-        said = model.predict(batch)
-        log_probs = said.intent_log_probs.cpu().numpy()
+        predicted = model.predict(batch)
+        log_probs = predicted.intent_log_probs.cpu().numpy()
         features = features_of(
             intent_log_probs=log_probs,
-            token_marginals=said.token_marginals.cpu().numpy(),
+            token_marginals=predicted.token_marginals.cpu().numpy(),
             lengths=lengths,
-            path_log_prob=said.path_log_prob.cpu().numpy(),
+            path_log_prob=predicted.path_log_prob.cpu().numpy(),
         )
-        losses = said.intent_losses.cpu().numpy() + said.tag_losses.cpu().numpy() / lengths
-        return said.tag_paths, log_probs.argmax(axis=1), features, -losses.astype(np.float64)
+        losses = (
+            predicted.intent_losses.cpu().numpy() + predicted.tag_losses.cpu().numpy() / lengths
+        )
+        return predicted.tag_paths, log_probs.argmax(axis=1), features, -losses.astype(np.float64)
 
     empty = (_NO_INTENTS, np.zeros((0, 8)), np.zeros(0))
     tags, columns = _gather(read, model, loader, ids, comm=comm, empty=empty)

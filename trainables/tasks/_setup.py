@@ -118,17 +118,17 @@ class Setup:
             seed=self.config.training.seed,
         )
 
-    def counts(self, ids: np.ndarray, said: Labels) -> Counts:
+    def counts(self, ids: np.ndarray, predicted: Labels) -> Counts:
         """The counts of correct and wrong labels of each of `ids`."""
         evaluation = self.config.evaluation
         schema = self.corpus.schema
         return count_frames(
             self.corpus.frames(ids),
-            said.frames(schema),
+            predicted.frames(schema),
             align=evaluation.ser_align,
             match=evaluation.ser_match,
             tokens=self.corpus.token_sequences(ids) if evaluation.ser_match == "value" else None,
-            hypothesis_tags=said.tag_names(schema),
+            hypothesis_tags=predicted.tag_names(schema),
             reference_tags=self.corpus.tag_sequences(ids),
             intent_separator=schema.intent_separator,
         )

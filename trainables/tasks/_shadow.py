@@ -152,13 +152,13 @@ def _train(
     )
     keep &= ~setup.corpus.outside[ids]
     ids, member = ids[keep], (np.arange(len(ids)) < len(setup.split.train))[keep]
-    said = setup.infer(ids)
+    predicted = setup.infer(ids)
     return attacks.gather(
         records=ids,
         member=member,
         mode="paper",
-        features=said.features,
-        log_confidence=said.log_confidence,
+        features=predicted.features,
+        log_confidence=predicted.log_confidence,
         corpus=setup.corpus.fingerprint,
         trial=shadow.id,
     )

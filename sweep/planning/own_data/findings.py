@@ -38,13 +38,13 @@ def figures(found: Inspection) -> dict[str, Any]:
 def warnings(found: Inspection) -> list[str]:
     """Warnings to check before any epsilon is spent, a sentence each."""
     train, total = found.parts["train"], sum(found.parts.values())
-    said = []
+    sentences = []
     if train < _FEW_IN_ALL:
-        said.append(
+        sentences.append(
             f"{train} training records are few: expect the heads of epsilon_8.yaml to be the only"
             " useful private model, and wide intervals."
         )
-    said += [
+    sentences += [
         f"There are no {part} records: `sweep init` cuts some from the training part."
         for part in PARTS
         if not found.parts[part]
@@ -53,23 +53,23 @@ def warnings(found: Inspection) -> list[str]:
         rare = sum(counts.total() < FEW for counts in of.values())
         absent = sum(not counts["train"] for counts in of.values())
         if rare:
-            said.append(
+            sentences.append(
                 f"{rare} of {len(of)} {kind} have fewer than {FEW} records: no private model learns"
                 " them, and their names reveal something about the records."
             )
         if absent:
-            said.append(f"{absent} of {len(of)} {kind} have no training record.")
+            sentences.append(f"{absent} of {len(of)} {kind} have no training record.")
     if found.repeated:
-        said.append(
+        sentences.append(
             f"{found.repeated} texts are in the training part and in another one; the first is"
             " kept."
         )
     if found.near:
-        said.append(
+        sentences.append(
             f"{found.near} validation and test records differ from a training record in case,"
             " signs, numbers or word order only: scores look better than they are."
         )
-    return said + _about_groups(found, total)
+    return sentences + _about_groups(found, total)
 
 
 def _is_cut(found: Inspection) -> bool:
@@ -90,18 +90,18 @@ def _about_groups(found: Inspection, total: int) -> list[str]:
     if not found.groups:
         return []
     sizes = sorted(found.groups.values())
-    said = []
+    sentences = []
     if sizes[-1] > max(1, _LARGE_GROUP * total):
-        said.append(
+        sentences.append(
             f"The largest of {len(sizes)} groups has {sizes[-1]} records, the median"
             f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one adds."
         )
     if found.groups_in_parts:
-        said.append(
+        sentences.append(
             f"{found.groups_in_parts} groups have records in several parts: a guarantee for groups"
             " holds only for the training part, and scores look better than they are."
         )
-    return said
+    return sentences
 
 
 def _imbalance(of: ByPart) -> float | None:

@@ -36,24 +36,24 @@ def comparison_table(found: Comparison) -> FittedTable:
 
 def sentences(found: Comparison) -> list[str]:
     """The paired figures in sentences."""
-    said = []
+    lines = []
     if found.paired is not None:
         change, low, high = found.paired
         verdict = "" if low <= 0 <= high else ", significant"
-        said.append(
+        lines.append(
             f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to {high:+.1f}{verdict}),"
             " paired over the test utterances."
         )
     elif found.figures.get("ser", (None, None))[0] == 0:
-        said.append("SER has no change in percent, because A makes no error.")
+        lines.append("SER has no change in percent, because A makes no error.")
     elif found.tested_on_the_same:
-        said.append("SER has no change in percent, because A makes too few errors.")
+        lines.append("SER has no change in percent, because A makes too few errors.")
     elif "ser" in found.figures:
-        said.append("SER is not paired: the two were not tested on the same utterances.")
+        lines.append("SER is not paired: the two were not tested on the same utterances.")
     if found.matched is not None:
         mean, low, high = found.matched
-        said.append(
+        lines.append(
             f"The same {found.num_matched} configurations: SER {mean:+.4f} (95 %: {low:+.4f}"
             f" to {high:+.4f})."
         )
-    return said
+    return lines

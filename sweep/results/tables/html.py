@@ -26,8 +26,8 @@ def to_html(table: FittedTable, *, sentences: Sequence[str] = ()) -> str:
         for row in rows
     )
     legends = " · ".join(dict.fromkeys(column.legend for column in columns if column.legend))
-    said = [text for text in (legends, *table.notes, *sentences) if text]
-    below = "\n".join(f"<p>{escape(text)}</p>" for text in said)
+    paragraphs = [text for text in (legends, *table.notes, *sentences) if text]
+    below = "\n".join(f"<p>{escape(text)}</p>" for text in paragraphs)
     return (
         f'<table class="dataframe"><caption>{escape(table.title)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>\n{below}"

@@ -95,11 +95,11 @@ def start(
             facts["selection"] = prepared.price.to_dict()
         empty = Plan(name=space.name, trials=())
         folder = store.create(settings.home, space, empty, about=facts)
-        mine = _Services(
+        services = _Services(
             settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
         )
         try:
-            problem = _execute(folder, mine, prepared=prepared)
+            problem = _execute(folder, services, prepared=prepared)
         except InvalidInput:
             if (
                 selection_entry.selection_charge(Ledger(settings.home / FILE), folder.ledger_name)
