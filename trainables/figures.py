@@ -98,8 +98,12 @@ class Figure:
 
 
 # Most metrics are shares, measured on records that no training has read.
-nlu_rate = partial(Figure, task="nlu", audience="public", written="rate")
-text_rate = partial(Figure, task="synthesis", audience="public", written="rate")
+public = partial(Figure, audience="public")
+public_count = partial(public, written="count")
+nlu_rate = partial(public, task="nlu", written="rate")
+text_figure = partial(public, task="synthesis")
+text_count = partial(text_figure, written="count")
+text_rate = partial(text_figure, written="rate")
 
 
 @cache

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from trainables.figures import Figure
+from trainables.figures import Figure, public, public_count
 
+_seconds = partial(public, better="lower", unit="s", written="seconds")
 FIGURES = (
-    Figure(
-        name="seconds",
-        label="seconds of the trial",
-        better="lower",
-        audience="public",
-        unit="s",
-        written="seconds",
-        objective=True,
-        is_listed=True,
-    ),
-    Figure(
-        name="epoch_seconds",
-        label="seconds of the last epoch",
-        better="lower",
-        audience="public",
-        unit="s",
-        written="seconds",
-        per_epoch=True,
-    ),
+    _seconds(name="seconds", label="seconds of the trial", objective=True, is_listed=True),
+    _seconds(name="epoch_seconds", label="seconds of the last epoch", per_epoch=True),
     *(
-        Figure(
-            name=f"seconds_{part}",
-            label=f"seconds of {words}",
-            better="lower",
-            audience="public",
-            unit="s",
-            written="seconds",
-        )
+        _seconds(name=f"seconds_{part}", label=f"seconds of {words}")
         for part, words in (
             ("prepare", "preparation"),
             ("train", "training"),
@@ -48,23 +26,20 @@ FIGURES = (
             ("total", "the trial, the sum of its parts without the shadow model"),
         )
     ),
-    Figure(
+    public(
         name="utterances_per_second",
         label="training utterances per second in the last epoch",
         better="higher",
-        audience="public",
         per_epoch=True,
     ),
     *(
-        Figure(name=name, label=label, audience="public", per_epoch=True, written="count")
+        public_count(name=name, label=label, per_epoch=True)
         for name, label in (("epochs_done", "finished epochs"), ("epochs", "planned epochs"))
     ),
     *(
-        Figure(
+        public_count(
             name=f"best_epoch{stage and f'_{stage}'}",
             label=f"epoch whose weights are kept{stage and f', of {stage}'}",
-            audience="public",
-            written="count",
         )
         for stage in ("", "parses", "utterances")
     ),

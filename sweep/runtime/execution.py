@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -41,15 +41,19 @@ Watch = Callable[[str, Progress], None]
 _PATIENCE_SECONDS, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What the trials of a sweep run with. `watch` is called with each trial's progress."""
+
+    settings: Settings
+    tracker: Any
+    packing: Packing
+    executed: RunSettings
+    watch: Watch
+
+
 def execute(
-    folder: SweepFolder,
-    settings: Settings,
-    tracker: Any,
-    *,
-    packing: Packing,
-    executed: RunSettings,
-    watch: Watch,
-    stopped: Sequence[PlannedTrial] = (),
+    folder: SweepFolder, services: Services, *, stopped: Sequence[PlannedTrial] = ()
 ) -> str | None:
     """Run unfinished trials and continue the `stopped` ones; returns why results are missing in
     the tracking store, or None.
@@ -57,7 +61,8 @@ def execute(
     Raises: InvalidInput where another process runs the sweep, or a stopped trial has no budget
     left; StorageFailed where the disk fails; Interrupted.
     """
-    watch = record_metrics(watch, folder)
+    settings, packing = services.settings, services.packing
+    watch = record_metrics(services.watch, folder)
     with (
         storage_faults(folder),
         folder.hold_lock(),
@@ -78,16 +83,14 @@ def execute(
             records = folder.records(running=False)
         for record in records:
             watch(record.plan.id, progress_of(record))
-        delivery = Delivery(tracker, folder)
+        delivery = Delivery(services.tracker, folder)
         journal = Journal(folder, figures=FigureCache(settings.cache_dir))
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
         source = _source(folder, settings, packing, gate=gate, pricing=pricing)
         phases.enter(phases.TRAINING)
         journal.keep_time(gate.time)
         try:
-            run_pending(
-                folder, packing, executed, driver=driver, stop_requested=is_stopped, source=source
-            )
+            run_pending(folder, services, driver=driver, stop_requested=is_stopped, source=source)
             if source is not None:
                 folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen
             phases.enter(phases.COMPARING)
@@ -98,14 +101,13 @@ def execute(
             journal.close(gate.time)
             phases.enter(phases.DELIVERING)
             patience = _PATIENCE_WHEN_STOPPING if interrupts.is_stopping() else _PATIENCE_SECONDS
-            problem = delivery.close(timeout=patience) or deliver_all(tracker, folder)
+            problem = delivery.close(timeout=patience) or deliver_all(services.tracker, folder)
     return problem
 
 
 def run_pending(
     folder: SweepFolder,
-    packing: Packing,
-    executed: RunSettings,
+    services: Services,
     *,
     driver: Driver,
     stop_requested: Callable[[], bool],
@@ -117,7 +119,7 @@ def run_pending(
     Raises: Interrupted.
     """
     jobs = {
-        record.plan.id: _job(record.plan, folder, packing, epochs_done=record.epochs_done)
+        record.plan.id: _job(record.plan, folder, services.packing, epochs_done=record.epochs_done)
         for record in folder.records(running=False)
         if record.status.is_resumed
     }
@@ -129,8 +131,8 @@ def run_pending(
         first = source.next()
         source, others = (None, []) if first is None else (source, [first])
     run = partial(run_trials, events=driver, stop_requested=stop_requested)
-    run(taken_up, settings=replace(executed, scheduler="none"))
-    run(others, settings=executed, source=source)
+    run(taken_up, settings=replace(services.executed, scheduler="none"))
+    run(others, settings=services.executed, source=source)
 
 
 def _source(

@@ -9,18 +9,19 @@ from functools import partial
 from typing import Any
 
 from sweep.planning.packing import Packing
-from sweep.planning.prepare import Prepared
+from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.refusals import require_trials
 from sweep.runtime import continuation, preflight
 from sweep.runtime.events import RunSettings
-from sweep.runtime.execution import Watch, execute, progress_of
+from sweep.runtime.execution import Services, Watch, deliver_all, execute, progress_of
 from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
 from sweep.settings import Settings
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
+from sweep.store.plans import Plan
 from sweep.store.provenance import about
 from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
@@ -56,38 +57,35 @@ def start(
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
     total would exceed `budget_total`; Interrupted.
     """
-    if prepared.price is not None:
-        folder, problem = selection.start(
-            prepared,
-            settings,
-            begin=partial(_services, settings),
-            command=command,
-            address=address,
-            budget_total=budget_total,
-            function=function,
-            watch=watch,
-        )
-        return Run(folder=folder, tracking_problem=problem)
     require_trials(prepared.plan)
-    store.require_free(settings.home, prepared.space.name)
+    space, plan, selected = prepared.space, prepared.plan, prepared.price
+    store.require_free(settings.home, space.name)
     packing, executed = preflight.prepare(
-        prepared.space, prepared.plan.to_run, settings, address=address, function=function
+        space, plan.to_run, settings, address=address, function=function
     )
-    for trial in prepared.plan.to_run:
+    for trial in plan.to_run:
         training_data(trial.config, settings)
     if budget_total is not None:
         _require_total(prepared, settings, packing, budget_total=budget_total)
-    total_filter(prepared.space, settings)
+    total_filter(space, settings)
     with _services(settings, executed) as tracker:
-        preflight.require_room(prepared.space, packing, prepared.plan.to_run, settings, executed)
+        preflight.require_room(space, packing, plan.to_run, settings, executed)
         facts = {**about(command), "budget_total": budget_total}
-        folder = store.create(settings.home, prepared.space, prepared.plan, about=facts)
+        if selected is not None:
+            facts["selection"] = selected.to_dict()
+            plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
+        folder = store.create(settings.home, space, plan, about=facts)
+        services = Services(
+            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
+        )
         try:
-            problem = execute(
-                folder, settings, tracker, packing=packing, executed=executed, watch=watch
-            )
+            if selected is None:
+                problem = execute(folder, services)
+            else:
+                problem = selection.execute(folder, services, prepared=prepared)
         except InvalidInput:
-            _undo(folder, tracker)
+            if selected is None or not selection.is_charged(folder, settings):
+                _undo(folder, tracker)
             raise
     return Run(folder=folder, tracking_problem=problem)
 
@@ -115,21 +113,19 @@ def resume(
     away = partial(_report_unreachable, say)
     stopped = continuation.require_stopped(folder, take_up)
     waiting = preflight.with_their_encoders(folder, stopped)
-    if folder.space().search.is_private_selection:
-        problem = selection.resume(
-            folder,
-            settings,
-            begin=partial(_services, settings, away=away),
-            track=partial(tracking, settings, away=away),
-            address=address,
-            function=function,
-            watch=watch,
-        )
-        return Run(folder=folder, tracking_problem=problem)
-    for record in folder.records(running=False):
-        watch(record.plan.id, progress_of(record))
     space = folder.space()
-    jobs = folder.plan().to_run
+    if space.search.is_private_selection:
+        if selection.is_over(folder):
+            with tracking(settings, away=away) as tracker:
+                return Run(folder=folder, tracking_problem=deliver_all(tracker, folder))
+        prepared = prepare_space(space, settings=settings, is_new=False)
+        jobs = waiting = selection.trials_of(folder, prepared)
+        work = partial(selection.execute, prepared=prepared)
+    else:
+        for record in folder.records(running=False):
+            watch(record.plan.id, progress_of(record))
+        jobs = list(folder.plan().to_run)
+        work = partial(execute, stopped=stopped)
     packing, executed = preflight.prepare(
         space, jobs, settings, address=address, function=function, waiting=waiting
     )
@@ -139,15 +135,10 @@ def resume(
     with started as tracker:
         if at_once:
             preflight.require_room(space, packing, waiting, settings, executed)
-        problem = execute(
-            folder,
-            settings,
-            tracker,
-            packing=packing,
-            executed=executed,
-            watch=watch,
-            stopped=stopped,
+        services = Services(
+            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
         )
+        problem = work(folder, services)
     return Run(folder=folder, tracking_problem=problem)
 
 
@@ -173,7 +164,13 @@ def _require_total(
     prepared: Prepared, settings: Settings, packing: Packing, *, budget_total: float
 ) -> None:
     """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set."""
-    ledger = Ledger(settings.home / FILE)
+    ledger, selected = Ledger(settings.home / FILE), prepared.price
+    if selected is not None:
+        data = training_data(prepared.plan.to_run[0].config, settings)
+        ledger.require_within(
+            data.fingerprint, [selected.release], budget_total=budget_total, delta=selected.delta
+        )
+        return
     priced = price(prepared.plan.to_run, settings, ledger=ledger, packing=packing)
     require_total(priced, ledger, budget_total=budget_total)
 

@@ -12,7 +12,7 @@ from sweep.runtime.events import RunSettings
 from sweep.settings import Settings
 from sweep.tracking.chosen import open_trackers
 from sweep.tracking.connection import was_opened
-from sweep.tracking.late import ComingTracker
+from sweep.tracking.late import LateTracker
 from sweep.tracking.protocol import Away, Tracker
 
 
@@ -50,7 +50,7 @@ def tracking_and_ray(
         opening = None if was_opened(settings) else pool.submit(open_trackers, settings, away=away)
         with ray_session.session(run_settings):
             opened: Tracker = (
-                ComingTracker(pool.submit(open_trackers, settings, away=away))
+                LateTracker(pool.submit(open_trackers, settings, away=away).result)
                 if opening is None
                 else opening.result()
             )

@@ -20,6 +20,9 @@ class NoTracker:
     def deliver(self, *args: object, **kwargs: object) -> str:
         return ""
 
+    def delete(self, *args: object) -> None:
+        """There is nothing."""
+
 
 @contextmanager
 def without_mlflow() -> Iterator[None]:

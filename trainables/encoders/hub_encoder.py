@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from trainables.encoders.families import PublicEncoder
+from trainables.encoders.rows import LayerStates
 from trainables.encoders.words import WordCutter, tokenizer_in, word_cutter
 from trainables.errors import InvalidData
 
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
     from trainables.encoders.pieces import PieceTable
 
 _PIECES_AT_ONCE = 4_096
-
-
-@dataclass(frozen=True, eq=False)
-class HubStates:
-    """Of the embeddings and of each layer: `tokens[k]` [T, D], `records[k]` [B, D]."""
-
-    tokens: tuple[Tensor, ...]
-    records: tuple[Tensor, ...]
 
 
 class HubEncoder:
@@ -55,7 +48,7 @@ class HubEncoder:
         return self.cutter.table(types)
 
     @torch.no_grad()
-    def layer_states(self, batch: PackedBatch) -> HubStates:
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The state of a token is its first piece's, that of a record the mean of its pieces'."""
         pieces = batch.inputs["pieces"].numpy()
         lengths = batch.inputs["piece_lengths"].numpy()
@@ -73,7 +66,7 @@ class HubEncoder:
                 records[:, window.record] += states[:, place].sum(1)
                 counts[window.record] += ids.shape[1]
         tokens = every.index_select(1, torch.from_numpy(first))
-        return HubStates(tuple(tokens), tuple(records / counts.unsqueeze(1)))
+        return LayerStates(tuple(tokens), tuple(records / counts.unsqueeze(1)))
 
     def _run(self, ids: Tensor) -> Tensor:
         """[layers + 1, B, L, D] of rows of equal length."""

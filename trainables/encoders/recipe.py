@@ -13,6 +13,7 @@ from torch import Tensor
 from trainables.data.batches import FeatureTable, PackedBatch
 from trainables.encoders.names import batches_of_names
 from trainables.encoders.rows import (
+    LayerStates,
     Moments,
     Whitening,
     features,
@@ -24,25 +25,13 @@ from trainables.encoders.rows import (
 SHRINKAGE = 0.3  # default shrinkage of the public covariance
 
 
-class States(Protocol):
-    """The states of each layer for a batch (see `models`)."""
-
-    @property
-    def tokens(self) -> tuple[Tensor, ...]:
-        """[T, D_k] of layer k."""
-
-    @property
-    def records(self) -> tuple[Tensor, ...]:
-        """[B, E_k] of layer k."""
-
-
 class Encoder(Protocol):
     """The part of a model that computes features."""
 
     def feature_table(self, types: Sequence[str]) -> FeatureTable:
         """The features of each distinct token."""
 
-    def layer_states(self, batch: PackedBatch) -> States:
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The states of every layer for a batch."""
 
 
@@ -68,7 +57,7 @@ class Recipe:
         """The rows of a batch of the encoder."""
         return self.of_states(self.encoder.layer_states(batch), batch)
 
-    def of_states(self, states: States, batch: PackedBatch) -> RowsOf:
+    def of_states(self, states: LayerStates, batch: PackedBatch) -> RowsOf:
         """The rows from the encoder's states of a batch."""
         tokens = features(join_states([states.tokens[k] for k in self.layers]), self.white[0])
         if self.neighbors:

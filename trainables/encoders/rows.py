@@ -22,6 +22,18 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
+class LayerStates:
+    """The states of each layer of an encoder for a batch, the lowest first.
+
+    `tokens[k]` [T, D_k], rows in the batch's order; `records[k]` [B, E_k], a mean over the record's
+    rows.
+    """
+
+    tokens: tuple[Tensor, ...]
+    records: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Moments:
     """Mean [D] and covariance [D, D] of joined rows of all layers, from `count` public rows.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trainables import catalogue, figures
 from trainables.data.records import Frame
-from trainables.figures import Figure
+from trainables.figures import public, public_count
 from trainables.metrics import semantic_error_rate
 from trainables.metrics._bootstrap import (
     distinct,
@@ -44,29 +44,25 @@ _SIZES = {
 }
 FIGURES = (
     *(
-        Figure(
+        public_count(
             name=f"num_{name}",
             label=f"{name.replace('_', ' ')} of the test records",
             task="nlu",
-            audience="public",
-            written="count",
         )
         for name in _SIZES
     ),
     # `compare`: against the baseline on the same test records.
-    Figure(
+    public(
         name="delta_ser_percent",
         label="change of SER from the baseline's",
         better="lower",
-        audience="public",
         task="nlu",
         unit="%",
         has_bounds=True,
     ),
-    Figure(
+    public(
         name="delta_ser_significant",
         label="whether the change of SER leaves 0 out of its 95 % interval",
-        audience="public",
         task="nlu",
     ),
 )

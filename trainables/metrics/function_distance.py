@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure, text_rate
+from trainables.figures import text_figure, text_rate
 
 FIGURES = (
     text_rate(
@@ -24,12 +24,10 @@ FIGURES = (
         is_listed=True,
         has_ceiling=True,
     ),
-    Figure(
+    text_figure(
         name="chi_square_full",
         label="chi-square distance, doubled",
         better="lower",
-        audience="public",
-        task="synthesis",
         has_ceiling=True,
     ),
     text_rate(
@@ -38,12 +36,10 @@ FIGURES = (
         better="lower",
         has_ceiling=True,
     ),
-    Figure(
+    text_figure(
         name="jensen_shannon",
         label="Jensen-Shannon divergence of function types",
         better="lower",
-        audience="public",
-        task="synthesis",
         unit="nats",
         has_ceiling=True,
     ),

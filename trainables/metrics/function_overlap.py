@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure, text_rate
+from trainables.figures import text_count, text_rate
 
 TOP = (10, 25, 50, 100)
 FIGURES = (
@@ -24,13 +24,7 @@ FIGURES = (
         has_ceiling=True,
     ),
     text_rate(name="well_formed_rate", label="well-formed programs", better="higher"),
-    Figure(
-        name="num_function_types",
-        label="function types",
-        audience="public",
-        task="synthesis",
-        written="count",
-    ),
+    text_count(name="num_function_types", label="function types"),
     *(
         text_rate(
             name=f"function_top{k}",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure, text_rate
+from trainables.figures import Figure, text_count, text_figure, text_rate
 from trainables.metrics import function_distance, function_overlap, mauve, neighbours, word_overlap
 from trainables.parse.function_types import FnTypes, occurrences
 from trainables.parse.graph import graph, is_well_formed
@@ -22,9 +22,7 @@ from trainables.parse.lispress import LispressError
 
 FIGURES = (
     *(
-        Figure(
-            name=f"num_{name}", label=label, task="synthesis", audience="public", written="count"
-        )
+        text_count(name=f"num_{name}", label=label)
         for name, label in (
             ("generated", "generated texts"),
             ("human", "human texts"),
@@ -41,7 +39,7 @@ FIGURES = (
         task="synthesis",
         written="rate",
     ),
-    Figure(name="mean_words", label="words per text", task="synthesis", audience="public"),
+    text_figure(name="mean_words", label="words per text"),
 )
 
 

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure
+from trainables.figures import text_figure
 
 THRESHOLD = 2.0
 FIGURES = (
-    Figure(
+    text_figure(
         name="fluency_loss",
         label="loss under a public language model",
         better="lower",
-        audience="public",
-        task="synthesis",
         unit="nats per token",
     ),
 )

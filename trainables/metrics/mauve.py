@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure, text_rate
+from trainables.figures import text_count, text_rate
 
 FIGURES = (
     text_rate(
@@ -28,20 +28,8 @@ FIGURES = (
         has_ceiling=True,
     ),
     text_rate(name="mauve_smoothed", label="MAUVE*", better="higher", has_ceiling=True),
-    Figure(
-        name="mauve_num_texts",
-        label="texts that MAUVE compared",
-        audience="public",
-        task="synthesis",
-        written="count",
-    ),
-    Figure(
-        name="mauve_num_clusters",
-        label="clusters that MAUVE compared",
-        audience="public",
-        task="synthesis",
-        written="count",
-    ),
+    text_count(name="mauve_num_texts", label="texts that MAUVE compared"),
+    text_count(name="mauve_num_clusters", label="clusters that MAUVE compared"),
 )
 FEATURES = "tfidf-char2-5-svd128"
 SCALE = 5.0  # of the divergence inside the exponential

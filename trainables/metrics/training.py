@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from trainables.figures import VALIDATION, Figure
+from trainables.figures import VALIDATION, Figure, nlu_rate, public, text_figure
 
 # Computed from private records without noise, all but the norm of the noise and the error before.
 FIGURES = (
-    Figure(
+    nlu_rate(
         name="ser_before_training",
         label="SER at epsilon 0: from the names of the labels, before any record was read",
         better="lower",
-        audience="public",
-        task="nlu",
-        written="rate",
     ),
     Figure(name="train_loss", label="training loss", better="lower", unit="nats", per_epoch=True),
     Figure(
@@ -36,19 +33,16 @@ FIGURES = (
         per_epoch=True,
         written="count",
     ),
-    Figure(
+    public(
         name="noise_norm",
         label="expected norm of the noise in a mean gradient (central: over alpha_k)",
-        audience="public",
         per_epoch=True,
     ),
     *(
-        Figure(
+        text_figure(
             name=f"{VALIDATION}loss{stage and f'_{stage}'}",
             label=f"validation loss{stage and f' of {stage}'}",
             better="lower",
-            audience="public",
-            task="synthesis",
             unit="nats per token",
             per_epoch=True,
             objective=not stage,

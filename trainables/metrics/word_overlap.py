@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure, text_rate
+from trainables.figures import text_count, text_rate
 
 FIGURES = (
     text_rate(
@@ -20,13 +20,7 @@ FIGURES = (
         is_listed=True,
         has_ceiling=True,
     ),
-    Figure(
-        name="num_word_types",
-        label="word types",
-        audience="public",
-        task="synthesis",
-        written="count",
-    ),
+    text_count(name="num_word_types", label="word types"),
     text_rate(name="distinct_rate", label="distinct texts", better="higher"),
 )
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.encoders.pieces import PieceTable, hashed_pieces, piece_table
+from trainables.encoders.rows import LayerStates
 from trainables.encoders.vocabulary import with_fewer_pieces
 from trainables.encoders.words import word_cutter
 from trainables.layers.attention import attention
@@ -21,7 +22,7 @@ from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
 from trainables.models._lora import Adapted, MaybeAdapted
-from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.models._nlu import Encoded, NluModel
 from trainables.models._trained import freeze, top
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import LOCAL_FILE, Pretrained, VectorFile, bucket
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import TimeMajor, time_major
 from trainables.models._lora import AdaptedBiLstm
-from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.models._nlu import Encoded, NluModel
 from trainables.models._trained import freeze, require_rank, top
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from trainables.encoders.fixed_source import FixedSource, source_of
 from trainables.encoders.moments import save_moments
 from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
+from trainables.encoders.rows import LayerStates
 from trainables.encoders.tags import tag_parts
 from trainables.encoders.views import digest_of, values_for, view_of
 from trainables.errors import InvalidInput
@@ -28,7 +29,7 @@ from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models import features
-from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.models._nlu import Encoded, NluModel
 from trainables.privacy.start import Labelled
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.data.batches import Loader
+from trainables.encoders.rows import LayerStates
 from trainables.encoders.tags import bio_scores
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.crf.statistics import forward_backward, path_scores
@@ -41,18 +42,6 @@ class Encoded:
     tokens: Tensor
     sentence: Tensor
     layout: TimeMajor
-
-
-@dataclass(frozen=True, eq=False)
-class LayerStates:
-    """The states of each layer of an encoder for a batch, the lowest first.
-
-    `tokens[k]` [T, D_k], rows in the batch's order; `records[k]` [B, E_k], a mean over the record's
-    rows.
-    """
-
-    tokens: tuple[Tensor, ...]
-    records: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)

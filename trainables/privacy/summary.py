@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from trainables.config import NeighboringRelation
-from trainables.figures import EPSILON, EPSILON_PAPER, EPSILON_REPLACE_ONE, Figure
+from trainables.figures import EPSILON, EPSILON_PAPER, EPSILON_REPLACE_ONE, public, public_count
 
 # `sweep plan` knows them before anything is trained.
+_epsilon = partial(public, better="lower", written="epsilon")
 FIGURES = (
     *(
-        Figure(
+        _epsilon(
             name=name,
             label=label,
-            better="lower",
-            audience="public",
-            written="epsilon",
             objective=name == EPSILON,
             is_listed=name == EPSILON,
         )
@@ -30,19 +29,12 @@ FIGURES = (
         )
     ),
     *(
-        Figure(
-            name=f"{name}_spent",
-            label=f"{label} spent so far",
-            better="lower",
-            audience="public",
-            per_epoch=True,
-            written="epsilon",
-        )
+        _epsilon(name=f"{name}_spent", label=f"{label} spent so far", per_epoch=True)
         for name, label in ((EPSILON, "epsilon"), (EPSILON_PAPER, "epsilon of the paper"))
     ),
-    Figure(name="delta", label="delta", audience="public"),
-    Figure(name="noise_multiplier", label="noise multiplier", audience="public", per_epoch=True),
-    Figure(name="steps", label="noisy steps", audience="public", written="count"),
+    public(name="delta", label="delta"),
+    public(name="noise_multiplier", label="noise multiplier", per_epoch=True),
+    public_count(name="steps", label="noisy steps"),
 )
 
 

@@ -4,24 +4,20 @@ vault, and only the fact that they run is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from sweep import interrupts, phases
 from sweep.planning.accounting import accounting
-from sweep.planning.packing import Packing
 from sweep.planning.plan import plan_point
-from sweep.planning.prepare import Prepared, prepare_space
+from sweep.planning.prepare import Prepared
 from sweep.planning.pricing import price as priced_trials
 from sweep.planning.selection_price import SelectionPrice
 from sweep.results.selected_trial import release_best
 from sweep.results.tables.progress import Progress
-from sweep.runtime import preflight
 from sweep.runtime.driver import Driver
-from sweep.runtime.events import Interrupted, RunSettings
-from sweep.runtime.execution import Watch, deliver_all, run_pending
+from sweep.runtime.events import Interrupted
+from sweep.runtime.execution import Services, deliver_all, run_pending
 from sweep.runtime.journal import Journal
 from sweep.search import private_selection as search
 from sweep.settings import Settings
@@ -31,9 +27,7 @@ from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import open_gate
 from sweep.spending.training_data import TrainingData, training_data
-from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.provenance import about
 from sweep.store.status import TrialStatus
 from sweep.store.storage_faults import storage_faults
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -43,106 +37,34 @@ from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
 from trainables.figures import EPSILON
 
-Begin = Callable[[RunSettings], AbstractContextManager[Any]]
 _NAME = "the best of a secret number of trials"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Services:
-    """The services that a run uses."""
-
-    settings: Settings
-    tracker: Any
-    packing: Packing
-    executed: RunSettings
-    watch: Watch
+def is_over(folder: SweepFolder) -> bool:
+    """Whether its best trial, or every one, is shown."""
+    return Vault(folder).is_over or folder.is_unsealed
 
 
-def start(
-    prepared: Prepared,
-    settings: Settings,
-    *,
-    begin: Begin,
-    command: Sequence[str],
-    address: str | None,
-    budget_total: float | None,
-    function: str,
-    watch: Watch,
-) -> tuple[SweepFolder, str | None]:
-    """Run a new private selection to its end. Returns its folder, and why results are missing in
-    the tracking store, or None.
+def is_charged(folder: SweepFolder, settings: Settings) -> bool:
+    """Whether the ledger has the selection."""
+    ledger = Ledger(settings.home / FILE)
+    return selection_entry.selection_charge(ledger, folder.ledger_name) is not None
 
-    `begin` starts the services that the trials need, as in `resume`. Raises: as `runner.start`,
-    and TrialFailed if a trial failed; then nothing is released.
+
+def trials_of(folder: SweepFolder, prepared: Prepared) -> list[PlannedTrial]:
+    """The drawn trials; the configurations where none is drawn yet, or none at all."""
+    vault = Vault(folder)
+    drawn = vault.draws.plan().trials if vault.is_sealed else ()
+    return list(drawn or prepared.plan.to_run)
+
+
+def execute(folder: SweepFolder, services: Services, *, prepared: Prepared) -> str | None:
+    """Draw the trials where that has not been done, charge them, run them and release the best;
+    returns why results are missing in the tracking store, or None.
+
+    Raises: InvalidInput where the data set's total does not permit the selection; TrialFailed where
+    a trial failed, and then nothing is released; Interrupted.
     """
-    space, trials = prepared.space, prepared.plan.to_run
-    store.require_free(settings.home, space.name)
-    packing, executed = preflight.prepare(
-        space, trials, settings, address=address, function=function
-    )
-    data = training_data(trials[0].config, settings)
-    if budget_total is not None and prepared.price is not None:
-        Ledger(settings.home / FILE).require_within(
-            data.fingerprint,
-            [prepared.price.release],
-            budget_total=budget_total,
-            delta=prepared.price.delta,
-        )
-    with begin(executed) as tracker:
-        preflight.require_room(space, packing, trials, settings, executed)
-        facts = {**about(command), "budget_total": budget_total}
-        if prepared.price is not None:
-            facts["selection"] = prepared.price.to_dict()
-        empty = Plan(name=space.name, trials=())
-        folder = store.create(settings.home, space, empty, about=facts)
-        services = _Services(
-            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
-        )
-        try:
-            problem = _execute(folder, services, prepared=prepared)
-        except InvalidInput:
-            if (
-                selection_entry.selection_charge(Ledger(settings.home / FILE), folder.ledger_name)
-                is None
-            ):
-                folder.delete()  # refused before anything ran, so the name is freed
-            raise
-    return folder, problem
-
-
-def resume(
-    folder: SweepFolder,
-    settings: Settings,
-    *,
-    begin: Begin,
-    track: Callable[[], AbstractContextManager[Any]],
-    address: str | None,
-    function: str,
-    watch: Watch,
-) -> str | None:
-    """Resume a private selection with the same trials; ended ones are kept. Returns why results
-    are missing in the tracking store, or None. `track` starts tracking alone.
-
-    Raises: as `start`.
-    """
-    vault, space = Vault(folder), folder.space()
-    if vault.is_over or folder.is_unsealed:
-        with track() as tracker:
-            return deliver_all(tracker, folder)
-    prepared = prepare_space(space, settings=settings, is_new=False)
-    trials = vault.draws.plan().trials if vault.is_sealed else prepared.plan.to_run
-    packing, executed = preflight.prepare(
-        space, trials or prepared.plan.to_run, settings, address=address, function=function
-    )
-    with begin(executed) as tracker:
-        preflight.require_room(space, packing, trials, settings, executed)
-        services = _Services(
-            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
-        )
-        return _execute(folder, services, prepared=prepared)
-
-
-def _execute(folder: SweepFolder, services: _Services, *, prepared: Prepared) -> str | None:
     assert prepared.price is not None
     vault, ledger = Vault(folder), Ledger(services.settings.home / FILE)
     with (
@@ -213,7 +135,7 @@ def _run(
     folder: SweepFolder,
     vault: Vault,
     ledger: Ledger,
-    services: _Services,
+    services: Services,
     prepared: Prepared,
     *,
     stop_requested: Callable[[], bool],
@@ -241,13 +163,7 @@ def _run(
         phases.enter(phases.TRAINING)
         journal.keep_time(gate.time)
         try:
-            run_pending(
-                draws,
-                services.packing,
-                services.executed,
-                driver=driver,
-                stop_requested=stop_requested,
-            )
+            run_pending(draws, services, driver=driver, stop_requested=stop_requested)
         finally:
             journal.close(gate.time)
     records = draws.records(running=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sweep.settings import Settings
 from sweep.tracking.facts import Audience
+from sweep.tracking.late import LateTracker, StoreAway
 from sweep.tracking.protocol import Away, Tracker
 
 DEFAULT = True
@@ -19,10 +20,13 @@ def open_tracker(settings: Settings, *, away: Away | None = None) -> Tracker:
 
     Raises: InvalidInput where it does not answer, without `away`; StorageFailed.
     """
-    if away is not None:
-        from sweep.tracking.late import LateTracker
-
-        return LateTracker(settings, report=away)
     from sweep.tracking import mlflow_store
 
-    return mlflow_store.Tracker(settings)
+    if away is None:
+        return mlflow_store.Tracker(settings)
+    tracker = LateTracker(lambda: mlflow_store.Tracker(settings))
+    try:
+        tracker.open()
+    except StoreAway as problem:
+        away(str(problem))
+    return tracker

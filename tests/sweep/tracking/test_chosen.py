@@ -17,7 +17,7 @@ from sweep.tracking import delivery as delivery_thread
 from sweep.tracking.chosen import Behind, Trackers, open_trackers, require_usable, with_traces
 from sweep.tracking.connection import require_answer
 from sweep.tracking.delivery import Delivery
-from sweep.tracking.late import ComingTracker
+from sweep.tracking.late import LateTracker
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidData, InvalidInput
 
@@ -152,7 +152,7 @@ def test_a_store_that_does_not_return_does_not_hold_the_sweep() -> None:
 
 def test_a_tracker_that_comes_is_the_one_that_came() -> None:
     opening: Future[Any] = Future()
-    coming = ComingTracker(opening)
+    coming = LateTracker(opening.result)
     tracker = Recorder()
     opening.set_result(tracker)
     coming.deliver(FOLDER, ["a"], running=True)
@@ -164,7 +164,7 @@ def test_a_tracker_that_comes_is_the_one_that_came() -> None:
 def test_one_that_never_came_is_closed_without_a_word() -> None:
     opening: Future[Any] = Future()
     opening.set_exception(InvalidInput("no answer"))
-    ComingTracker(opening).close()
+    LateTracker(opening.result).close()
 
 
 # ---- a server

@@ -13,8 +13,9 @@ import pytest
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.connection import note_opened, was_opened
-from sweep.tracking.late import ComingTracker, LateTracker
+from sweep.tracking.late import LateTracker
 from sweep.tracking.mlflow_client import Store
+from sweep.tracking.trackers import mlflow
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
 
@@ -50,7 +51,7 @@ def test_the_store_is_in_the_home_whatever_its_name(name: str, tmp_path: Path) -
 
 def test_a_store_that_cannot_be_opened_after_all_is_away(tmp_path: Path) -> None:
     opening: Future[Any] = Future()
-    tracker = ComingTracker(opening)
+    tracker = LateTracker(opening.result)
     opening.set_exception(InvalidInput("tracking store does not answer"))
     with pytest.raises(OSError, match="does not answer"):
         tracker.deliver(SweepFolder(tmp_path), running=True)
@@ -64,8 +65,8 @@ def test_a_resume_goes_on_where_the_disk_of_the_store_fails(tmp_path: Path) -> N
     place.mkdir(parents=True)  # SQLite cannot open it
     said: list[str] = []
     begun = time.monotonic()
-    tracker = LateTracker(
-        replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{place}"), report=said.append
+    tracker = mlflow.open_tracker(
+        replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{place}"), away=said.append
     )
     assert time.monotonic() - begun < 40, "MLflow's own retries take 100 seconds"
     assert len(said) == 1

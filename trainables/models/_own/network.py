@@ -19,10 +19,11 @@ from torch import Tensor, nn
 
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
+from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import bucket
 from trainables.errors import InvalidInput
 from trainables.layers.packing import ByLength, by_length, time_major
-from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.models._nlu import Encoded, NluModel
 from trainables.models._own import factory as factories
 from trainables.seeding import stream_seed
 
