@@ -13,9 +13,9 @@ from dashboards import live_metrics
 from search_spaces.search import Search
 from sweep.results import comparison
 from sweep.tracking.text import metric_key
+from tests.metrics.nlu_scores import score
 from trainables import catalogue, figures
 from trainables.data.records import Frame
-from trainables.metrics import score
 
 METRIC = '''"""Share of utterances without any slot error."""
 

@@ -34,14 +34,17 @@ def score_files(
         guessed = [replace(frame, slots=()) for frame in guessed]
     has_slots = right.annotates_slots and (right.has_slots or guess.has_slots)
     labels = {"intents": right.has_intents, "slots": has_slots}
-    return metrics.score(
+    counts = metrics.count_frames(
         right.frames,
         guessed,
         align=align,
         match=match,
         tokens=right.tokens,
-        labels=frozenset(kind for kind, there in labels.items() if there),
         hypothesis_tokens=guess.tokens,
+    )
+    return metrics.summarize(
+        counts,
+        labels=frozenset(kind for kind, there in labels.items() if there),
         bootstrap_samples=bootstrap_samples,
         seed=seed,
     )

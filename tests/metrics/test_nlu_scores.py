@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.metrics.nlu_scores import score
 from trainables.data.bio import slots_lenient, slots_strict, tags_of
 from trainables.data.records import Frame
 from trainables.errors import InvalidInput
-from trainables.metrics import compare, count_frames, score
+from trainables.metrics import compare, count_frames
 from trainables.metrics._bootstrap import resampled_totals
 from trainables.metrics._counts import table
 

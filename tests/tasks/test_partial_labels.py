@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from sweep.results.export_documents import ModelFile
+from tests.metrics.nlu_scores import score
 from tests.tasks.test_nlu_trial import config, run
 from trainables import evidence, saved
 from trainables.config import TrialConfig, parse
 from trainables.data.records import Frame
-from trainables.metrics import score
 
 NAMES = [f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", "it", "us"))]
 

@@ -2,7 +2,7 @@
 
 semantic_error_rate, intent_accuracy, frame_accuracy, slot_f1, slot_f1_strict: `value(counts)`, an
 NLU metric each, of the same counts. membership: the figures of a membership attack's scores.
-`score` gives all NLU metrics of predictions at once, with bootstrap intervals; `compare` the
+`summarize` gives all NLU metrics of counts at once, with bootstrap intervals; `compare` the
 difference of two systems.
 """
 
@@ -12,5 +12,4 @@ from trainables.metrics._counts import Match as Match
 from trainables.metrics._counts import count_frames as count_frames
 from trainables.metrics._score import FIGURES as FIGURES
 from trainables.metrics._score import compare as compare
-from trainables.metrics._score import score as score
 from trainables.metrics._score import summarize as summarize

@@ -154,12 +154,14 @@ def count_frames(
     hypothesis_tags: Sequence[Sequence[str]] | None = None,
     intent_separator: str | None = None,
 ) -> Counts:
-    """The counts of `score`, by utterance, shape [n]; `table` of them is what a trial may keep for
-    a paired comparison later. Counts add up, so an evaluation may run in pieces.
+    """The counts of `hypotheses` against `references`, in the same order, by utterance, shape [n];
+    `table` of them is what a trial may keep for a paired comparison later. Counts add up, so an
+    evaluation may run in pieces.
 
-    `hypothesis_tokens` defaults to `tokens`; both matter to match="value" alone. Without the tags
-    of both sides the frames' own slots stand for their strict reading. `intent_separator` stands
-    between the intents of a set.
+    `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
+    reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
+    hold no malformed tags, so then it equals `slot_f1` of spans. `intent_separator` stands between
+    the intents of a set. Labels never seen are labels.
 
     Raises: InvalidInput for lists of different length, none at all, or an unknown rule.
     """

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue, figures
-from trainables.data.records import Frame
 from trainables.figures import public, public_count
 from trainables.metrics import semantic_error_rate
 from trainables.metrics._bootstrap import (
@@ -19,15 +17,7 @@ from trainables.metrics._bootstrap import (
     totals_of_distinct,
     widen,
 )
-from trainables.metrics._counts import (
-    Align,
-    Counts,
-    Match,
-    OfCounts,
-    count_frames,
-    from_table,
-    table,
-)
+from trainables.metrics._counts import Counts, OfCounts, from_table, table
 from trainables.seeding import generator
 
 LABELS = frozenset({"intents", "slots"})
@@ -68,47 +58,6 @@ FIGURES = (
 )
 
 
-def score(
-    references: Sequence[Frame],
-    hypotheses: Sequence[Frame],
-    *,
-    align: Align = "name",
-    match: Match = "span",
-    tokens: Sequence[Sequence[str]] | None = None,
-    hypothesis_tokens: Sequence[Sequence[str]] | None = None,
-    reference_tags: Sequence[Sequence[str]] | None = None,
-    hypothesis_tags: Sequence[Sequence[str]] | None = None,
-    intent_separator: str | None = None,
-    labels: frozenset[str] = LABELS,
-    bootstrap_samples: int = 1_000,
-    seed: int = 0,
-) -> dict[str, float]:
-    """Every NLU metric of `hypotheses` against `references`, in the same order, by its name.
-
-    Metrics are fractions, `num_...` are counts. `_low` and `_high` bound 95 %, by percentile
-    bootstraps over utterances, wider where few are wrong or few right (`_bootstrap`); they equal
-    the estimate with `bootstrap_samples` 0.
-
-    `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
-    reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
-    hold no malformed tags, so then it equals `slot_f1` of spans. Labels never seen are labels.
-
-    Raises: InvalidInput for lists that differ in length or are empty.
-    """
-    counts = count_frames(
-        references,
-        hypotheses,
-        align=align,
-        match=match,
-        tokens=tokens,
-        hypothesis_tokens=hypothesis_tokens,
-        reference_tags=reference_tags,
-        hypothesis_tags=hypothesis_tags,
-        intent_separator=intent_separator,
-    )
-    return summarize(counts, labels=labels, bootstrap_samples=bootstrap_samples, seed=seed)
-
-
 def summarize(
     counts: Counts,
     *,
@@ -116,8 +65,12 @@ def summarize(
     bootstrap_samples: int = 1_000,
     seed: int = 0,
 ) -> dict[str, float]:
-    """The metrics of counts by utterance, shape [n], as in `score`; without those that are
+    """Every NLU metric of counts by utterance, shape [n], by its name; without those that are
     undefined for the kinds of `labels`.
+
+    Metrics are fractions, `num_...` are counts. `_low` and `_high` bound 95 %, by percentile
+    bootstraps over utterances, wider where few are wrong or few right (`_bootstrap`); they equal
+    the estimate with `bootstrap_samples` 0.
     """
     total = counts.total()
     resampled = None
