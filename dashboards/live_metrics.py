@@ -1,4 +1,4 @@
-"""Figures of a running sweep by their names in Prometheus, for recording and for panels."""
+"""Figures of a running sweep as gauges; in Prometheus Ray's prefix `ray_` is before their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from trainables import figures, goals
 
-PREFIX = "ray_"  # Ray's prefix of an application's metrics
 TRIAL_LABELS = ("sweep", "trial", "name", "engine")
 STATUS_LABELS = ("sweep", "status")
 COUNTS = "sweep_trials"
@@ -26,15 +25,6 @@ class LiveMetric:
     help: str
     source: str = ""
     labels: tuple[str, ...] = TRIAL_LABELS
-
-    @property
-    def prometheus_name(self) -> str:
-        """Its name in Prometheus.
-
-        >>> metrics()["validation_ser"].prometheus_name
-        'ray_sweep_validation_ser'
-        """
-        return f"{PREFIX}{self.name}"
 
 
 @cache

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from search_spaces.extension import document_in, is_bare_config
 from search_spaces.files import LONGEST_NAME, locate, shipped_spaces
@@ -35,7 +35,7 @@ from trainables import goals
 from trainables.documents import DocumentProblem, quote, require_storable
 from trainables.entries import tasks
 from trainables.errors import InvalidInput
-from trainables.frozen import first_problem
+from trainables.frozen import validated
 from trainables.old_configs import migrate
 
 __all__ = [
@@ -223,10 +223,7 @@ def parse(document: dict[str, Any]) -> SearchSpace:
     """
     if isinstance(document.get("base"), dict):
         document = {**document, "base": migrate(document["base"])}
-    try:
-        return SearchSpace.model_validate(document)
-    except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
+    return validated(SearchSpace, document)
 
 
 def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> SearchSpace:

@@ -68,7 +68,7 @@ def test_a_new_metric_is_one_file() -> None:
     assert figures.cost("validation_slot_accuracy", 0.5) == -0.5
     assert metric_key("slot_accuracy") == "slot_accuracy"
     gauge = live_metrics.metrics()["validation_slot_accuracy"]
-    assert gauge.prometheus_name == "ray_sweep_validation_slot_accuracy"
+    assert gauge.name == "sweep_validation_slot_accuracy"
     wanted = ("validation_slot_accuracy",)
     assert Search(strategy="tpe", num_samples=4, objectives=wanted).objectives == wanted
     assert {"slot_accuracy", "validation_slot_accuracy"} <= set(comparison.compared_figures())

@@ -14,7 +14,6 @@ from pydantic import (
     Field,
     PrivateAttr,
     SerializerFunctionWrapHandler,
-    ValidationError,
     model_serializer,
     model_validator,
 )
@@ -33,8 +32,7 @@ from trainables.entries import kind_for as kind_for
 from trainables.entries import kinds_of as kinds_of
 from trainables.entries import model_part as model_part
 from trainables.entries import synthesis_config as synthesis_config
-from trainables.errors import InvalidInput
-from trainables.frozen import Frozen, first_problem
+from trainables.frozen import Frozen, validated
 from trainables.sections import COUNTED_BY_STEPS
 from trainables.sections import NOISE_FIELDS as NOISE_FIELDS
 from trainables.sections import SPLITS_WITH_COINS as SPLITS_WITH_COINS
@@ -270,7 +268,4 @@ def parse(fields: dict[str, Any]) -> TrialConfig:
 
     Raises: InvalidInput, one sentence for the first problem.
     """
-    try:
-        return TrialConfig.model_validate(fields)
-    except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
+    return validated(TrialConfig, fields)

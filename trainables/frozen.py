@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trainables.documents import one_line, quote
+from trainables.errors import InvalidInput
 
 MAX_NUMBER = 1e9  # of sizes, rates and factors: no computation with them leaves a float's range
 MAX_SEED = 2**63 - 1
@@ -34,6 +35,7 @@ MAX_ROWS = 10**7  # of a table of vectors
 # that is of another one.
 _FORM = re.compile(r"(constrained-)?(float|int|str|bool)|literal\[.*\]|function-.*|[A-Z]\w*")
 _OF_ANOTHER_FORM = ("_type", "_parsing", "literal_error")
+Model = TypeVar("Model", bound=BaseModel)
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 
 
@@ -216,3 +218,14 @@ def first_problem(error: ValidationError, *, section: str = "") -> str:
         said = field == "config" or message.startswith(f"expected {field}.")
         return message if said else f"{field}: {message}"
     return f"{field}: {message[0].lower()}{message[1:]}, got {quote(problem['input'])}"
+
+
+def validated(kind: type[Model], fields: Any) -> Model:
+    """Plain data as a part of a config, a space or another description.
+
+    Raises: InvalidInput, one sentence for the first problem.
+    """
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import Console
+    from rich.text import Text
 
     from sweep.runtime.runner import Run
 
@@ -56,20 +57,23 @@ def number(value: Any, form: str = ".4f") -> str:
 
 def say_table(
     columns: Iterable[str],
-    rows: Iterable[Iterable[str]],
+    rows: Iterable[Iterable[str | Text]],
     *,
     title: str | None = None,
+    caption: str | None = None,
     right: bool = False,
 ) -> None:
-    """Print a table; with `right`, all columns but the first are aligned to the right."""
+    """Print a table, in which no cell is markup; with `right`, all columns but the first are
+    aligned to the right.
+    """
     from rich.table import Table
 
-    table = Table(title=title)
+    table = Table(title=title, caption=caption)
     for place, column in enumerate(columns):
         table.add_column(column, justify="right" if right and place else "left")
     for row in rows:
         table.add_row(*row)
-    console().print(table)
+    console().print(table, markup=False)
 
 
 def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweep.commands._options import JsonFlag, Set, overrides
-from sweep.commands._output import console, print_json
+from sweep.commands._output import print_json, say_table
 from trainables import catalogue
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
@@ -68,23 +68,23 @@ def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, T
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(
+    say_table(
+        ("mechanism", "claimed", "measured", "interval", "step epsilon >=", ""),
+        (
+            (
+                str(row["mechanism"]),
+                f"{row['claimed']:.4f}",
+                f"{row['estimate']:.4f}",
+                "{:.4f} .. {:.4f}".format(*row["interval"]),
+                f"{format_lower_bound(row['epsilon_lower_bound'])} of"
+                f" {format_epsilon(row['epsilon_claimed'])}",
+                Text("passed", "green") if row["passed"] else Text("FAILED", "bold red"),
+            )
+            for row in rows
+        ),
         title="step audit: effective noise multiplier of the code that runs",
         caption="passed: the whole interval is not below the claim",
+        right=True,
     )
-    for column in ("mechanism", "claimed", "measured", "interval", "step epsilon >=", ""):
-        table.add_column(column, justify="left" if column == "mechanism" else "right")
-    for row in rows:
-        low, high = row["interval"]
-        table.add_row(
-            str(row["mechanism"]),
-            f"{row['claimed']:.4f}",
-            f"{row['estimate']:.4f}",
-            f"{low:.4f} .. {high:.4f}",
-            f"{format_lower_bound(row['epsilon_lower_bound'])} of"
-            f" {format_epsilon(row['epsilon_claimed'])}",
-            "[green]passed[/]" if row["passed"] else "[bold red]FAILED[/]",
-        )
-    console().print(table)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sweep.commands._options import JsonFlag
-from sweep.commands._output import console, print_json, say
+from sweep.commands._output import print_json, say, say_table
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.rounding import format_lower_bound
 
@@ -74,19 +74,20 @@ def audit_release(
 
 
 def _print(found: ReleaseAudit) -> None:
-    from rich.table import Table
-
-    table = Table("words", "rare records", "members matched", "held-out matched", "p", "epsilon >=")
-    for row in found.phrases:
-        table.add_row(
-            str(row.order),
-            f"{row.num_rare_members + row.num_rare_held_out}",
-            str(row.num_matched_members),
-            str(row.num_matched_held_out),
-            f"{row.p_value:.3g}",
-            format_lower_bound(row.epsilon_lower_bound),
-        )
-    console().print(table)
+    say_table(
+        ("words", "rare records", "members matched", "held-out matched", "p", "epsilon >="),
+        (
+            (
+                str(row.order),
+                f"{row.num_rare_members + row.num_rare_held_out}",
+                str(row.num_matched_members),
+                str(row.num_matched_held_out),
+                f"{row.p_value:.3g}",
+                format_lower_bound(row.epsilon_lower_bound),
+            )
+            for row in found.phrases
+        ),
+    )
     say(
         f"epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at delta={found.delta}"
         f" (p={found.p}); copies of members {found.num_copies_members}, of held-out records"

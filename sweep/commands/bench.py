@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweep.commands._options import JsonFlag, Set, overrides
-from sweep.commands._output import console, print_json, say
+from sweep.commands._output import console, number, print_json, say, say_table
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -122,50 +122,35 @@ def _require_factors(spec: Spec) -> None:
 
 
 def _print(found: Outcome) -> None:
-    from rich.table import Table
-
     from dashboards.bench import label
 
-    table = Table(
+    rows = []
+    for row in found.rows:
+        cells = [label(row.engine), "skipped"]
+        if row.skipped is None:
+            low_high = row.x_sgd_quartiles
+            cells[1:] = (
+                number(row.step_ms, ".1f"),
+                number(row.epoch_seconds, ",.1f"),
+                number(row.x_sgd, ".2f"),
+                "-" if low_high is None else f"{low_high[0]:.2f} .. {low_high[1]:.2f}",
+                number(row.x_stock, ".2f"),
+                number(row.peak_mib, ",.0f"),
+            )
+        rows.append(cells)
+    say_table(
+        ("engine", "ms a step", "s an epoch", "x SGD", "quartiles", "x stock", "peak MiB"),
+        rows,
         title=f"{found.model}, {found.data}: {found.num_records:,} training records, batch"
         f" {found.batch_size}, workers {found.workers}, one thread each",
         caption="processor time, medians (quartiles of the ratio within a round); an epoch is"
         f" {found.steps_per_epoch:,} steps"
         + ("" if found.idle_mib is None else f"; an idle process: {found.idle_mib:,.0f} MiB"),
+        right=True,
     )
-    for column in (
-        "engine",
-        "ms a step",
-        "s an epoch",
-        "x SGD",
-        "quartiles",
-        "x stock",
-        "peak MiB",
-    ):
-        table.add_column(column, justify="left" if column == "engine" else "right")
-    for row in found.rows:
-        if row.skipped is not None:
-            table.add_row(label(row.engine), "skipped")
-            continue
-        low_high = row.x_sgd_quartiles
-        table.add_row(
-            label(row.engine),
-            _number(row.step_ms, ".1f"),
-            _number(row.epoch_seconds, ",.1f"),
-            _number(row.x_sgd, ".2f"),
-            "-" if low_high is None else f"{low_high[0]:.2f} .. {low_high[1]:.2f}",
-            _number(row.x_stock, ".2f"),
-            _number(row.peak_mib, ",.0f"),
-        )
-    out = console()
-    out.print(table)
     for row in found.rows:
         if row.skipped is not None:
             say(f"{label(row.engine)}: skipped, {row.skipped}")
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def _draw(found: Outcome, place: Path) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from sweep.commands import _own_data as own
 from sweep.commands._options import JsonFlag, Part, data_config_of
-from sweep.commands._output import console, print_json, say, say_table
+from sweep.commands._output import print_json, say, say_table
 
 if TYPE_CHECKING:
     from sweep.planning.own_data.inspection import Inspection
@@ -34,8 +34,6 @@ data = typer.Typer(help="List, describe, check, convert and make corpora.")
 @data.command("list")
 def list_corpora(as_json: JsonFlag = False) -> None:
     """List every corpus, and whether it is available."""
-    from rich.table import Table
-
     from sweep.planning.corpora import overview
     from sweep.settings import from_environment
 
@@ -44,15 +42,14 @@ def list_corpora(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json("data list", {"data_dir": str(settings.data_dir), "corpora": rows})
         return
-    table = Table(
-        "corpus", "kind", "available", "public", "utterances", "description", title="corpora"
-    )
+    cells = []
     for row in rows:
         size = "-" if row["num_records"] is None else f"{row['num_records']:,}"
         public = "yes" if row["public"] else "no"
         at_hand = "yes" if row["at_hand"] else "no"
-        table.add_row(row["name"], row["kind"], at_hand, public, size, row["description"])
-    console().print(table)
+        cells.append((row["name"], row["kind"], at_hand, public, size, row["description"]))
+    head = ("corpus", "kind", "available", "public", "utterances", "description")
+    say_table(head, cells, title="corpora")
     say(f"data directory: {settings.data_dir}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sweep.commands._options import JsonFlag
-from sweep.commands._output import console, print_json, say
+from sweep.commands._output import print_json, say, say_table
 
 if TYPE_CHECKING:
     from sweep.spending.ledger import Spend
@@ -88,21 +88,18 @@ def _check(*, repair: bool, as_json: bool) -> None:
 
 
 def _print(spends: list[Spend]) -> None:
-    from rich.table import Table
-
     from trainables.privacy.rounding import format_delta, format_epsilon
 
-    screen = console()
     if not spends:
-        screen.print("Nothing has been charged yet.")
+        say("Nothing has been charged yet.")
         return
-    table = Table("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
+    rows = []
     for spend in spends:
         total, finite = spend.total, spend.accounted
         epsilon = format_epsilon(total.epsilon)
         if spend.num_unaccounted:
             epsilon += f" ({format_epsilon(finite.epsilon)} for the rest)"
-        table.add_row(
+        row = (
             f"{spend.dataset_name} {spend.dataset[:12]}".strip(),
             str(spend.num_trials),
             epsilon,
@@ -111,7 +108,9 @@ def _print(spends: list[Spend]) -> None:
             str(spend.num_unaccounted),
             _note(spend),
         )
-    screen.print(table)
+        rows.append(row)
+    head = ("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
+    say_table(head, rows)
 
 
 def _note(spend: Spend) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sweep.commands._options import JsonFlag
-from sweep.commands._output import console, print_json, say
+from sweep.commands._output import print_json, say, say_table
 from trainables.system import collector
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the command
     """List all sweeps, oldest first. Damaged ones are marked."""
     import time
-
-    from rich.table import Table
-    from rich.text import Text
 
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
@@ -31,7 +28,7 @@ def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the comm
     if not rows:
         say(f"No sweeps in {home}.")
         return
-    table = Table("sweep", "made", "state", "trials", title=str(home))
+    cells = []
     for row in rows:
         made = "?"
         if row["created"] is not None:
@@ -40,8 +37,8 @@ def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the comm
         trials = ", ".join(f"{count} {status}" for status, count in row["trials"].items())
         if "problem" in row:
             state, trials = "damaged", row["problem"]
-        table.add_row(row["name"], made, state, Text(trials))
-    console().print(table)
+        cells.append((row["name"], made, state, trials))
+    say_table(("sweep", "made", "state", "trials"), cells, title=str(home))
 
 
 def _row(folder: SweepFolder) -> dict[str, Any]:

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from search_spaces.files import mapping_in
 from search_spaces.parts import Part
 from trainables.errors import InvalidInput
-from trainables.frozen import first_problem
-
-P = TypeVar("P", bound=Part)
+from trainables.frozen import validated
 
 
 class Point(Part):
@@ -182,18 +180,7 @@ def parse(document: dict[str, Any]) -> Table:
 
     Raises: InvalidInput for its first problem.
     """
-    return validate(Table, document)
-
-
-def validate(kind: type[P], document: dict[str, Any]) -> P:
-    """Plain data as a part of a description.
-
-    Raises: InvalidInput for its first problem.
-    """
-    try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
+    return validated(Table, document)
 
 
 def pairs(

@@ -19,10 +19,11 @@ from pydantic import Field
 from search_spaces.parts import Part
 from sweep.bench.contestants import Spec
 from sweep.bench.outcome import Found, ratios
-from sweep.reproduction.description import Model, document_of, validate
+from sweep.reproduction.description import Model, document_of
 from sweep.settings import Settings
 from sweep.store.files import exists, read_json, write_json
 from trainables.errors import InvalidInput
+from trainables.frozen import validated
 
 FILE = "table2.json"
 Measure = Callable[[Spec], Found]
@@ -88,7 +89,7 @@ def read(*, records: int | None = None) -> Timing:
     for corpus in document["corpora"].values():
         if records is not None and "num_utterances" in corpus["data"]:
             corpus["data"] = {**corpus["data"], "num_utterances": records}
-    return validate(Timing, {**document, "models": document_of("table1")["models"]})
+    return validated(Timing, {**document, "models": document_of("table1")["models"]})
 
 
 def specs(

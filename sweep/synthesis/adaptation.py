@@ -6,14 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from sweep.synthesis.score_texts import read_texts
 from trainables.config import DataConfig, SynthesisConfig
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import InvalidInput
-from trainables.frozen import first_problem
+from trainables.frozen import validated
 from trainables.tasks.adaptation import adapt
 from trainables.tasks.parsing import ParserSettings
 
@@ -48,13 +46,8 @@ def run_adaptation(
     pairs = open_pairs(data, data_dir=data_dir)
     if not pairs.has_programs:
         raise InvalidInput(f"expected a program for every pair of {pairs.name}, some have none")
-    try:
-        synthesis = SynthesisConfig(
-            remove_function=rule, public_fraction=public_fraction, num_generated=num_test
-        )
-    except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
-    split = split_pairs(pairs, data, synthesis)
+    own = {"remove_function": rule, "public_fraction": public_fraction, "num_generated": num_test}
+    split = split_pairs(pairs, data, validated(SynthesisConfig, own))
     rows = adapt(
         pairs.select(split.public.tolist()),
         pairs.select(split.private.tolist()),

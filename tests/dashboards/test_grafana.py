@@ -41,7 +41,7 @@ def expressions() -> list[tuple[str, str]]:
 
 
 def test_panels_ask_only_for_metrics_that_a_sweep_records() -> None:
-    recorded = {metric.prometheus_name for metric in metrics().values()}
+    recorded = {f"ray_{metric.name}" for metric in metrics().values()}
     variables = DASHBOARD["templating"]["list"]
     questions = [(each["name"], each["definition"]) for each in variables if "definition" in each]
     for title, expression in (*expressions(), *questions):
@@ -100,8 +100,8 @@ class _Endpoint(http.server.BaseHTTPRequestHandler):
             for trial in ("a", "b"):
                 if metric.labels == TRIAL_LABELS:
                     labels = f'sweep="s",trial="{trial}",name="n{trial}",engine="dp_sgd"'
-                    lines.append(f"{metric.prometheus_name}{{{labels}}} 2.5")
-        name = metrics()["sweep_trials"].prometheus_name
+                    lines.append(f"ray_{metric.name}{{{labels}}} 2.5")
+        name = f"ray_{metrics()['sweep_trials'].name}"
         lines += [f'{name}{{sweep="s",status="{status}"}} 1' for status in STATUSES]
         body = ("\n".join(lines) + "\n").encode()
         self.send_response(200)
@@ -164,7 +164,7 @@ def test_a_real_prometheus_answers_every_panel(prometheus: str) -> None:
     deadline = time.monotonic() + 90
     while True:
         try:
-            if _ask(prometheus, metrics()["sweep_trials"].prometheus_name):
+            if _ask(prometheus, f"ray_{metrics()['sweep_trials'].name}"):
                 break
         except OSError:
             pass

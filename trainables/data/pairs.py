@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from trainables import catalogue
 from trainables.config import DataConfig
+from trainables.data.bio_files import PART_FOLDERS
 from trainables.data.configs import refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import Part
@@ -31,14 +32,7 @@ from trainables.parse.lispress import LispressError
 from trainables.seeding import generator
 
 # Names of the parts in official releases: whole words of the name of a file.
-_PART_NAMES: dict[str, Part] = {
-    "train": "train",
-    "training": "train",
-    "valid": "validation",
-    "validation": "validation",
-    "dev": "validation",
-    "test": "test",
-}
+_PART_NAMES: dict[str, Part] = {"training": "train", **PART_FOLDERS}
 OFFICIAL = (".dataflow_dialogues.jsonl.zip", ".dataflow_dialogues.jsonl")
 PAIRS = (".jsonl.gz", ".jsonl")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from trainables import catalogue
 from trainables.config import DataConfig, ModelConfig, entry_config
 from trainables.encoders.identity import NO_FILE
-from trainables.errors import InvalidInput
 from trainables.frozen import (
     MAX_EPOCHS,
     MAX_NUMBER,
@@ -18,7 +17,7 @@ from trainables.frozen import (
     MAX_SEED,
     Frozen,
     PositiveFloat,
-    first_problem,
+    validated,
 )
 from trainables.layers.precision import Precision
 
@@ -125,7 +124,4 @@ def parse(fields: dict[str, Any]) -> PretrainingConfig:
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    try:
-        return PretrainingConfig.model_validate(fields)
-    except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
+    return validated(PretrainingConfig, fields)
