@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sweep.runtime.events import EventKind, TrialEvent, TrialJob
-from sweep.spending.verdict import GO_ON, Verdict
+from sweep.runtime.events import GO_ON, EventKind, TrialEvent, TrialJob, Verdict
 from trainables.result import EpochReport, TrialResult
 
 State = Literal["ready", "starting", "running", "over"]

@@ -13,12 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from sweep.results.tables.progress import Progress
-from sweep.runtime.events import TrialEvent
+from sweep.runtime.events import GO_ON, TrialEvent, Verdict
 from sweep.runtime.journal import Journal
 from sweep.spending.budget import bounds_after
 from sweep.spending.gate import SpendGate
 from sweep.spending.priced_trial import PricedTrial
-from sweep.spending.verdict import GO_ON, Verdict
 from sweep.store.status import TrialStatus
 from sweep.tracking.delivery import Delivery
 from trainables import goals
@@ -74,25 +73,22 @@ class Driver:
         return GO_ON
 
     def _start(self, priced: PricedTrial, event: TrialEvent) -> Verdict:
-        verdict = GO_ON
-        if (reason := self._gate.time_is_up()) is not None:
-            verdict = Verdict(False, reason)
-        else:
+        done, reason = 0, self._gate.time_is_up()
+        if reason is None:
             try:
                 done = self._journal.begin(priced.trial)
             except InvalidData as damage:  # before anything is charged; the other trials go on
                 return self._refuse(priced, event, reason=str(damage))
-            verdict = self._gate.begin(event.trial_id, attempt=event.attempt, epochs_done=done)
-            verdict = replace(verdict, epochs_done=done)
-        if not verdict.go_on:
-            self._journal.folder.deny_trial(event.trial_id, reason=verdict.reason)
-            self._show(priced, TrialStatus.PLANNED, reason=verdict.reason)
-            return verdict
+            reason = self._gate.begin(event.trial_id, attempt=event.attempt, epochs_done=done)
+        if reason is not None:
+            self._journal.folder.deny_trial(event.trial_id, reason=reason)
+            self._show(priced, TrialStatus.PLANNED, reason=reason)
+            return Verdict(False, reason)
         if done == 0:
             self._journal.folder.begin_anew(event.trial_id, when=time.time())
         self._journal.foresee(priced, done)
         self._show(priced, TrialStatus.RUNNING)
-        return verdict
+        return Verdict(epochs_done=done)
 
     def _refuse(self, priced: PricedTrial, event: TrialEvent, *, reason: str) -> Verdict:
         """Fail a trial that cannot continue."""
@@ -107,11 +103,9 @@ class Driver:
         if self._journal.folder.add_epoch(event.trial_id, report, when=event.time):
             self._gate.time.add(event.trial_id, report.seconds)
         # A trial stopped by the scheduler spends no more, so nothing is charged.
-        verdict = self._gate.go_on(
-            event.trial_id, epochs_done=report.epochs_done, stop=event.reason
-        )
+        reason = self._gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
         self._show(priced, TrialStatus.RUNNING, report=report)
-        return verdict
+        return GO_ON if reason is None else Verdict(False, reason)
 
     def _finish(self, priced: PricedTrial, event: TrialEvent) -> TrialStatus:
         assert event.result is not None

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from sweep.planning.resources import Share
-from sweep.spending.verdict import Verdict
 from trainables.config import TrialConfig
 from trainables.errors import StorageFailed
 from trainables.result import EpochReport, TrialResult
@@ -97,6 +96,20 @@ class JobSource(Protocol):
         """A job for a free slot; None: no more will come."""
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """The driver's answer to an event: whether the trial may spend another epoch, else the reason.
+
+    `epochs_done`: epochs in the checkpoint from which a new attempt resumes; only later ones are
+    charged.
+    """
+
+    go_on: bool = True
+    reason: str = ""
+    epochs_done: int = field(default=0, compare=False)
+
+
+GO_ON = Verdict()
 Events: TypeAlias = Callable[[TrialEvent], Verdict]
 
 

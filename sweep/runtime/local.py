@@ -16,9 +16,9 @@ from sweep.runtime.events import (
     RunSettings,
     TrialEvent,
     TrialJob,
+    Verdict,
 )
 from sweep.runtime.worker_loop import LoneTeam, Workplace, work
-from sweep.spending.verdict import Verdict
 from trainables.result import EpochReport, TrialResult
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sweep.runtime.broker import Assignment
-from sweep.spending.verdict import Verdict
+from sweep.runtime.events import Verdict
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult

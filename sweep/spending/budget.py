@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sweep.spending.verdict import GO_ON, Verdict
 from trainables import accountants, catalogue, formats
 from trainables.accountants import paper_zcdp
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -38,9 +37,9 @@ class EpsilonBudget:
                 f" got {self.accountant!r}"
             )
 
-    def permits_next(self, mechanism: Mechanism, epochs_done: int) -> Verdict:
-        """Whether epoch number `epochs_done` + 1 may be trained: yes, if and only if epsilon at its
-        end is within the limit. After the last epoch nothing is spent, so yes.
+    def refusal(self, mechanism: Mechanism, epochs_done: int) -> str | None:
+        """The reason why epoch number `epochs_done` + 1 may not be trained; None if and only if
+        epsilon at its end is within the limit. After the last epoch nothing is spent, so None.
 
         Raises: InvalidInput for epochs_done outside 0, ..., epochs.
         """
@@ -49,19 +48,18 @@ class EpsilonBudget:
                 f"expected 0 <= epochs_done <= {mechanism.epochs}, got epochs_done={epochs_done}"
             )
         if epochs_done == mechanism.epochs or self.limit is None or mechanism.is_free:
-            return GO_ON
+            return None
         epochs, smallest = epochs_done + 1, float("inf")
         try:
             for figure in self._figures(mechanism, epochs):
                 smallest = min(smallest, figure())
                 if smallest <= self.limit:
-                    return GO_ON
+                    return None
         except CannotAnalyze as error:
-            return Verdict(False, f"no epsilon to hold against budget.epsilon: {error}")
-        return Verdict(
-            False,
+            return f"no epsilon to hold against budget.epsilon: {error}"
+        return (
             f"epsilon {format_epsilon(smallest)} ({self.accountant}) after"
-            f" {formats.count(epochs, 'epoch')} exceeds budget.epsilon={self.limit:g}",
+            f" {formats.count(epochs, 'epoch')} exceeds budget.epsilon={self.limit:g}"
         )
 
     def _figures(self, mechanism: Mechanism, epochs: int) -> Iterator[Callable[[], float]]:
@@ -87,13 +85,13 @@ class SweepBudget:
     seconds: float | None = None
     accelerator_hours: float | None = None
 
-    def permits_epoch(self, *, seconds: float, accelerator_hours: float = 0.0) -> Verdict:
-        """Whether another epoch may begin after `seconds` and `accelerator_hours`."""
+    def refusal(self, *, seconds: float, accelerator_hours: float = 0.0) -> str | None:
+        """The reason why no epoch may begin after `seconds` and `accelerator_hours`, or None."""
         if self.accelerator_hours is not None and accelerator_hours >= self.accelerator_hours:
-            return Verdict(False, f"budget.accelerator_hours={self.accelerator_hours:g} reached")
+            return f"budget.accelerator_hours={self.accelerator_hours:g} reached"
         if self.seconds is not None and seconds >= self.seconds:
-            return Verdict(False, f"budget.seconds={self.seconds:g} reached")
-        return GO_ON
+            return f"budget.seconds={self.seconds:g} reached"
+        return None
 
 
 def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:

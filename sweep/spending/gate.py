@@ -15,7 +15,6 @@ from sweep.spending.entries import Entry, attempt_key, entry_for
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.spending.total import TotalBudget
-from sweep.spending.verdict import GO_ON, Verdict
 from trainables.accountants import Release, epsilon_sweep, release
 from trainables.privacy.rounding import format_epsilon
 
@@ -56,7 +55,7 @@ class _Attempt:
 
 class SpendGate:
     """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
-    threads.
+    threads. An answer is the reason of a refusal, or None.
 
     `spent` are the sweep's entries so far, `ended` the trials that spend no more.
     """
@@ -103,20 +102,19 @@ class SpendGate:
         """The number of the present attempt at a trial."""
         return self._attempts[trial_id].number
 
-    def begin(self, trial_id: str, *, attempt: int, epochs_done: int) -> Verdict:
-        """Whether a trial may train the epoch after `epochs_done`, as attempt number `attempt` of
-        this run of the sweep.
+    def begin(self, trial_id: str, *, attempt: int, epochs_done: int) -> str | None:
+        """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
+        of the sweep.
         """
-        verdict = self._permits_time()
-        if not verdict.go_on:
-            return verdict
+        if (reason := self.time_is_up()) is not None:
+            return reason
         begun = self._attempt(trial_id, attempt=attempt, epochs_done=epochs_done)
         self._attempts[trial_id] = begun
-        return self._permit(self._trials[trial_id], begun, epochs_done)
+        return self._charge(self._trials[trial_id], begun, epochs_done)
 
-    def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> Verdict:
-        """Whether a trial that has trained `epochs_done` epochs may train another one. `stop`: the
-        reason why it ends in any case, so that nothing more is charged.
+    def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
+        """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason
+        why it ends in any case, so that nothing more is charged.
         """
         attempt = self._attempts[trial_id]
         if epochs_done < attempt.first_epoch:
@@ -124,10 +122,10 @@ class SpendGate:
             # again, beside all that was charged before.
             attempt.first_epoch = epochs_done
             attempt.earlier = [entry.release for entry in self._spent.get(trial_id, {}).values()]
-        verdict = Verdict(False, stop) if stop else self._permits_time()
-        if not verdict.go_on:
-            return verdict
-        return self._permit(self._trials[trial_id], attempt, epochs_done)
+        reason = stop or self.time_is_up()
+        if reason is not None:
+            return reason
+        return self._charge(self._trials[trial_id], attempt, epochs_done)
 
     def end(self, trial_id: str) -> None:
         """End a trial, which spends no more."""
@@ -139,8 +137,9 @@ class SpendGate:
 
     def time_is_up(self) -> str | None:
         """The reason why no further trial may begin, whatever its cost, or None."""
-        verdict = self._permits_time()
-        return None if verdict.go_on else verdict.reason
+        return self._limits.time.refusal(
+            seconds=self.time.seconds, accelerator_hours=self.time.accelerator_hours
+        )
 
     def refusal(self, *others: PricedTrial) -> str | None:
         """The reason why other trials may not begin, or None. All their epochs and the remaining
@@ -170,14 +169,10 @@ class SpendGate:
         attempt = self._attempt(trial_id, attempt=1, epochs_done=epochs_done)
         priced = self._trials[trial_id]
         entry = self._entry(priced, attempt, epochs_done)
-        verdict = self._permits_time()
-        if verdict.go_on:
-            verdict = self._within_budgets(priced, attempt, entry)
-        return self._account.refusal(entry) if verdict.go_on else verdict.reason
-
-    def _permits_time(self) -> Verdict:
-        return self._limits.time.permits_epoch(
-            seconds=self.time.seconds, accelerator_hours=self.time.accelerator_hours
+        return (
+            self.time_is_up()
+            or self._over_budget(priced, attempt, entry)
+            or self._account.refusal(entry)
         )
 
     def _attempt(self, trial_id: str, *, attempt: int, epochs_done: int) -> _Attempt:
@@ -190,19 +185,15 @@ class SpendGate:
         earlier = [] if whole else [entry.release for entry in entries]
         return _Attempt(number=number, first_epoch=epochs_done, earlier=earlier)
 
-    def _permit(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Verdict:
-        """Whether the epoch after `done` may be spent; if so it is charged when this returns."""
+    def _charge(self, priced: PricedTrial, attempt: _Attempt, done: int) -> str | None:
+        """Charge the epoch after `done`, unless it may not be spent."""
         if done >= priced.trial.epochs or priced.mechanism.is_free:
-            return GO_ON
+            return None
         entry = self._entry(priced, attempt, done)
-        verdict = self._within_budgets(priced, attempt, entry)
-        if not verdict.go_on:
-            return verdict
-        reason = self._account.charge(entry)
-        if reason is not None:
-            return Verdict(False, reason)
-        self._count(entry)
-        return GO_ON
+        reason = self._over_budget(priced, attempt, entry) or self._account.charge(entry)
+        if reason is None:
+            self._count(entry)
+        return reason
 
     def _count(self, entry: Entry) -> None:
         key = attempt_key(entry)
@@ -231,30 +222,28 @@ class SpendGate:
         """Whether a trial is a baseline; one that the plan no longer has is not."""
         return trial_id in self._trials and self._trials[trial_id].trial.baseline
 
-    def _within_budgets(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> Verdict:
-        """Whether an entry fits into the trial's budget and into the sweep's total."""
+    def _over_budget(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> str | None:
+        """The reason why an entry does not fit into the trial's budget or the sweep's total."""
         if priced.trial.baseline:
-            return GO_ON
-        verdict = self._within_epsilon(priced, attempt, entry)
-        if not verdict.go_on or self._total is None:
-            return verdict
-        reason = self._total.refusal(attempt_key(entry), entry.release, delta=entry.delta)
-        return GO_ON if reason is None else Verdict(False, reason)
+            return None
+        reason = self._over_epsilon(priced, attempt, entry)
+        if reason is not None or self._total is None:
+            return reason
+        return self._total.refusal(attempt_key(entry), entry.release, delta=entry.delta)
 
-    def _within_epsilon(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> Verdict:
+    def _over_epsilon(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> str | None:
         budget, trial = self._limits.epsilon, priced.trial
         if budget.limit is None:
-            return GO_ON
+            return None
         if attempt.earlier and budget.accountant != "paper":  # which knows no repeated epochs
             # Epochs of an earlier attempt after its last kept one are spent too.
             spent = epsilon_sweep([*attempt.earlier, entry.release], delta=entry.delta).epsilon
             if spent <= budget.limit:
-                return GO_ON
-            return Verdict(
-                False,
+                return None
+            return (
                 f"epsilon {format_epsilon(spent)} with earlier attempts exceeds"
-                f" budget.epsilon={budget.limit:g}",
+                f" budget.epsilon={budget.limit:g}"
             )
         if trial.epsilon_budget is not None and trial.epsilon_budget <= budget.limit:
-            return GO_ON  # the plan has admitted all its epochs
-        return budget.permits_next(priced.mechanism, entry.epochs - 1)
+            return None  # the plan has admitted all its epochs
+        return budget.refusal(priced.mechanism, entry.epochs - 1)

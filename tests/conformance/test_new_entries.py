@@ -93,11 +93,9 @@ def test_a_budget_is_held_by_them() -> None:
     ]
     assert costs == sorted(costs)
     budget = EpsilonBudget(limit=costs[3], accountant="basic")
-    permitted = [budget.permits_next(built, done).go_on for done in range(6)]
+    permitted = [budget.refusal(built, done) is None for done in range(6)]
     assert permitted == [done < 4 for done in range(6)]
-    verdict = budget.permits_next(built, 5)
-    assert not verdict.go_on
-    assert "(basic) after 6 epochs exceeds budget.epsilon" in verdict.reason
+    assert "(basic) after 6 epochs exceeds budget.epsilon" in str(budget.refusal(built, 5))
 
 
 def test_one_without_a_kind_holds_no_target(drop_in: DropIn) -> None:

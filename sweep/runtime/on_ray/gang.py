@@ -25,7 +25,15 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from sweep import interrupts
 from sweep.planning.resources import choose_slots
 from sweep.runtime.broker import Assignment, Broker
-from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
+from sweep.runtime.events import (
+    Events,
+    Interrupted,
+    JobSource,
+    RunSettings,
+    TrialEvent,
+    TrialJob,
+    Verdict,
+)
 from sweep.runtime.on_ray import session as ray_session
 from sweep.runtime.on_ray import tune as ray_tune
 from sweep.runtime.on_ray.trainer import (
@@ -34,7 +42,6 @@ from sweep.runtime.on_ray.trainer import (
     SharedClusterTrainer,
 )
 from sweep.runtime.worker_loop import Workplace, one_line, work
-from sweep.spending.verdict import Verdict
 from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
 

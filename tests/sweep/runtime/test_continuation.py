@@ -12,10 +12,9 @@ from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.driver import Driver
-from sweep.runtime.events import TrialEvent
+from sweep.runtime.events import TrialEvent, Verdict
 from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.verdict import Verdict
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in

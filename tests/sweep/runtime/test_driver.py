@@ -16,7 +16,7 @@ from sweep.planning.accounting import accounting
 from sweep.results.privacy_cards import read_card
 from sweep.runtime import journal
 from sweep.runtime.driver import Driver
-from sweep.runtime.events import TrialEvent
+from sweep.runtime.events import TrialEvent, Verdict
 from sweep.runtime.journal import Journal
 from sweep.spending.budget import bounds_after
 from sweep.spending.entries import Entry, furthest
@@ -24,7 +24,6 @@ from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import open_gate
 from sweep.spending.priced_trial import PricedTrial
-from sweep.spending.verdict import Verdict
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.runtime.broker import Assignment, Broker
-from sweep.runtime.events import TrialEvent, TrialJob
-from sweep.spending.verdict import GO_ON, Verdict
+from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
 from trainables.config import parse
 from trainables.result import EpochReport, TrialResult
 

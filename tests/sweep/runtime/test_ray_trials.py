@@ -20,10 +20,9 @@ from typing import Any
 import psutil
 import pytest
 
-from sweep.runtime.events import RunSettings, TrialEvent, TrialJob
+from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.runtime.execute import run_trials
 from sweep.runtime.on_ray import session as ray_session
-from sweep.spending.verdict import GO_ON, Verdict
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
 from trainables.system import checkpoint
@@ -378,7 +377,7 @@ DRIVER = """
     import json, sys
     from pathlib import Path
     from sweep.runtime.events import RunSettings, TrialJob
-    from sweep.spending.verdict import Verdict
+    from sweep.runtime.events import Verdict
     from sweep.runtime.execute import run_trials
     from trainables.config import parse
     jobs = [

@@ -373,14 +373,14 @@ def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(place: Path) 
 def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sweep.tracking import late as late_tracking
+    from sweep.tracking import mlflow_store
 
     monkeypatch.setattr(delivery, "_GATHERING", 0.0)  # a sweep of the toy is over within a second
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     with pytest.raises(Interrupted):
         runner.start(prepared, settings, function=TOY, watch=interrupted_after(2))
-    real, tries = late_tracking.mlflow_store.Tracker, list[int]()
+    real, tries = mlflow_store.Tracker, list[int]()
 
     def away_at_first(settings: Any) -> Any:
         tries.append(1)
@@ -388,7 +388,7 @@ def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
             raise InvalidInput("the server is away")
         return real(settings)
 
-    monkeypatch.setattr(late_tracking.mlflow_store, "Tracker", away_at_first)
+    monkeypatch.setattr(mlflow_store, "Tracker", away_at_first)
     run = runner.resume(store.open_sweep(settings.home, "toy"), settings, function=TOY)
     assert (run.tracking_problem, len(tries)) == (None, 3)
     assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
