@@ -5,7 +5,7 @@ distinct noise levels instead of the number of releases. Pure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainables.accountants import Release, RunningBound
@@ -34,57 +34,61 @@ class _Alike:
 
 
 class Composition:
-    """A collection of releases in which one can replace another."""
+    """Releases, each of which has a key, by default its number; one replaces that of its key, and
+    None removes it.
+    """
 
     def __init__(self, releases: Iterable[Release] = ()) -> None:
+        self._by_key: dict[Hashable, Release | None] = {}
         self._kinds: dict[Release, _Alike] = {}
         self._bound = RunningBound()
-        for what in releases:
-            self.exchange(None, what)
+        for key, what in enumerate(releases):
+            self.put(key, what)
 
-    def exchange(self, before: Release | None, after: Release | None) -> None:
-        """Remove `before`, where it is not None, and add `after`."""
-        for what, times in ((before, -1), (after, 1)):
-            if what is not None:
-                kind = _kind(what)
-                alike = self._kinds.setdefault(kind, _Alike())
-                alike.count(what, times)
-                if not alike.num_releases:
-                    del self._kinds[kind]
-                self._bound.add(what, times=times)
+    def put(self, key: Hashable, after: Release | None) -> None:
+        """Have `after` at its key."""
+        for what, times in self._changes(key, after):
+            kind = _kind(what)
+            alike = self._kinds.setdefault(kind, _Alike())
+            alike.count(what, times)
+            if not alike.num_releases:
+                del self._kinds[kind]
+            self._bound.add(what, times=times)
+        self._by_key[key] = after
 
-    def bound(self, *, before: Release | None = None, after: Release | None = None) -> RunningBound:
-        """A quick upper bound of the composition, as if `exchange` had been called first."""
+    def bound(self, key: Hashable = None, after: Release | None = None) -> RunningBound:
+        """A quick upper bound of the composition, as if `put` had been called first."""
         made = self._bound.copy()
-        for what, times in ((before, -1), (after, 1)):
-            if what is not None:
-                made.add(what, times=times)
+        for what, times in self._changes(key, after):
+            made.add(what, times=times)
         return made
 
-    def releases(
-        self, *, before: Release | None = None, after: Release | None = None
-    ) -> Sequence[Release]:
-        """Few releases with the same composition as all, as if `exchange` had been called first.
+    def releases(self, key: Hashable = None, after: Release | None = None) -> Sequence[Release]:
+        """Few releases with the same composition as all, as if `put` had been called first.
 
         >>> what = Release(
         ...     phases=((2.0, 1),), sampling="shuffle", sample_rate=1.0,
         ...     neighboring_relation="replace_one",
         ... )
-        >>> [each.phases for each in Composition([what] * 3).releases(after=what)]
+        >>> [each.phases for each in Composition([what] * 3).releases(3, what)]
         [((2.0, 4),)]
         """
         kinds = dict(self._kinds)
-        for what, times in ((before, -1), (after, 1)):
-            if what is not None:
-                kind = _kind(what)
-                kinds[kind] = kinds.get(kind, _Alike()).copy()
-                kinds[kind].count(what, times)
+        for what, times in self._changes(key, after):
+            kind = _kind(what)
+            kinds[kind] = kinds.get(kind, _Alike()).copy()
+            kinds[kind].count(what, times)
         return [
             made
             for kind, alike in kinds.items()
             if alike.num_releases
             for made in _merge_alike(kind, alike)
         ]
+
+    def _changes(self, key: Hashable, after: Release | None) -> list[tuple[Release, int]]:
+        """The release that one at a key removes (-1), and the one that it adds (1)."""
+        both = ((self._by_key.get(key), -1), (after, 1))
+        return [(what, times) for what, times in both if what is not None]
 
 
 def _kind(what: Release) -> Release:

@@ -19,7 +19,6 @@ class DataSetAccount:
     def __init__(self) -> None:
         self._entries: dict[_Key, Entry] = {}
         self._composition = Composition()
-        self._composed: dict[_Key, Release] = {}
         self._new: set[_Key] = set()  # not composed yet, so that a long ledger is composed once
         self.delta: float | None = None  # the smallest of any entry that is composed
 
@@ -30,8 +29,7 @@ class DataSetAccount:
 
     def add(self, entry: Entry) -> None:
         """Count an entry instead of the one that it replaces."""
-        before = self._before(entry)
-        if before is not None and before.epochs >= entry.epochs:
+        if self._includes(entry):
             return
         self._entries[_key(entry)] = entry
         if not entry.baseline:
@@ -41,31 +39,28 @@ class DataSetAccount:
     def releases(self, after: Entry | None = None) -> Sequence[Release]:
         """Few releases with the same composition as all, as if `after` had been added."""
         self._compose()
-        return self._composition.releases(**self._exchange(after))
+        return self._composition.releases(*self._change(after))
 
     def bound(self, after: Entry | None = None) -> RunningBound:
         """A quick upper bound of the composition, as if `after` had been added."""
         self._compose()
-        return self._composition.bound(**self._exchange(after))
+        return self._composition.bound(*self._change(after))
 
     def _compose(self) -> None:
         for key in self._new:
-            release = self._entries[key].release
-            self._composition.exchange(self._composed.get(key), release)
-            self._composed[key] = release
+            self._composition.put(key, self._entries[key].release)
         self._new.clear()
 
-    def _exchange(self, after: Entry | None) -> dict[str, Release | None]:
-        """The releases that adding `after` removes and adds."""
-        if after is None or after.baseline:
-            return {}
-        before = self._before(after)
-        if before is not None and before.epochs >= after.epochs:
-            return {}
-        return {"before": before.release if before else None, "after": after.release}
+    def _change(self, after: Entry | None) -> tuple[_Key, Release] | tuple[()]:
+        """What adding `after` puts into the composition."""
+        if after is None or after.baseline or self._includes(after):
+            return ()
+        return _key(after), after.release
 
-    def _before(self, entry: Entry) -> Entry | None:
-        return self._entries.get(_key(entry))
+    def _includes(self, entry: Entry) -> bool:
+        """Whether one that is as far is counted."""
+        before = self._entries.get(_key(entry))
+        return before is not None and before.epochs >= entry.epochs
 
 
 def _key(entry: Entry) -> _Key:

@@ -28,29 +28,25 @@ class TotalBudget:
     def __init__(self, limit: float, *, filter_: RdpFilter | None = None) -> None:
         self._limit = limit
         self._filter = filter_
-        self._charged: dict[Hashable, Release] = {}
         self._composition = Composition()
         self._costs: dict[Hashable, float] = {}  # of each release at the order of the filter
         self._delta = 1.0
 
     def charge(self, key: Hashable, what: Release, *, delta: float) -> None:
         """Count a release instead of the one with the same key."""
-        self._composition.exchange(self._charged.get(key), what)
-        self._charged[key] = what
+        self._composition.put(key, what)
         self._delta = min(self._delta, delta)
         if self._filter is not None:
             self._costs[key] = self._filter.cost(what)
 
     def refusal(self, key: Hashable, what: Release, *, delta: float) -> str | None:
         """The reason why a release may not be charged, or None."""
-        before, at = self._charged.get(key), min(self._delta, delta)
+        at = min(self._delta, delta)
         if self._filter is None:
-            bound = self._composition.bound(before=before, after=what).epsilon(delta=at)
-            if bound <= self._limit:
+            if self._composition.bound(key, what).epsilon(delta=at) <= self._limit:
                 return None
-        together = self._composition.releases(before=before, after=what)
-        if self._filter is None:
-            return self._over(together, at)
+            return self._over(self._composition.releases(key, what), at)
+        together = self._composition.releases(key, what)
         if len({(each.neighboring_relation, each.unit) for each in together}) > 1:
             return self.refusal_of(together, delta=delta)
         others = math.fsum(cost for charged, cost in self._costs.items() if charged != key)

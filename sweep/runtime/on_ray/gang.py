@@ -35,12 +35,8 @@ from sweep.runtime.events import (
     Verdict,
 )
 from sweep.runtime.on_ray import session as ray_session
+from sweep.runtime.on_ray import trainer as ray_trainer
 from sweep.runtime.on_ray import tune as ray_tune
-from sweep.runtime.on_ray.trainer import (
-    LoopbackTorchConfig,
-    OwnClusterTrainer,
-    SharedClusterTrainer,
-)
 from sweep.runtime.worker_loop import Workplace, one_line, work
 from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
@@ -273,7 +269,9 @@ class _Round:
         resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
         if settings.gpus_per_worker > 0:
             resources["GPU"] = settings.gpus_per_worker
-        trainer = SharedClusterTrainer if settings.address else OwnClusterTrainer
+        trainer = (
+            ray_trainer.SharedClusterTrainer if settings.address else ray_trainer.OwnClusterTrainer
+        )
         return trainer(
             gang_loop,
             train_loop_config={
@@ -289,7 +287,7 @@ class _Round:
                 resources_per_worker=resources,
             ),
             # NCCL refuses two workers on one GPU.
-            torch_config=(TorchConfig if settings.address else LoopbackTorchConfig)(
+            torch_config=(TorchConfig if settings.address else ray_trainer.LoopbackTorchConfig)(
                 backend="nccl" if settings.gpus_per_worker >= 1 else "gloo"
             ),
             run_config=RunConfig(

@@ -282,10 +282,11 @@ def test_a_running_composition_costs_what_all_its_releases_cost(
     left = [*releases]
     left.remove(out)
     together = epsilon_sweep(left, delta=1e-5).epsilon
-    assert epsilon_sweep(running.releases(before=out), delta=1e-5).epsilon == together
-    running.exchange(out, None)
+    key = releases.index(out)
+    assert epsilon_sweep(running.releases(key), delta=1e-5).epsilon == together
+    running.put(key, None)
     assert epsilon_sweep(running.releases(), delta=1e-5).epsilon == together
-    assert epsilon_sweep(running.releases(after=out), delta=1e-5).epsilon == (
+    assert epsilon_sweep(running.releases("new", out), delta=1e-5).epsilon == (
         epsilon_sweep(releases, delta=1e-5).epsilon
     )
 
@@ -300,13 +301,13 @@ def test_the_quick_bound_is_one_and_follows_what_comes_and_goes(
     bound = running.bound().epsilon(delta=delta)
     assert bound >= epsilon_sweep(releases, delta=delta, exact=True).epsilon
     grouped = release(mechanism(unit="group"))
-    assert math.isinf(running.bound(after=grouped).epsilon(delta=delta)), "units are mixed"
+    assert math.isinf(running.bound("new", grouped).epsilon(delta=delta)), "units are mixed"
     endless = release(build_sgd())
-    running.exchange(None, endless)
+    running.put("new", endless)
     assert math.isinf(running.bound().epsilon(delta=delta))
-    running.exchange(endless, None)
-    for what in releases[1:]:
-        running.exchange(what, None)
+    running.put("new", None)
+    for key in range(1, len(releases)):
+        running.put(key, None)
     alone = Composition(releases[:1]).bound().epsilon(delta=delta)
     assert running.bound().epsilon(delta=delta) == pytest.approx(alone, rel=1e-6)
 
