@@ -34,14 +34,14 @@ def plan(
     from sweep.planning.footprints import Footprints
     from sweep.planning.pack_trials import packing_for, sentence
     from sweep.planning.plan_total import total_of_plan
-    from sweep.planning.prepare import prepare
+    from sweep.planning.prepare import prepare_space, read
     from sweep.planning.refusals import require_trials
     from sweep.results.tables.plan import plan_table
     from sweep.settings import from_environment
     from trainables.figure_cache import FigureCache
 
-    settings, given = from_environment(), overrides(assignments)
-    prepared = prepare(space, overrides=given, settings=settings)
+    settings, found = from_environment(), read(space, overrides=overrides(assignments))
+    prepared = prepare_space(found, settings=settings)
     screen = console(stderr=True)
     if measure:
         trials = (*prepared.plan.to_run, *(t for t in prepared.plan.probes if t.runs))
@@ -49,7 +49,7 @@ def plan(
             [trial.config for trial in trials],
             say=lambda text: screen.print(text, style="dim", markup=False, soft_wrap=True),
         )
-        prepared = prepare(space, overrides=given, settings=settings)
+        prepared = prepare_space(found, settings=settings)
     resources, trials = prepared.space.resources, prepared.plan.to_run
     packing = packing_for(prepared.space, trials, settings)
     total, about_total = (None, "")

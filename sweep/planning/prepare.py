@@ -50,20 +50,6 @@ class Prepared:
     price: SelectionPrice | None = None
 
 
-def prepare(
-    source: str,
-    *,
-    overrides: dict[str, Any],
-    settings: Settings,
-    name: str | None = None,
-) -> Prepared:
-    """The plan of a space file, a bare config or a shipped space.
-
-    Raises: InvalidInput, one sentence for the first thing that is wrong.
-    """
-    return prepare_space(read(source, overrides=overrides, name=name), settings=settings)
-
-
 def read(source: str, *, overrides: dict[str, Any], name: str | None = None) -> SearchSpace:
     """A space file, a bare config or a shipped space, under a `name` of its own where it has one.
 

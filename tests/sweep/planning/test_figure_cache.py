@@ -234,9 +234,10 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     )
     code = (
         "import sys\n"
-        "from sweep.planning.prepare import prepare\n"
+        "from sweep.planning.prepare import prepare_space, read\n"
         "from sweep.settings import from_environment\n"
-        f"done = prepare({str(space)!r}, overrides={{}}, settings=from_environment())\n"
+        f"space = read({str(space)!r}, overrides={{}})\n"
+        "done = prepare_space(space, settings=from_environment())\n"
         "assert len(done.plan.to_run) == 1\n"
         "print(*{name.split('.')[0] for name in sys.modules})\n"
     )

@@ -40,10 +40,11 @@ def change(folder: SweepFolder, settings: Settings, *, accept: bool = True, **fi
 def test_a_file_is_read_under_the_name_it_is_given(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "space.yaml"
     file.write_text(yaml.safe_dump(space_in(tmp_path).document()))
-    own = prepare.prepare(str(file), overrides={}, settings=settings)
-    other = prepare.prepare(
-        str(file), overrides={"training.epochs": 5}, settings=settings, name="mine"
+    spaces = (
+        prepare.read(str(file), overrides={}),
+        prepare.read(str(file), overrides={"training.epochs": 5}, name="mine"),
     )
+    own, other = (prepare_space(space, settings=settings) for space in spaces)
     assert (own.space.name, own.plan.name) == ("toy", "toy")
     assert (other.space.name, other.plan.name) == ("mine", "mine")
     assert {trial.epochs for trial in own.plan.trials} == {3}
