@@ -1,0 +1,14 @@
+"""What commands print for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweep.commands._output import say_table
+
+
+def test_a_label_with_brackets_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    say_table(("label", "records"), [("[/city]", "1"), ("[red]", "2")], right=True)
+    printed = capsys.readouterr().out
+    assert "[/city]" in printed
+    assert "[red]" in printed
