@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from sweep.reproduction.description import Pair, Point, Table, validate
+from sweep.reproduction.description import Pair, Point, Table
 from trainables.errors import InvalidInput
+from trainables.frozen import validated
 
 _COLUMNS = ("corpus", "model", "decay", "c", "z0", "tau", "is_best")
 
@@ -28,7 +29,7 @@ def with_points_from(table: Table, file: Path) -> Table:
                 f" ({place})"
             )
         try:
-            point = validate(Point, {name: _number(row[name]) for name in ("c", "z0", "tau")})
+            point = validated(Point, {name: _number(row[name]) for name in ("c", "z0", "tau")})
         except InvalidInput as error:
             raise InvalidInput(f"{error} ({place})") from None
         pair = Pair(corpus=row["corpus"], model=row["model"])
