@@ -1,9 +1,9 @@
-"""Which daemons Ray starts for a cluster of this machine that ends with its sweep.
+"""Selects the daemons that Ray starts for a local cluster that ends with its sweep.
 
 Ray starts the daemons of a node one after another; most are Python processes that import Ray. Two
 of them have nothing to do here: the autoscaler's monitor, because no node can be requested, and the
-log monitor, which sends output of workers to a driver that does not want it. The dashboard is
-needed by people, not by trials; it starts once the first trials have had time to begin.
+log monitor, which sends output of workers to a driver that ignores it. The dashboard is
+needed by users, not by trials; it starts when the first trials have had time to begin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LaterDashboard:
             self._thread.start()
 
     def end(self) -> None:
-        """End the dashboard, or keep it from being started."""
+        """End the dashboard, or prevent its start."""
         self._over.set()
         if self._thread is not None and self._thread.ident is not None:
             self._thread.join(_JOIN_SECONDS)
@@ -61,7 +61,7 @@ class LaterDashboard:
 def own_daemons(dashboard: LaterDashboard) -> Iterator[None]:
     """For the time of the block, a node that Ray starts has the daemons of a sweep.
 
-    A Ray whose methods have other names starts all of them.
+    In a version of Ray whose methods have other names, all daemons start.
     """
     from ray._private.node import Node
 

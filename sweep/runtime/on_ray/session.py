@@ -69,8 +69,8 @@ def session(settings: RunSettings) -> Iterator[None]:
     """Ray for the time of the block: the cluster at `settings.address`, one that runs in this
     process already (it is left as it is), or a local one that ends with the block.
 
-    Raises: InvalidInput where the address does not answer; SweepError where the Ray of this process
-    broke down before.
+    Raises: InvalidInput if the address does not answer; SweepError if the Ray of this process has
+    failed before.
     """
     set_environment(settings)
 
@@ -120,7 +120,7 @@ def session(settings: RunSettings) -> Iterator[None]:
 def set_environment(settings: RunSettings) -> None:
     """Set what Ray reads from the environment when it is imported.
 
-    Raises: InvalidInput where a cluster of our own would accept calls without a token.
+    Raises: InvalidInput if a local cluster would accept calls without a token.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -1,9 +1,9 @@
-"""What a sweep replaces of Ray Train: the processes beside its workers, and their rendezvous.
+"""Replacements of parts of Ray Train: the processes beside its workers, and their rendezvous.
 
 Beside its workers, Ray Train starts an actor for its controller, one for Ray Data, one that
 requests nodes from an autoscaler and one that frees the places of a dead controller. Each is a
-Python process that imports Ray and pandas, and the workers wait for it. A sweep has no Ray Data; a
-cluster of one machine that ends with the sweep has no autoscaler, its places end with it, and its
+Python process that imports Ray and pandas, and the workers wait for it. A sweep has no Ray Data. A
+cluster of one machine that ends with the sweep needs no autoscaler, and its places end with it. Its
 controllers run in the threads of the driver that wait for them.
 """
 
@@ -79,10 +79,10 @@ class _OwnController(TrainController):  # type: ignore[misc]
 
 class _WithoutAutoscaler(FixedScalingPolicy):  # type: ignore[misc]
     def after_controller_start(self, train_run_context: Any) -> None:
-        """No request for nodes."""
+        """Request no nodes."""
 
     def _maybe_send_resource_request(self) -> None:
-        """Nor a later one."""
+        """Request no nodes later."""
 
 
 class LoopbackTorchConfig(TorchConfig):  # type: ignore[misc]

@@ -79,7 +79,7 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
         self._broker.leave.remote(trial.config["trial"], stopped=True)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """Its actor died too often."""
+        """End a trial whose actor died too often."""
         self._broker.leave.remote(trial.config["trial"], stopped=False)
 
 
