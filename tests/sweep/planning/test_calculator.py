@@ -247,7 +247,7 @@ def test_noise_of_independent_workers_is_said_to_shrink_by_the_root_of_their_num
     [
         ("dp_sgd", _SAMPLED, "a record is added or removed"),
         ("edp_sgd", {**_CENTRAL, "microbatch_size": 1}, "a record is replaced"),
-        ("edp_sgd", {**_CENTRAL, "microbatch_size": 4}, "one of 4 records can turn"),
+        ("edp_sgd", {**_CENTRAL, "microbatch_size": 4}, "one of 4 records can reverse"),
     ],
 )
 def test_the_sensitivity_has_the_reason_of_its_relation(

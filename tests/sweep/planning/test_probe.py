@@ -91,7 +91,7 @@ def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(
     attacked = {"privacy": {"delta": 1e-3}, "evaluation": {"attacks": ["loss_threshold"]}}
     search = {"objectives": ["leakage"]}
     _, found = plan_and_messages(settings, search=search, budget={"total": 1e6}, base=attacked)
-    assert "only the curator may see: no epsilon covers its choice" in found[-1]
+    assert "for the curator only: no epsilon covers its choice" in found[-1]
 
 
 def test_a_search_that_starts_from_no_such_sweep_is_refused(settings: Settings) -> None:
