@@ -149,9 +149,9 @@ class SpendGate:
         if self._total is None or not counted:
             return None
         unended = [
-            release(other.mechanism)
-            for other in (*self._trials.values(), *counted)
-            if not other.trial.baseline and other.trial.id not in self._ended
+            priced.mechanism
+            for priced in (*self._trials.values(), *counted)
+            if not priced.trial.baseline and priced.trial.id not in self._ended
         ]
         spent = [
             entry.release
@@ -159,8 +159,8 @@ class SpendGate:
             if not self._is_baseline(trial_id)
             for entry in self._spent.get(trial_id, {}).values()
         ]
-        delta = min(priced.mechanism.delta for priced in counted)
-        return self._total.refusal_of([*spent, *unended], delta=delta)
+        delta = min(mechanism.delta for mechanism in unended)
+        return self._total.refusal_of([*spent, *map(release, unended)], delta=delta)
 
     def continuation_refusal(self, trial_id: str, *, epochs_done: int) -> str | None:
         """The reason why a stopped trial may not continue after `epochs_done` epochs, or None.

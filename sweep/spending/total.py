@@ -57,7 +57,7 @@ class TotalBudget:
         """The reason why the releases, which must include the charged ones, do not fit, or None."""
         given = list(releases)
         if self._filter is None:
-            return self._over(Composition(given).releases(), delta)
+            return self._over(Composition(given).releases(), min(self._delta, delta))
         try:
             return None if admits(self._filter, given) else self._no_room()
         except CannotAnalyze as problem:

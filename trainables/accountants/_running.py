@@ -10,12 +10,14 @@ import math
 from collections import Counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainables.accountants import _renyi
 from trainables.accountants._release import Release
 
 _SAMPLED_COUPLES = ("add_or_remove_one", "couple")
-_ROUNDING = 1e-9  # relative; sums of a million terms are off by less
+_ROUNDING = 1e-9  # relative, of divergences that are summed in another order
+_UNIT = np.finfo(np.float64).eps
 
 
 class RunningBound:
@@ -23,6 +25,7 @@ class RunningBound:
 
     def __init__(self) -> None:
         self._finite = np.zeros(len(_renyi.FEW_ORDERS))
+        self._lost = np.zeros(len(_renyi.FEW_ORDERS))  # at most, by the rounding of each sum so far
         self._num_infinite = np.zeros(len(_renyi.FEW_ORDERS), dtype=np.int64)
         self._kinds: Counter[tuple[str, str]] = Counter()
 
@@ -30,7 +33,7 @@ class RunningBound:
         """Count a release; with `times` -1 one that was counted is taken out."""
         divergences = _renyi.curve(what, _renyi.FEW_ORDERS)
         infinite = np.isinf(divergences)
-        self._finite += times * np.where(infinite, 0.0, divergences)
+        self._sum(times * np.where(infinite, 0.0, divergences))
         self._num_infinite += times * infinite
         kind = (what.neighboring_relation, what.unit)
         self._kinds[kind] += times
@@ -39,9 +42,14 @@ class RunningBound:
 
     def merge(self, other: RunningBound) -> None:
         """Count all that `other` counts."""
-        self._finite = self._finite + other._finite
+        self._sum(other._finite)
+        self._lost = self._lost + other._lost
         self._num_infinite = self._num_infinite + other._num_infinite
         self._kinds = self._kinds + other._kinds
+
+    def _sum(self, change: NDArray[np.float64]) -> None:
+        self._finite = self._finite + change
+        self._lost = self._lost + _UNIT * np.abs(self._finite)
 
     def copy(self) -> RunningBound:
         """A copy with the same counts."""
@@ -61,6 +69,6 @@ class RunningBound:
             return 0.0
         if len(self._kinds) > 1 or self._kinds[_SAMPLED_COUPLES] > 1:
             return math.inf
-        upper = np.maximum(self._finite, 0.0) * (1 + _ROUNDING) + _ROUNDING
+        upper = np.maximum(self._finite + self._lost, 0.0) * (1 + _ROUNDING) + _ROUNDING
         divergences = np.where(self._num_infinite > 0, np.inf, upper)
         return _renyi.to_epsilon(divergences, delta=delta, orders=_renyi.FEW_ORDERS)

@@ -22,6 +22,7 @@ from sweep.spending.time_spent import TimeSpent
 from sweep.spending.total import TotalBudget
 from sweep.store.plans import PlannedTrial
 from trainables.accountants import RdpFilter, Release, epsilon_sweep, paper_zcdp, release
+from trainables.accountants._release import best_of
 from trainables.config import PrivacyConfig, TrainingConfig, parse
 from trainables.privacy.from_config import build, build_from
 from trainables.privacy.mechanism import Mechanism
@@ -33,7 +34,7 @@ NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}
 def mechanism(noise: float = 20.0, *, epochs: int = EPOCHS, **privacy: Any) -> Mechanism:
     return build_from(
         "edp_sgd",
-        PrivacyConfig(noise_multiplier=noise, delta=1e-5, **privacy),
+        PrivacyConfig(**{"noise_multiplier": noise, "delta": 1e-5, **privacy}),
         training=TrainingConfig(epochs=epochs, num_workers=2),
         num_records=2_560,
     )
@@ -228,6 +229,20 @@ def test_no_order_of_events_passes_the_total(data: st.DataObject) -> None:
     assert epsilon_sweep([e.release for e in kept.values()], delta=1e-5).epsilon <= limit
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over: bool) -> None:
+    """As each of its epochs will be: else it would be stopped halfway."""
+    strict, lax = (mechanism(delta=delta) for delta in (1e-9, 1e-3))
+    both = [release(strict), release(lax)]
+    total = (epsilon_sweep(both, delta=1e-9).epsilon + epsilon_sweep(both, delta=1e-3).epsilon) / 2
+    opened = gate(trial("a", mechanism=strict), total=total)
+    assert opened.begin("a", attempt=1, epochs_done=0).go_on
+    assert all(opened.go_on("a", epochs_done=done).go_on for done in range(1, EPOCHS))
+    if is_over:
+        opened.end("a")
+    assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
+
+
 def test_a_baseline_is_charged_and_held_against_nothing() -> None:
     account = Account()
     opened = gate(trial("sgd", baseline=True), account=account, total=1e-6)
@@ -310,6 +325,21 @@ def test_the_quick_bound_is_one_and_follows_what_comes_and_goes(
         running.put(key, None)
     alone = Composition(releases[:1]).bound().epsilon(delta=delta)
     assert running.bound().epsilon(delta=delta) == pytest.approx(alone, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(RELEASES, st.floats(-12, 0), st.booleans())
+def test_a_release_that_is_taken_out_does_not_hide_the_others(
+    kept: Release, log_noise: float, is_selection: bool
+) -> None:
+    """However large it was: the bound is a sum, of which the release was nearly all."""
+    dear = release(mechanism(10.0**log_noise))
+    if is_selection:
+        dear = best_of([dear], mean=10, shape=1)
+    running = Composition([kept, dear])
+    running.exchange(dear, None)
+    exact = epsilon_sweep([kept], delta=1e-5, exact=True).epsilon
+    assert running.bound().epsilon(delta=1e-5) >= exact
 
 
 def build_sgd() -> Mechanism:
