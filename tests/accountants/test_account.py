@@ -236,6 +236,12 @@ def test_more_noise_never_costs_more_under_sampling(z: float, louder: float, rat
     assert figure(z * louder) <= figure(z) * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("sampling", ["shuffle", "full", "poisson", "random_allocation"])
+def test_a_gaussian_figure_is_exact_without_sampling_alone(sampling: str) -> None:
+    found = account(mechanism("dp_sgd", epochs=2, sampling=sampling), accountant="gaussian")
+    assert found.tight == (sampling in ("shuffle", "full"))
+
+
 @pytest.mark.parametrize("sampling", ["poisson", "full", "random_allocation"])
 def test_a_thousand_epochs_of_decaying_noise_are_answered_in_seconds(sampling: str) -> None:
     """From above: their noise is rounded down to a hundred sizes."""

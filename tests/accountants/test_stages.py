@@ -182,6 +182,15 @@ def test_a_couple_of_shuffled_pairs_is_the_unit() -> None:
     assert pairs.steps == two_stages(2).steps
 
 
+def test_a_quieter_release_has_less_noise_in_every_phase() -> None:
+    """Also beside the steps, which no calibration scales."""
+    made = release(build(config_of(**HISTOGRAM), num_records=133_584))
+    quieter = made.quieter(0.5)
+    assert quieter.phases == tuple((sigma / 2, count) for sigma, count in made.phases)
+    assert quieter.unsampled == tuple((sigma / 2, count) for sigma, count in made.unsampled)
+    assert made.unsampled
+
+
 def test_frequencies_without_noise_leave_no_epsilon() -> None:
     config = config_of(method="one_and_a_half_stage", histogram="true")
     assert account(build(config, num_records=133_584)).epsilon == math.inf

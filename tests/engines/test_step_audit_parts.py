@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from trainables.config import Engine, PrivacyConfig, TrainingConfig
 from trainables.engines import _audit, _private
 from trainables.engines._engine import StepStats
-from trainables.privacy.audit import StepAudit
+from trainables.privacy.audit import Multiplier, StepAudit
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 
@@ -40,6 +40,7 @@ def test_the_audited_inputs_are_neighbours(microbatch_size: int, sampling: str) 
     for pair in pairs:
         left, right = (Counter(sum(side, ())) for side in (pair.left, pair.right))
         assert ((left - right).total(), (right - left).total()) == changed, pair.name
+    assert 0 < table[0].norm() < made.max_grad_norm, "the harmless row is not clipped"
     start = 0
     for number, width in enumerate(_audit._WIDTHS):
         row, own = table[1 + 2 * number], slice(start, start + width)
@@ -63,6 +64,47 @@ def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch: pytest.Monke
     found = _audit.audit_step(mechanism(), calls=100)
     assert len(levels) > 2
     assert sum(levels) <= found.false_alarm * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("bound", [0.0, 100.0])
+@pytest.mark.parametrize("violation", [None, "first look", "second look"])
+def test_a_step_passes_where_every_check_finds_what_is_claimed(
+    violation: str | None, bound: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its noise as a Gaussian's on all pairs and again on the worst, and the lower bound that
+    assumes no noise at all.
+    """
+    claim = mechanism(noise_multiplier=1.0)
+    pairs = len(_audit._inputs(claim)[1])
+    calls = 0
+
+    def found(*_: Any, **__: Any) -> Multiplier:
+        nonlocal calls
+        calls += 1
+        is_again = calls % (pairs + 1) == 0
+        violates = violation == ("second look" if is_again else "first look")
+        noise = 0.1 if violates else 1.0
+        return Multiplier(estimate=noise, low=noise, high=noise)
+
+    monkeypatch.setattr(_audit, "effective_multiplier", found)
+    monkeypatch.setattr(_audit, "distinguish", lambda *_, **__: bound)
+    assert _audit.audit_step(claim, calls=100).passed == (violation is None and bound == 0.0)
+
+
+def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at = Counter[int]()
+    real = _audit._release
+
+    def release(mechanism: Mechanism, pair: Any, table: Any, epoch: int, *rest: Any) -> Any:
+        left, right, groups = real(mechanism, pair, table, epoch, *rest)
+        looked_at[epoch] += len(left) + len(right)
+        return left, right, groups
+
+    monkeypatch.setattr(_audit, "_release", release)
+    found = _audit.audit_step(mechanism(), calls=200)
+    assert found.calls == looked_at[found.epoch] <= 200
 
 
 def test_the_epoch_that_is_worst_against_its_claim_is_shown(

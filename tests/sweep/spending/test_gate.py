@@ -21,7 +21,7 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.spending.total import TotalBudget
 from sweep.store.plans import PlannedTrial
-from trainables.accountants import RdpFilter, Release, epsilon_sweep, paper_zcdp, release
+from trainables.accountants import RdpFilter, Release, _renyi, epsilon_sweep, paper_zcdp, release
 from trainables.accountants._release import best_of
 from trainables.config import PrivacyConfig, TrainingConfig, parse
 from trainables.privacy.from_config import build, build_from
@@ -277,6 +277,16 @@ def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
     )
 
 
+def test_a_trial_that_was_chosen_later_is_charged_and_timed_like_the_others() -> None:
+    time, account = TimeSpent(), Account()
+    opened = gate(account=account, time=time)
+    opened.add(trial("late"))
+    assert opened.begin("late", attempt=1, epochs_done=0).go_on
+    assert [entry.trial for entry in account.entries] == ["late"]
+    time.add("late", 3600.0)
+    assert time.accelerator_hours == pytest.approx(1.0)
+
+
 RELEASES = st.builds(
     lambda noise, epochs, poisson: release(
         mechanism(noise, **({"sampling": "poisson"} if poisson else {})), last=epochs
@@ -325,6 +335,13 @@ def test_the_quick_bound_is_one_and_follows_what_comes_and_goes(
         running.put(key, None)
     alone = Composition(releases[:1]).bound().epsilon(delta=delta)
     assert running.bound().epsilon(delta=delta) == pytest.approx(alone, rel=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(RELEASES, st.sampled_from((1e-5, 1e-3)))
+def test_the_quick_bound_of_one_release_is_its_renyi_epsilon(what: Release, delta: float) -> None:
+    direct = _renyi.of_release(what, delta=delta, orders=_renyi.FEW_ORDERS)
+    assert Composition([what]).bound().epsilon(delta=delta) == pytest.approx(direct, rel=1e-6)
 
 
 @settings(max_examples=40, deadline=None)

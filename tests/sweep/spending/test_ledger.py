@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import stat
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,12 @@ def test_entries_come_back_as_they_were_written(ledger: Ledger) -> None:
     assert ledger.entries() == [replace(each, at=1.5, dataset=name) for each in entries]
     assert ledger.datasets() == (name,)
     assert ledger.spend("never-seen").total.epsilon == 0.0
+
+
+def test_an_entry_has_the_time_of_its_charge(ledger: Ledger) -> None:
+    before = time.time()
+    ledger.charge(entry())
+    assert before <= ledger.entries()[0].at <= time.time()
 
 
 def test_a_crash_at_any_byte_leaves_whole_entries(tmp_path: Path) -> None:
