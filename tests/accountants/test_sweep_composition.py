@@ -212,6 +212,8 @@ def test_a_selection_pays_for_the_costliest_configuration() -> None:
         (Search(kind="tpe", mean=10, shape=1), "the adaptive search tpe"),
         (Search(kind="asha"), "the adaptive search asha"),
         (Search(kind="random"), "drawn at random beforehand"),
+        (Search(kind="random", mean=10), "drawn at random beforehand"),
+        (Search(kind="random", shape=1), "drawn at random beforehand"),
         (Search(kind="random", mean=0.5, shape=1), "finite mean >= 1"),
         (Search(kind="random", mean=10, shape=-1), "shape >= 0"),
         (Search(kind="random", mean=10, shape=1, complete=False), "a budget, an early end"),

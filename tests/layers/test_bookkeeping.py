@@ -249,6 +249,7 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         ({"max_grad_norm": 0.0}, "expected max_grad_norm > 0, got 0.0"),
         ({"group_scale": torch.zeros(2)}, "expected group_scale to be 2 positive numbers"),
         ({"unit_of_record": torch.tensor([0, 2])}, r"expected unit_of_record in 0\.\.1"),
+        ({"unit_of_record": torch.tensor([-1, 0])}, r"expected unit_of_record in 0\.\.1"),
         ({"out": torch.zeros(5)}, r"expected out to be a flat vector of 4, got \(5,\)"),
     ],
 )

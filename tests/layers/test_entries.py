@@ -13,6 +13,7 @@ from trainables.layers.char_cnn import CharCnn, CharCnnEntry
 from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
 from trainables.layers.crf.statistics import LogPairs
 from trainables.layers.embedding import EmbeddingEntry
+from trainables.layers.factored import FactoredEntry, FactoredLinear
 from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
 from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import BiLstm
@@ -72,6 +73,20 @@ def test_a_tied_table_is_rid_of_a_unit_in_both_of_its_uses() -> None:
     assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3)
 
 
+def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows() -> None:
+    torch.manual_seed(0)
+    layer = FactoredLinear(3, torch.randn(4, 2))
+    x, g = torch.randn(5, 3), torch.randn(5, 4)
+    for values in (x, g):
+        values[2:] = math.nan
+    left = FactoredEntry(layer, x, g, ROWS, layer.known_of(x)).without(UNITS, SECOND)
+    found, alone = {layer.weight: torch.zeros(2, 3)}, layer.shares.t() @ g[:2].t() @ x[:2]
+    left.add_gradient(None, None, found)
+    torch.testing.assert_close(found[layer.weight], alone)
+    norms = left.squared_norms(UNITS, {layer.weight: 1.0})
+    assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3, abs=1e-9)
+
+
 def test_a_filter_is_charged_with_every_character_of_its_window() -> None:
     """The norm of what a row of norm 1 does to the filters is at most sqrt(kernel) of the longest
     character's; a window of that character alone reaches it."""
@@ -79,14 +94,16 @@ def test_a_filter_is_charged_with_every_character_of_its_window() -> None:
     layer.bias.requires_grad_(False)
     layer.embedding.requires_grad_(False)
     with torch.no_grad():
-        layer.embedding.fill_(0.5)  # norm 1
+        layer.embedding.fill_(0.1)
+        layer.embedding[0] = 0.5  # norm 1: the longest
     seen, word = torch.zeros(1, 2, 3, dtype=torch.int64), torch.zeros(5, dtype=torch.int64)
     g = torch.zeros(5, 2)
     g[0, 0] = g[2, 1] = 1.0
     entry = CharCnnEntry(layer, seen, word, g, ROWS)
-    total = entry.size(UNITS, {layer.filters: 1.0}).total
-    torch.testing.assert_close(total, torch.full((2,), math.sqrt(3)).double())
-    norms = entry.squared_norms(UNITS, {layer.filters: 1.0}).sqrt()
+    weights = {layer.filters: 4.0}  # the gradient counts twice
+    total = entry.size(UNITS, weights).total
+    torch.testing.assert_close(total, torch.full((2,), 2 * math.sqrt(3)).double())
+    norms = entry.squared_norms(UNITS, weights).sqrt()
     torch.testing.assert_close(norms, total, rtol=1e-4, atol=0.0)
 
 

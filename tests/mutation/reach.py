@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -46,10 +46,11 @@ class Reach:
         )
 
 
-def watch(*, only_new: bool = False) -> None:
+def watch(*, only_new: bool = False, cases: int = 1_000_000) -> None:
     """Run every test once, each in a process of its own, and write what it reached.
 
-    What was found for the same texts before is kept; with `only_new` all that was found.
+    What was found for the same texts before is kept; with `only_new` all that was found. Of a
+    parametrised test the first `cases` are run.
     """
     FOLDER.mkdir(exist_ok=True)
     sources = [target for target in targets() if not target.is_c]
@@ -57,9 +58,12 @@ def watch(*, only_new: bool = False) -> None:
     done = {row["test"] for row in _rows() if only_new or _holds(row)}
 
     def then(items: list[pytest.Item]) -> None:
+        seen: Counter[str] = Counter()
         with _FILE.open("a", encoding="utf-8") as file:
             for number, item in enumerate(items):
-                if item.nodeid in done:
+                name = item.nodeid.partition("[")[0]
+                seen[name] += 1
+                if item.nodeid in done or seen[name] > cases:
                     continue
                 found = in_child(
                     lambda item=item: lines_run(item, numbers), cpu_seconds=_SLOW, seconds=300

@@ -37,7 +37,7 @@ TESTS = (
         "tests/whole_trial",
         "tests/data",
     ),
-    *("tests/sweep/spending", "tests/sweep/planning"),
+    *("tests/sweep/spending", "tests/sweep/planning", "tests/sweep/runtime/test_driver.py"),
     *(f"trainables/{name}" for name in ("privacy", "engines", "accountants", "schedules")),
     *("trainables/layers", "sweep/spending", "sweep/planning"),
 )

@@ -30,8 +30,8 @@ def epsilon(mechanism: Mechanism, *, delta: float) -> float:
 
 
 def is_exact(what: Release) -> bool:
-    """Whether the figure is the smallest epsilon: without sampling it is."""
-    return what.sampling == "shuffle" or what.sample_rate >= 1
+    """Whether the figure is the smallest epsilon: without sampling it is (the rate is then 1)."""
+    return what.sample_rate >= 1
 
 
 def of_release(what: Release, *, delta: float) -> float:

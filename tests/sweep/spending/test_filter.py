@@ -9,12 +9,21 @@ from typing import Any
 import pytest
 
 from search_spaces.space import SearchSpace
-from sweep.spending.filter import UNFILTERED, admits, filter_of, looks_at_results, total_of
+from sweep.spending.account import Accounted
+from sweep.spending.filter import (
+    UNFILTERED,
+    admits,
+    filter_delta,
+    filter_of,
+    looks_at_results,
+    total_of,
+)
 from tests.sweep.sweeps import space_in
+from trainables import accountants
 from trainables.accountants import Release, epsilon_sweep, release
-from trainables.config import PrivacyConfig, TrainingConfig
+from trainables.config import PrivacyConfig, TrainingConfig, TrialConfig
 from trainables.errors import CannotAnalyze
-from trainables.privacy.from_config import build_from
+from trainables.privacy.from_config import build, build_from
 
 DELTA = 1e-5
 TPE = {"strategy": "tpe", "num_samples": 4, "objectives": ["epsilon"]}
@@ -67,6 +76,27 @@ def test_trials_that_protect_other_things_have_no_filter_together(tmp_path: Path
     assert kept is not None
     with pytest.raises(CannotAnalyze, match="one neighboring_relation and one unit"):
         admits(kept, [trial(), trial(sampling="shuffle")])
+
+
+def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(tmp_path: Path) -> None:
+    """Also where the space lists none but its baseline, whose delta does not count."""
+
+    def account(config: TrialConfig, **_: Any) -> Accounted:
+        made = build(config, num_records=90)
+        return Accounted(summary=accountants.account(made, exact=False), mechanism=made)
+
+    of_trials = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
+    z = {"privacy.noise_multiplier": {"range": {"low": 1.0, "high": 4.0}}}
+    for search, axes in ((TPE, z), ({}, {"privacy.noise_multiplier": [1.0, 4.0]})):
+        searched = space_in(
+            tmp_path,
+            variants=[
+                {"name": "sgd", "baseline": True, "set": {"engine": "sgd", "privacy.delta": 1e-9}},
+                {"name": "dp", "axes": axes},
+            ],
+            base=of_trials, **({"search": search} if search else {}),
+        )  # fmt: skip
+        assert filter_delta(searched, account) == 1e-4
 
 
 def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path: Path) -> None:

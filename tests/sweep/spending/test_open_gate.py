@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, entry_for, entry_from
+from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import LedgerAccount
+from sweep.spending.open_gate import LedgerAccount, open_gate
+from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.training_data import TrainingData
-from trainables.accountants import epsilon_sweep, release
+from tests.sweep.sweeps import space_in
+from trainables.accountants import RdpFilter, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidData
 from trainables.privacy.from_config import build_from
@@ -61,6 +65,40 @@ def test_without_a_bound_everything_is_charged(tmp_path: Path) -> None:
         assert account.refusal(entry(f"t{number}")) is None
         assert account.charge(entry(f"t{number}")) is None
     assert len(ledger.entries()) == 4
+
+
+def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: Path) -> None:
+    """Its time, its total by the filter, and the entries of the sweep's name."""
+    ledger, now = Ledger(tmp_path / FILE), [50.0]
+    limits = {"seconds": 100.0, "total": 3.0}
+    space = space_in(tmp_path, base={"engine": "dp_sgd"}, budget=limits)
+    folder: Any = SimpleNamespace(
+        space=lambda: space, ledger_name="s", records=lambda *, running: [],
+        seconds_run=lambda: now[0],
+    )  # fmt: skip
+    room = RdpFilter.of(3.0, delta=1e-5)
+    priced = [
+        PricedTrial(
+            trial=SimpleNamespace(id=name, baseline=False, epochs=4),  # type: ignore[arg-type]
+            mechanism=mechanism(), dataset="aaa", dataset_name="",
+        )
+        for name in ("t1", "t2")
+    ]  # fmt: skip
+    ledger.charge(entry("t1"))
+
+    def gate(filter_: RdpFilter) -> SpendGate:
+        return open_gate(folder, priced, ledger=ledger, total_filter=filter_)
+
+    cost_of_one = room.cost(entry("t1").release)
+    assert gate(room).refusal() is None
+    assert gate(room).begin("t2", attempt=1, epochs_done=0).go_on
+    just_one = replace(room, budget=cost_of_one * (1 + 1e-9))
+    refused = gate(just_one).begin("t2", attempt=1, epochs_done=0)
+    assert refused.reason == "no room left in budget.total=3 (filter)"
+    assert gate(room).begin("t1", attempt=1, epochs_done=2).go_on
+    assert [each.attempt for each in ledger.entries() if each.trial == "t1"] == [1, 2]
+    now[0] = 100.0
+    assert gate(room).time_is_up() == "budget.seconds=100 reached"
 
 
 def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path) -> None:
