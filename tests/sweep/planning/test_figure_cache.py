@@ -77,6 +77,16 @@ def test_a_damaged_file_is_worked_out_again(tmp_path: Path) -> None:
     assert found.find("second") is None
 
 
+def test_a_file_that_is_too_long_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figure_cache, "_MOST_BYTES", 60)
+    for number in range(4):
+        FigureCache(tmp_path).keep(f"key {number}", number)
+    kept = [FigureCache(tmp_path).find(f"key {number}") for number in range(4)]
+    assert kept == [None, None, None, 3], "two lines fit, the third is too many"
+
+
 def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     FigureCache(tmp_path / "file" / "cache").keep("key", 1.0)
