@@ -236,8 +236,8 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over: bool) -> 
     both = [release(strict), release(lax)]
     total = (epsilon_sweep(both, delta=1e-9).epsilon + epsilon_sweep(both, delta=1e-3).epsilon) / 2
     opened = gate(trial("a", mechanism=strict), total=total)
-    assert opened.begin("a", attempt=1, epochs_done=0).go_on
-    assert all(opened.go_on("a", epochs_done=done).go_on for done in range(1, EPOCHS))
+    assert opened.begin("a", attempt=1, epochs_done=0) is None
+    assert all(opened.go_on("a", epochs_done=done) is None for done in range(1, EPOCHS))
     if is_over:
         opened.end("a")
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
@@ -281,7 +281,7 @@ def test_a_trial_that_was_chosen_later_is_charged_and_timed_like_the_others() ->
     time, account = TimeSpent(), Account()
     opened = gate(account=account, time=time)
     opened.add(trial("late"))
-    assert opened.begin("late", attempt=1, epochs_done=0).go_on
+    assert opened.begin("late", attempt=1, epochs_done=0) is None
     assert [entry.trial for entry in account.entries] == ["late"]
     time.add("late", 3600.0)
     assert time.accelerator_hours == pytest.approx(1.0)
