@@ -353,8 +353,9 @@ def test_a_release_that_is_taken_out_does_not_hide_the_others(
     dear = release(mechanism(10.0**log_noise))
     if is_selection:
         dear = best_of([dear], mean=10, shape=1)
-    running = Composition([kept, dear])
-    running.exchange(dear, None)
+    running = Composition([kept])
+    running.put("dear", dear)
+    running.put("dear", None)
     exact = epsilon_sweep([kept], delta=1e-5, exact=True).epsilon
     assert running.bound().epsilon(delta=1e-5) >= exact
 
