@@ -194,7 +194,10 @@ class TimeFirst(nn.Module):
 
 @pytest.mark.parametrize(
     ("routed", "line"),
-    [(False, "one record after another"), (True, "read every token of a batch, got 14 rows of 15")],
+    [
+        (False, "one record after another"),
+        (True, "read every token of a batch, got 14 rows for 15 tokens"),
+    ],
 )
 def test_maps_whose_rows_are_not_known_are_refused(routed: bool, line: str) -> None:
     """A record's norm would be that of other rows, and its clipped gradient longer than C."""

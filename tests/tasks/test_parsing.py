@@ -177,7 +177,7 @@ def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
 
 def test_pairs_without_programs_are_refused():
     rows = [Pair(SECRET, "", "d")]
-    with pytest.raises(InvalidInput, match="expected a program for every pair") as refused:
+    with pytest.raises(InvalidInput, match="expected a program for every training pair") as refused:
         train_parser(corpus_of(rows, name="mine", public=False), seed=0)
     assert SECRET not in str(refused.value)
     broken = corpus_of([Pair(SECRET, f"(let ({SECRET}) 1)", "d")], name="mine", public=False)
