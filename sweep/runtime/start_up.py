@@ -49,10 +49,13 @@ def tracking_and_ray(
         pool.submit(importlib.import_module, "sweep.runtime.on_ray.gang")
         opening = None if was_opened(settings) else pool.submit(open_trackers, settings, away=away)
         with ray_session.session(run_settings):
-            opened: Tracker = (
-                LateTracker(pool.submit(open_trackers, settings, away=away).result)
-                if opening is None
-                else opening.result()
-            )
-            with closing(opened) as tracker:
-                yield tracker
+            if opening is not None:
+                with closing(opening.result()) as tracker:
+                    yield tracker
+                return
+            later = pool.submit(open_trackers, settings, away=away)
+            try:
+                yield LateTracker(later.result)
+            finally:  # it is opened whether it is used or not
+                if later.exception() is None:
+                    later.result().close()

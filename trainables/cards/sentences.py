@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from trainables import formats
 from trainables.figures import curator_only
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.rounding import format_delta, format_epsilon
@@ -115,4 +116,4 @@ def workers(mechanism: Mechanism, processes: int) -> str:
             f"the {workers} workers were logical, played by {processes} process"
             f"{'' if processes == 1 else 'es'}: not separate parties that hide from each other"
         )
-    return f"{workers} worker{'' if workers == 1 else 's'}, each a process of its own"
+    return f"{formats.count(workers, 'worker')}, each a process of its own"

@@ -112,7 +112,7 @@ def _refuse_unknown_rows(model: HubLm) -> None:
     if not torch.allclose(together, torch.cat(alone), rtol=1e-2):
         raise InvalidInput(
             "expected model.encoder to be a model whose linear maps read the tokens of one record"
-            f" after another, got {model.provenance}: per-record norms would be wrong'"
+            f" after another, got {model.provenance}: per-record norms would be wrong"
         )
 
 
