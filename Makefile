@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 SPACE ?= search_spaces/quick.yaml
 # The best trial with at most this guaranteed epsilon is exported.
 EPSILON_MAX ?= 8
+# Processes that share the tests, a file at a time.
+JOBS ?= 2
 # Real data where they are at hand; the project makes a corpus of its own otherwise.
 SWEEP_DATA_DIR ?= $(shell test -d ../shared/data && cd ../shared/data && pwd || echo $(CURDIR)/data)
 export SWEEP_DATA_DIR
@@ -32,7 +34,7 @@ sweep: $(BIN)/.installed  ## set up, run a small real sweep, export its best con
 	$(BIN)/sweep run $(SPACE) --name quick-$$(date +%Y%m%d-%H%M%S) --export --epsilon-max $(EPSILON_MAX)
 
 test: $(BIN)/.installed-dev  ## set up and pass the tests (minutes)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
 
 test-all: $(BIN)/.installed-dev  ## the slow tests too
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps \
