@@ -5,16 +5,16 @@ Pure but for `account`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import Any
 
 from search_spaces.space import SearchSpace
 from sweep.spending.account import Account
-from sweep.spending.filter import admits, filter_delta, filter_of
-from sweep.store.plans import Plan, PlannedTrial
+from sweep.spending.filter import filter_delta, filter_of
+from sweep.spending.total import TotalBudget
+from sweep.store.plans import Plan
 from trainables import accountants, formats
-from trainables.errors import CannotAnalyze
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -29,11 +29,19 @@ def within_total(
     trials = [trial for trial in plan.to_run if not trial.baseline]
     if space.budget.total is None or not trials:
         return plan
-    fits = _Room(space, account)
-    refused = {}
+    filter_ = filter_of(space, delta=filter_delta(space, account))
+    budget = TotalBudget(space.budget.total, filter_=filter_, noun="trial")
+    refused, reasons = {}, {}
     for trial in sorted(trials, key=lambda trial: trial.id not in begun):
-        reason = fits.take(trial, must=trial.id in begun)
-        if reason is not None:
+        mechanism = account(trial.config).mechanism
+        what, delta = accountants.release(mechanism), mechanism.delta
+        reason = reasons.get((what, delta))  # what does not fit now does not fit later
+        if reason is None and trial.id not in begun:
+            reason = budget.refusal(trial.id, what, delta=delta)
+        if reason is None:
+            budget.charge(trial.id, what, delta=delta)
+        else:
+            reasons[what, delta] = reason
             refused[trial.id] = replace(trial, reason=reason, refused_by="budget")
     return replace(plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials))
 
@@ -63,40 +71,3 @@ def total_of_plan(
         f"{subject}{without}: epsilon {format_epsilon(found['epsilon'])}"
         f" at delta {format_delta(delta)} ({found['accountant']}), if nothing else is released."
     )
-
-
-class _Room:
-    """The admitted trials, and whether one more fits."""
-
-    def __init__(self, space: SearchSpace, account: Account) -> None:
-        assert space.budget.total is not None
-        self._total = space.budget.total
-        self._account = account
-        self._filter = filter_of(space, delta=filter_delta(space, account))
-        self._taken: list[accountants.Release] = []
-        self._smallest_delta = 1.0
-
-    def take(self, trial: PlannedTrial, *, must: bool) -> str | None:
-        """Admit a trial, or return why it is refused; with `must` it is always admitted."""
-        mechanism = self._account(trial.config).mechanism
-        delta = min(self._smallest_delta, mechanism.delta)
-        with_it = [*self._taken, accountants.release(mechanism)]
-        reason = None if must else self._over(with_it, delta=delta)
-        if reason is None:
-            self._taken, self._smallest_delta = with_it, delta
-        return reason
-
-    def _over(self, releases: Sequence[accountants.Release], *, delta: float) -> str | None:
-        others = len(releases) - 1
-        beside = f"with the {formats.count(others, 'trial')} before it" if others else "alone"
-        try:
-            if self._filter is not None:
-                if admits(self._filter, releases):
-                    return None
-                return f"budget.total={self._total:g} has no room for it {beside} (filter)"
-            together = accountants.epsilon_sweep(releases, delta=delta).epsilon
-        except CannotAnalyze as problem:
-            return str(problem)
-        if together <= self._total:
-            return None
-        return f"epsilon {format_epsilon(together)} {beside} exceeds budget.total={self._total:g}"

@@ -19,8 +19,10 @@ from trainables.accountants import (
     release,
     selection,
 )
+from trainables.accountants._choose import Effort, best
 from trainables.accountants._composition import MIXED_UNITS
 from trainables.accountants._gauss import gaussian_epsilon
+from trainables.accountants._release import Release
 from trainables.accountants.selection import Search
 from trainables.errors import CannotAnalyze, InvalidInput
 
@@ -42,6 +44,60 @@ def test_sampled_trials_compose_as_one_longer_trial() -> None:
     together = epsilon_sweep([poisson(steps=600), poisson(steps=600)], delta=_DELTA, exact=True)
     assert together.epsilon == pytest.approx(4.045, abs=5e-3)
     assert together.neighboring_relation == "add_or_remove_one"
+
+
+RARE = poisson(0.8, rate=0.001, steps=100_000)
+TARGET_8 = poisson(0.6452, rate=4_096 / 450_000, steps=2_500)  # calibrated to 8 at delta 1e-5
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("what", [RARE, TARGET_8, poisson()], ids=["rare", "target", "plain"])
+def test_one_trial_composes_to_its_own_epsilon(what: Release, exact: bool) -> None:
+    """A grid that is coarse beside a step gave 8.27 for a trial of 8, which no budget of 8 let
+    run, and 6.5 in place of 2.59 for rare steps.
+    """
+    effort: Effort = "exact" if exact else "running"
+    alone = best(what, delta=1e-5, effort=effort)
+    together = epsilon_sweep([what], delta=1e-5, exact=exact)
+    assert (together.epsilon, together.accountant) == alone[:2]
+    assert together.tight == exact
+    assert together.epsilon <= 1.001 * best(what, delta=1e-5, effort="exact")[0]
+
+
+def test_trials_of_rare_steps_compose_as_one_longer_trial() -> None:
+    longer = replace(RARE, phases=((0.8, 200_000),))
+    for exact in (False, True):
+        together = epsilon_sweep([RARE, RARE], delta=1e-5, exact=exact).epsilon
+        assert together == pytest.approx(pld.of_release(longer, delta=1e-5), rel=2e-3)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_rare_steps_of_nearly_equal_rates_cost_what_equal_rates_cost(exact: bool) -> None:
+    """Two sample rates are two distributions, but the epsilon is continuous in the rate: it lies
+    between those of the equal rates, up to the grid.
+    """
+    other = replace(RARE, sample_rate=0.0011)
+    mixed = epsilon_sweep([RARE, other], delta=1e-5, exact=exact).epsilon
+    least, most = (
+        pld.of_release(replace(what, phases=((0.8, 200_000),)), delta=1e-5)
+        for what in (RARE, other)
+    )
+    assert least < mixed <= most * (1.0 if exact else 1.03)
+
+
+def test_more_work_never_gives_a_larger_total() -> None:
+    mixed = [RARE, TARGET_8, poisson(2.0, rate=1.0, steps=10)]
+    for what in ([RARE], [RARE, RARE], [TARGET_8], mixed, mixed[1:]):
+        quick, exact = (
+            epsilon_sweep(what, delta=1e-5, exact=exact).epsilon for exact in (False, True)
+        )
+        assert exact <= quick
+
+
+def test_what_the_sums_lose_of_delta_counts_in_a_total_too() -> None:
+    million = [poisson(100.0, rate=rate, steps=10**6) for rate in (0.001, 0.0011)]
+    assert math.isfinite(epsilon_sweep(million, delta=1e-7, exact=True).epsilon)
+    assert epsilon_sweep(million, delta=1e-9, exact=True).accountant != "pld"
 
 
 def test_different_sample_rates_compose() -> None:
@@ -79,7 +135,7 @@ def test_mixed_sampling_costs_less_than_the_sum_of_its_parts() -> None:
 
 
 def test_many_different_trials_have_a_named_bound() -> None:
-    trials = [poisson(1 + 0.05 * index, steps=40) for index in range(12)]
+    trials = [poisson(1 + 0.05 * index, steps=40) for index in range(17)]
     quick = epsilon_sweep(trials, delta=_DELTA)
     exact = epsilon_sweep(trials, delta=_DELTA, exact=True)
     assert (quick.accountant, quick.tight) == ("rdp", False)

@@ -158,11 +158,11 @@ def _never(what: Release) -> bool:
 
 def _rdp(what: Release, delta: float, *, exact: bool) -> float:
     if exact or what.sampling == "shuffle":
-        return _renyi.of_release(_one_gaussian(what), delta=delta)
+        return _renyi.of_release(one_gaussian(what), delta=delta)
     return _renyi.of_release(_on_noise_grid(what), delta=delta, orders=_renyi.FEW_ORDERS)
 
 
-def _one_gaussian(what: Release) -> Release:
+def one_gaussian(what: Release) -> Release:
     """Epochs on all records combined into one Gaussian mechanism, so one vector is computed."""
     summed = what.sampling == "shuffle" or what.sample_rate >= 1
     if not summed or not what.is_finite or not what.everything:
@@ -186,7 +186,7 @@ def _within_reach(what: Release) -> Release:
     if len(what.phases) <= _MANY_PHASES or not what.is_finite:
         return what
     if what.sampling == "shuffle" or what.sample_rate >= 1:
-        return _one_gaussian(what)
+        return one_gaussian(what)
     fineness: float = _FINEST_NOISE_GRID
     while len((found := _round_down(what, fineness)).phases) > _MANY_PHASES:
         fineness /= 2  # of nested grids, so that one more epoch never costs less

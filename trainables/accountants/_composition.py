@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainables.accountants import _renyi, pld
+from trainables.accountants._choose import best, one_gaussian
 from trainables.accountants._gauss import (
     Term,
     composed_mu,
@@ -28,7 +29,7 @@ MIXED_UNITS = (
     "groups (privacy.unit) and single records are composed: no theorem covers a record that is"
     " replaced by one of another group"
 )
-_FEW, _MANY = 6, 60  # distributions that a quick and an exact composition may cost
+_FEW, _MANY = 16, 60  # distributions that a quick and an exact composition may cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,19 +190,26 @@ def _sampled_epsilon(
     groups: list[Release], delta: float, *, replace_one: bool, exact: bool
 ) -> tuple[float, str, bool]:
     """(epsilon, accountant, tight) of groups of which one at least is sampled or allocated."""
-    parts: list[Term] = []
+    terms: list[Term] = []
     for what in groups:
         shift = 2.0 if replace_one and what.sampling != "shuffle" else 1.0
-        parts += terms_of(what, shift=shift)
-    found = {"gaussian": participation_epsilon(parts, delta=delta)}
+        terms += terms_of(what, shift=shift)
+    found = {"gaussian": participation_epsilon(terms, delta=delta)}
     if any(what.sampling == "random_allocation" for what in groups):
         found["rdp"] = _by_divergences(groups, delta, replace_one=replace_one)
         name = min(found, key=lambda each: found[each])
         return found[name], name, False
     num_distributions = sum(len(what.phases) + len(what.unsampled) for what in groups)
-    if num_distributions <= (_MANY if exact else _FEW) and found["gaussian"] <= pld.DEAR_EPSILON:
-        interval = pld.interval_for(found["gaussian"], pld.QUICK if exact else pld.COARSE)
-        found["pld"] = _pld(groups, interval, delta, replace_one=replace_one)
+    few = num_distributions <= _FEW
+    affordable = few or (exact and num_distributions <= _MANY)
+    if affordable and len(groups) == 1 and not replace_one:  # one longer trial
+        value, name, tight = best(groups[0], delta=delta, effort="exact" if exact else "running")
+        return value, name, tight and exact
+    if affordable and found["gaussian"] <= pld.DEAR_EPSILON:
+        parts = [one_gaussian(what) for what in groups]
+        points = pld.FINE if exact and few else pld.QUICK
+        interval = pld.interval_of(parts, found["gaussian"], points)
+        found["pld"] = _pld(parts, interval, delta, replace_one=replace_one)
     elif not replace_one:  # the library has no Rényi divergence of Poisson under replace-one
         total = sum(_renyi.curve(what, _renyi.FEW_ORDERS) for what in groups)
         found["rdp"] = _renyi.to_epsilon(np.asarray(total), delta=delta, orders=_renyi.FEW_ORDERS)
@@ -214,12 +222,11 @@ def _pld(groups: list[Release], interval: float, delta: float, *, replace_one: b
         parts = [_distribution(what.quieter(factor), interval, replace_one) for what in groups]
         return reduce(lambda whole, part: whole.compose(part), parts)
 
-    return pld.least_finite(distribution_of, delta=delta)
+    left = delta - sum(pld.rounding(what) for what in groups)
+    return pld.least_finite(distribution_of, delta=left) if left > 0 else math.inf
 
 
 def _distribution(what: Release, interval: float, replace_one: bool) -> Any:
-    if what.sampling == "poisson":
-        return pld.distribution(what, interval, replace_one)
-    # sigma_eff of a shuffled release already holds the distance between the two data sets: an
+    # The noise of a shuffled release already holds the distance between the two data sets: an
     # unsampled Gaussian under the library's add-or-remove convention.
-    return pld.compose(((1 / composed_mu(what.everything), 1),), 1.0, interval, False)
+    return pld.distribution(what, interval, replace_one and what.sampling == "poisson")

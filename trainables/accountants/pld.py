@@ -5,7 +5,7 @@ al. 2022), by `dp-accounting`: the exact figure, on a grid that always errs upwa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -74,7 +74,7 @@ def of_release(
             f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
             " the bounds of the accountants gaussian and rdp exist"
         )
-    interval, left = _interval(what, delta, points), delta - _rounding(what)
+    interval, left = _interval(what, delta, points), delta - rounding(what)
     if left <= 0:
         return math.inf
     return least_finite(
@@ -93,7 +93,7 @@ def profile(what: Release, *, delta: float) -> list[tuple[float, float]]:
     with np.errstate(over="ignore"):
         deltas = whole.get_delta_for_epsilon(PROFILE_EPSILONS)
     return [
-        (epsilon, min(1.0, float(found) + _rounding(what)))
+        (epsilon, min(1.0, float(found) + rounding(what)))
         for epsilon, found in zip(PROFILE_EPSILONS, deltas, strict=True)
         if math.isfinite(found)
     ]
@@ -117,7 +117,7 @@ def is_long(what: Release) -> bool:
 def limit(what: Release, *, delta: float) -> float:
     """Epsilon of the Gaussian mechanism that a long composition tends to: close, but no bound."""
     steps = sum(count for _, count in what.everything)
-    return gaussian_epsilon(math.sqrt(steps) * _typical_loss(what), delta)
+    return gaussian_epsilon(math.sqrt(steps) * _typical_loss([what]), delta)
 
 
 def least_finite(distribution_of: Callable[[float], Any], *, delta: float) -> float:
@@ -190,25 +190,34 @@ def _step(sigma: float, q: float, interval: float, replace_one: bool) -> Any:
     )
 
 
-def _interval(what: Release, delta: float, points: int) -> float:
-    """The grid step. Of many steps that are rare each loss is small beside the whole: a grid that
-    is coarse beside one of them rounds up more than they lose.
+def interval_of(releases: Sequence[Release], bound: float, points: int) -> float:
+    """The grid step for releases that are composed, `bound` an upper bound of their epsilon. Of
+    many steps that are rare each loss is small beside the whole: a grid that is coarse beside one
+    of them rounds up more than they lose.
     """
-    largest = _largest_loss(what)
-    width = max(_bound(what, delta), _STEP_SHARE * largest)
+    largest = max(_largest_loss(what) for what in releases)
+    width = max(bound, _STEP_SHARE * largest)
     share = (COARSE / points) ** 0.25  # the finest grid is within a percent
-    needed = max(share * _typical_loss(what), largest / _MOST_STEP_POINTS)
+    needed = max(share * _typical_loss(releases), largest / _MOST_STEP_POINTS)
     return interval_for(min(width, points * needed), points)
 
 
-def _typical_loss(what: Release) -> float:
+def _interval(what: Release, delta: float, points: int) -> float:
+    return interval_of([what], _bound(what, delta), points)
+
+
+def _typical_loss(releases: Sequence[Release]) -> float:
     """The root of the mean square of a step's privacy loss, about (its Rényi divergence of order 2
     is log(1 + q^2 (e^(1 / sigma^2) - 1))).
+
+    A grid step of g adds about g times a step's typical loss to its mean square. Over all steps
+    that is at most g over this root (Cauchy-Schwarz), as a share of the whole.
     """
     found = [
         (count, 2 * math.log(rate) + 1 / sigma**2)
         if sigma < 0.05  # beyond the range of exp
         else (count, math.log1p(rate * rate * math.expm1(1 / sigma**2)))
+        for what in releases
         for phases, rate in ((what.phases, what.sample_rate), (what.unsampled, 1.0))
         for sigma, count in phases
     ]
@@ -216,8 +225,8 @@ def _typical_loss(what: Release) -> float:
     return math.sqrt(max(0.0, sum(count * square for count, square in found) / total))
 
 
-def _rounding(what: Release) -> float:
-    """What the sums of the library may lose of delta."""
+def rounding(what: Release) -> float:
+    """What the sums of the library may lose of delta for a release."""
     return _ROUNDING * sum(count for _, count in what.everything)
 
 

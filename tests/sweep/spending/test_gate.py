@@ -375,7 +375,9 @@ def test_a_filter_counts_each_release_once_and_refuses_what_is_too_much() -> Non
         assert total.refusal(number, what, delta=1e-5) is None
         total.charge(number, release(mechanism(), last=1), delta=1e-5)
         total.charge(number, what, delta=1e-5)  # in the place of the shorter one
-    assert total.refusal("more", what, delta=1e-5) == "no room left in budget.total=1 (filter)"
+    assert total.refusal("more", what, delta=1e-5) == (
+        f"budget.total=1 has no room for it with the {room} attempt before it (filter)"
+    )
     assert total.refusal(0, what, delta=1e-5) is None, "it takes its own place"
     grouped = release(mechanism(unit="group"))
     assert "one neighboring_relation and one unit" in str(total.refusal("g", grouped, delta=1e-5))
