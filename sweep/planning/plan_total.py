@@ -12,7 +12,6 @@ from typing import Any
 from search_spaces.space import SearchSpace
 from sweep.spending.account import Account
 from sweep.spending.filter import filter_delta, filter_of
-from sweep.spending.total import TotalBudget
 from sweep.store.plans import Plan
 from trainables import accountants, formats
 from trainables.figure_cache import FigureCache, key_of
@@ -29,9 +28,12 @@ def within_total(
     trials = [trial for trial in plan.to_run if not trial.baseline]
     if space.budget.total is None or not trials:
         return plan
+    from sweep.spending.total import TotalBudget  # slow to import: it loads the accountants
+
     filter_ = filter_of(space, delta=filter_delta(space, account))
     budget = TotalBudget(space.budget.total, filter_=filter_, noun="trial")
-    refused, reasons = {}, {}
+    refused = {}
+    reasons: dict[tuple[accountants.Release, float], str] = {}
     for trial in sorted(trials, key=lambda trial: trial.id not in begun):
         mechanism = account(trial.config).mechanism
         what, delta = accountants.release(mechanism), mechanism.delta
