@@ -301,7 +301,7 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place: Path) -> None:
     space, plan = folder.space(), folder.plan()
     ran = {record.plan.id for record in folder.records() if record.status == "done"}
     assert 2 <= len(ran) < 41, "the total, not the number of trials, ends the search"
-    assert any("no room left in budget.total=8" in str(t.reason) for t in plan.refused)
+    assert any("budget.total=8 has no room for it" in str(t.reason) for t in plan.refused)
     baseline = {trial.id for trial in plan.trials if trial.baseline}
     entries = [e for e in Ledger(folder.path.parent / FILE).entries() if e.trial not in baseline]
     last: dict[str, Any] = {entry.trial: entry for entry in entries}

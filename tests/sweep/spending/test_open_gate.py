@@ -94,7 +94,7 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: P
     assert gate(room).begin("t2", attempt=1, epochs_done=0) is None
     just_one = replace(room, budget=cost_of_one * (1 + 1e-9))
     refused = gate(just_one).begin("t2", attempt=1, epochs_done=0)
-    assert refused == "no room left in budget.total=3 (filter)"
+    assert refused == "budget.total=3 has no room for it with the 2 attempts before it (filter)"
     assert gate(room).begin("t1", attempt=1, epochs_done=2) is None
     assert [each.attempt for each in ledger.entries() if each.trial == "t1"] == [1, 2]
     now[0] = 100.0

@@ -234,7 +234,7 @@ def test_a_search_that_ends_early_says_why(tmp_path: Path) -> None:
         tmp_path / "total", **fields(axes=axes, search=searching(5), budget={"total": 12})
     )
     assert statuses(folder).count("done") == 2
-    assert "after 1 of 5 configurations: no room left in budget.total=12" in str(
+    assert "after 1 of 5 configurations: budget.total=12 has no room for it" in str(
         search_source.ended_early(folder)
     )
 
