@@ -79,7 +79,7 @@ def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows() -> N
     x, g = torch.randn(5, 3), torch.randn(5, 4)
     for values in (x, g):
         values[2:] = math.nan
-    left = FactoredEntry(layer, x, g, ROWS, layer.known_of(x)).without(UNITS, SECOND)
+    left = FactoredEntry(layer, x, g, ROWS, layer.known_of(x).fixed).without(UNITS, SECOND)
     found, alone = {layer.weight: torch.zeros(2, 3)}, layer.shares.t() @ g[:2].t() @ x[:2]
     left.add_gradient(None, None, found)
     torch.testing.assert_close(found[layer.weight], alone)

@@ -12,6 +12,7 @@ import torch
 from trainables.layers import gram
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.packing import Rows
+from trainables.layers.precision import passes_in
 from trainables.layers.rounding import row_norms
 from trainables.layers.tape import Tape, recording
 from trainables.layers.units import Units
@@ -130,12 +131,30 @@ class TestFixedRows:
     def test_it_is_of_one_tensor_that_nobody_wrote_to(self) -> None:
         layer = FactoredLinear(40, torch.eye(3))
         known = layer.known_of(self.x)
-        torch.testing.assert_close(known.upper_norms(self.x), row_norms(self.x), rtol=1e-5, atol=0)
+        norms = known.fixed.upper_norms(self.x)
+        torch.testing.assert_close(norms, row_norms(self.x), rtol=1e-5, atol=0)
         assert layer.known_of(self.x) is known
         assert layer.known_of(self.x.clone()) is not known
         known = layer.known_of(self.x)
         self.x.mul_(2)
         assert layer.known_of(self.x) is not known
+
+    def test_bf16_rounds_the_rows_once_and_the_tape_keeps_the_rounded_ones(self) -> None:
+        """Norm and sum read the values that the products take; another precision, other rows."""
+        layer, rows = FactoredLinear(40, torch.eye(3)), Rows(np.repeat([0, 1], 10), 2)
+        kept = []
+        for precision in ("bf16", "bf16", "fp32"):
+            tape = Tape()
+            with recording(tape), passes_in(precision, torch.device("cpu")):
+                layer(self.x, rows).sum().backward()
+            (entry,) = tape.entries
+            kept.append(entry.x)
+        assert kept[0] is kept[1]
+        assert torch.equal(kept[0], self.x.bfloat16().float())
+        assert torch.equal(kept[2], self.x)
+        with passes_in("bf16", torch.device("cpu")):
+            norms = layer.known_of(self.x).fixed.upper_norms(kept[0])
+        torch.testing.assert_close(norms, row_norms(kept[0]), rtol=1e-5, atol=0)
 
     def test_a_step_after_a_write_has_the_new_norms(self) -> None:
         layer, rows = FactoredLinear(40, torch.eye(3)), Rows(np.repeat([0, 1], 10), 2)

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import FixedRows, gram_norms
 from trainables.layers.packing import Rows
-from trainables.layers.precision import as_operand, product
+from trainables.layers.precision import as_operand, is_rounding, product
 from trainables.layers.products import by_weight, library_for
 from trainables.layers.rounding import Size, upper_bound, upper_row_norms
 from trainables.layers.tape import (
@@ -78,22 +78,47 @@ class FactoredEntry:
         return replace(self, x=x, g=g, fixed=None)
 
 
+class KnownRows:
+    """The rows of a step: as its products take them, as the tape keeps them, and what is known of
+    the latter. Rows that no step changes are rounded once."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._source, self._is_rounded = FixedRows(x), is_rounding(x)
+        self._rounded: tuple[Tensor, Tensor] | None = None
+        self.fixed = self._source
+        if self._is_rounded:
+            operand = as_operand(x.detach())
+            self._rounded = operand, operand.float()
+            self.fixed = FixedRows(self._rounded[1])
+
+    def are(self, x: Tensor) -> bool:
+        """Whether `x` is that very tensor, unchanged, in products of the same precision."""
+        return self._source.are(x) and self._is_rounded == is_rounding(x)
+
+    def pair(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """`x` as operand of products, and in float32 with the same values."""
+        return self._rounded or (x, x)
+
+
 class _TapedFactored(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, layer: Any, tape: Tape, rows: Rows) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, layer: Any, known: KnownRows, tape: Tape, rows: Rows
+    ) -> Tensor:
         own = layer.outputs_of(weight)
-        ctx.save_for_backward(x, own)
-        ctx.layer = (layer, tape, rows, layer.known_of(x))
-        return by_weight(x, own.to(x.dtype))
+        operand, kept = known.pair(x.detach())
+        ctx.save_for_backward(kept, own)
+        ctx.layer = (layer, tape, rows, known.fixed)
+        return by_weight(operand, own.to(operand.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, own = ctx.saved_tensors
+        kept, own = ctx.saved_tensors
         layer, tape, rows, fixed = ctx.layer
-        kept, g_kept = x.detach().to(own.dtype), g.to(own.dtype)
-        tape.receive(FactoredEntry(layer, kept, g_kept, rows, fixed))
-        return product(g, own) if ctx.needs_input_grad[0] else None, None, None, None, None
+        tape.receive(FactoredEntry(layer, kept, g.to(own.dtype), rows, fixed))
+        g_x = product(g, own).to(kept.dtype) if ctx.needs_input_grad[0] else None
+        return g_x, None, None, None, None, None
 
 
 class FactoredLinear(nn.Module):
@@ -109,16 +134,16 @@ class FactoredLinear(nn.Module):
         self.register_buffer("shares", shares, persistent=False)
         self.share_norm = float(torch.linalg.matrix_norm(shares.double(), 2)) * (1 + 1e-9)
         self.weight = nn.Parameter(torch.zeros(shares.shape[1], in_features))
-        self._known: FixedRows | None = None
+        self._known: KnownRows | None = None
 
     def outputs_of(self, weight: Tensor) -> Tensor:
         """[outputs, in_features]: S U."""
         return self.shares @ weight
 
-    def known_of(self, x: Tensor) -> FixedRows:
+    def known_of(self, x: Tensor) -> KnownRows:
         """What the last step found of `x`; nothing yet of another tensor than the last one."""
         if self._known is None or not self._known.are(x):
-            self._known = FixedRows(x)
+            self._known = KnownRows(x)
         return self._known
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
@@ -126,4 +151,5 @@ class FactoredLinear(nn.Module):
         tape = current()
         if tape is None or not self.weight.requires_grad:
             return by_weight(x, self.outputs_of(self.weight))
-        return apply(_TapedFactored, as_operand(x), self.weight, self, tape, rows, widen=False)
+        known = self.known_of(x)
+        return apply(_TapedFactored, x, self.weight, self, known, tape, rows, widen=False)
