@@ -1,13 +1,14 @@
 """What a trial of heads costs on features that are computed already, beside scikit-learn.
 
     python benchmarks/heads.py [--data atis] [--encoder small] [--repeats 3]
-    python benchmarks/heads.py --sweep 20 [--executor gang]
+    python benchmarks/heads.py --sweep 20 [--executor gang] [--precision bf16]
 
 Printed: seconds of processor of 100 full-batch steps of DP-SGD (median), and SER on the test part
 of the same heads without privacy and of scikit-learn's logistic regression on the same rows, tags
 decoded one by one in both. With `--sweep`, seconds and seconds of processor (all processes) of
 `sweep run` on so many points of `search_spaces/epsilon_8.yaml`, and of the same with one
-point, which is the start and the computation of the features.
+point, which is the start and the computation of the features. `--precision bf16` rounds the
+products of the trials.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> Setup:
             "optimizer": "momentum" if engine == "dp_sgd" else "adam",
             "learning_rate": {"total_noise": 0.47} if engine == "dp_sgd" else 0.05,
             "learning_rate_decay": "linear",
+            "precision": arguments.precision,
         },
         "evaluation": {"attacks": []},
     }
@@ -113,6 +115,7 @@ def time_of_sweep(arguments: argparse.Namespace, points: int) -> str:
     shipped = Path(__file__).parent.parent / "search_spaces" / "epsilon_8.yaml"
     base = yaml.safe_load(shipped.read_text())["base"]
     base["data"], base["model"]["encoder"] = {"name": arguments.data}, arguments.encoder
+    base["training"]["precision"] = arguments.precision
     rates = [{"total_noise": round(0.3 + 0.02 * k, 2)} for k in range(points)]
     space = {
         "name": "timed",
@@ -139,6 +142,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="small")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sweep", type=int, metavar="POINTS")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--executor", default="gang", choices=["gang", "per_trial", "local"])
     arguments = parser.parse_args()
     if arguments.sweep is not None:
