@@ -21,7 +21,7 @@ _Epsilon = Annotated[
 _NumRecords = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Public number of training records; default: the actual number, rounded."
+        min=2, help="Public number of training records; default: the actual number, rounded."
     ),
 ]
 _Schema = Annotated[

@@ -20,7 +20,7 @@ from trainables.errors import InvalidInput
 from trainables.file_formats import Source
 from trainables.formats import argument
 
-_SOURCE = "declared public by its owner (sweep init)"
+_SOURCE = "read from the private records by sweep init and declared public by their owner"
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 
@@ -69,14 +69,15 @@ class StartResult:
         )
         found = [
             f"{self.source.path}: {facts['num_read']} records in the format {facts['form']}, with"
-            f" {labels}{_spans(facts)}{_unread_fields(facts)}.",
+            f" {labels}{_spans(facts)}{_unread_fields(facts['ignored_fields'])}.",
             f"{facts['num_duplicates']} equal texts are kept once"
             + (f", {facts['num_invalid']} records left out." if facts["num_invalid"] else "."),
             f"Parts: {parts} ({facts['parts_because']}).",
-            f"Declared public: the label names in {self.folder / SCHEMA}, and the number of"
-            f" training records, about {self.num_records} (data.num_records). No epsilon covers"
-            " either: remove a label, or round the number, if it would reveal something about one"
-            " record.",
+            f"Declared public: the label names in {self.folder / SCHEMA}"
+            f"{', read from the records' if self.schema.source == _SOURCE else ''}, and the number"
+            f" of training records, about {self.num_records} (data.num_records). Exports show both,"
+            " and no epsilon covers them: remove a label, or round the number, if it would reveal"
+            " something about one record.",
         ]
         if facts["num_outside_schema"]:
             found.append(
@@ -129,6 +130,7 @@ def start(
             schema=schema,
             skip_invalid=skip_invalid,
         )
+        _require_labels(counted, source)
         _require_enough(counted, source)
         schema = replace(
             schema or counted.schema(source=_SOURCE),
@@ -161,6 +163,16 @@ def start(
     )
 
 
+def _require_labels(counted: CorpusCounts, source: Source) -> None:
+    """Raises: InvalidInput where no record has an intent or a slot, so that nothing is learnt."""
+    if not counted.intents and not counted.slots:
+        raise InvalidInput(
+            f"expected records with an intent or slots in {source.path}, got none"
+            f"{_unread_fields(sorted(source.survey.ignored))} (--intent, --tags and --slots name"
+            " fields)"
+        )
+
+
 def _require_enough(counted: CorpusCounts, source: Source) -> None:
     """Raises: InvalidInput where a trial of the starting space would have too few records."""
     there = {**counted.parts, "train": counted.num_training}
@@ -176,7 +188,6 @@ def _spans(facts: dict[str, Any]) -> str:
     return f" (spans count {facts['span_unit']})" if facts["span_unit"] else ""
 
 
-def _unread_fields(facts: dict[str, Any]) -> str:
-    names = facts["ignored_fields"]
+def _unread_fields(names: list[str]) -> str:
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"; ignored fields: {shown}" if names else ""

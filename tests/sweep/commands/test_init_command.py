@@ -42,13 +42,15 @@ def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFix
     assert (code, err) == (0, "")
     assert SECRET not in out
     assert "300 records in the format delimited, with 2 intents; ignored fields: ticket." in out
-    assert "Declared public: the label names in mine/schema.json" in out
+    assert "the label names in mine/schema.json, read from the records, and" in out
+    assert "Exports show both, and no epsilon covers them" in out
     records = [json.loads(line) for line in Path("mine/utterances.jsonl").read_text().splitlines()]
     assert len(records) == 300
     assert {record["part"] for record in records} == {"train", "validation", "test"}
     assert "tags" not in records[0]
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["slots"]) == (["play", "stop"], [])
+    assert schema["source"].startswith("read from the private records")  # the card quotes it
     code, out, err = answer(capsys, "plan", "mine/space.yaml", "--json")
     assert code == 0
     plan = json.loads(out)
@@ -150,6 +152,16 @@ def test_slots_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("content", "extra", "message"),
     [
+        (
+            "text,topic\na,x\n",
+            (),
+            "with an intent or slots in mine.csv, got none; ignored fields: topic",
+        ),
+        (
+            "text,intent\na,x\n",
+            ("--num-records", "1"),
+            "--num-records': Input should be greater than or equal to 2",
+        ),
         ("text,intent\na,x\n", ("--epsilon", "0"), "expected --epsilon above 0 and finite"),
         ("text,intent\na,x\nb\n", (), "expected 2 columns in"),
         ("text,intent\na,x\nb\nc\n", (), "and 1 more; `sweep data check` lists them"),
@@ -189,6 +201,7 @@ def test_labels_that_were_public_before(place: Path, capsys: pytest.CaptureFixtu
     code, out, _ = answer(capsys, "init", str(csv_in(place)), *chosen)
     assert code == 0
     assert "100 records have a label that the schema lacks" in out
+    assert "read from the" not in out
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["tokenize"]) == (["play", "sing"], "punctuation")
     code, out, err = answer(
