@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from trainables.documents import quote, read_yaml
+from trainables.documents import kind_of, quote, read_yaml
 from trainables.errors import InvalidInput
 
 LONGEST_NAME = 80
@@ -45,7 +45,7 @@ def mapping_in(path: Path) -> dict[str, Any]:
     """
     loaded = read_yaml(path)
     if not isinstance(loaded, dict):
-        raise InvalidInput(f"expected a mapping in {path}, got {type(loaded).__name__}")
+        raise InvalidInput(f"expected a mapping in {path}, got {kind_of(loaded)}")
     return loaded
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from search_spaces import constraints
 from trainables import catalogue
 from trainables.config import TrialConfig
+from trainables.documents import quote
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_NUMBER, MAX_ROWS, foreign_field, nearest, require_types
 
@@ -117,11 +118,15 @@ def as_axes(axes: Any) -> Any:
     """Axes from plain data; a list is a grid."""
     if not isinstance(axes, dict):
         return axes
-    return {path: _axis(axis) for path, axis in axes.items()}
+    return {path: _axis(path, axis) for path, axis in axes.items()}
 
 
-def _axis(value: Any) -> Any:
-    return {"grid": value} if isinstance(value, list | tuple) else value
+def _axis(path: str, value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return {"grid": value}
+    if not isinstance(value, dict | Axis):
+        raise ValueError(f"expected axes.{path} to be a list or a range, got {quote(value)}")
+    return value
 
 
 def check_paths(fields: dict[str, Any]) -> None:

@@ -124,6 +124,8 @@ class SearchSpace(Part):
             if not 1 <= repeats <= 1_000:
                 raise ValueError(f"expected 1 to 1000, got {repeats}")
             return tuple(range(repeats))
+        if not isinstance(repeats, list | tuple):
+            raise ValueError(f"expected a number or a list of seeds, got {quote(repeats)}")
         return repeats
 
     @model_validator(mode="after")

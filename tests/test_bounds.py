@@ -30,6 +30,8 @@ TPE = {"search": {"strategy": "tpe", "num_samples": 2}}
             {"training": {"learning_rate": -1}},
             "training.learning_rate: input should be greater than 0, got -1",
         ),
+        ({"training": {"epochs": 1.5}}, "training.epochs: expected a whole number, got 1.5"),
+        ({"training": 5}, "training: expected a mapping, got 5"),
         ({"training": {"epochs": True}}, "training.epochs: expected a number, got True"),
         ({"training": {"learning_rate": "1e-3"}}, "learning_rate: expected a number"),
         ({"training": {"seed": False}}, "training.seed: expected a number, got False"),

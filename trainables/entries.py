@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from trainables import catalogue
+from trainables.documents import kind_of
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, first_problem
 from trainables.sections import DataConfig, ModelConfig, PrivacyConfig
@@ -102,7 +103,7 @@ def _entries(shelf: str) -> tuple[str, ...]:
 
 def _require_mapping(fields: Any) -> None:
     if not isinstance(fields, dict):
-        raise ValueError(f"expected a mapping of fields, got {type(fields).__name__}")
+        raise ValueError(f"expected a mapping of fields, got {kind_of(fields)}")
 
 
 def _of_entry(section: str) -> BeforeValidator:
@@ -175,7 +176,7 @@ def _of_method(fields: Any) -> SynthesisConfig:
     if isinstance(fields, SynthesisConfig):
         fields = fields.model_dump(exclude_unset=True)
     if not isinstance(fields, dict):
-        raise ValueError(f"expected a mapping of fields, got {type(fields).__name__}")
+        raise ValueError(f"expected a mapping of fields, got {kind_of(fields)}")
     return synthesis_config(fields)
 
 

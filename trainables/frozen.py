@@ -34,6 +34,16 @@ MAX_ROWS = 10**7  # of a table of vectors
 # What pydantic calls one of several forms of a field, and the ends of its problems with a value
 # that is of another one.
 _FORM = re.compile(r"(constrained-)?(float|int|str|bool)|literal\[.*\]|function-.*|[A-Z]\w*")
+# In place of pydantic's words, which are those of Python.
+_EXPECTED = {
+    "dict_type": "expected a mapping",
+    "model_type": "expected a mapping",
+    "tuple_type": "expected a list",
+    "string_type": "expected text",
+    "float_type": "expected a number",
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+}
 _OF_ANOTHER_FORM = ("_type", "_parsing", "literal_error")
 Model = TypeVar("Model", bound=BaseModel)
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
@@ -211,8 +221,8 @@ def first_problem(error: ValidationError, *, section: str = "") -> str:
         name = one_line(str(problem.get("ctx", {})["field"]), characters=80)
         return f"unknown field {'.'.join([*place, name])}{problem['msg']}"
     field = ".".join(place) or "config"
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "another_type":
+    message = _EXPECTED.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "another_type" or problem["type"] in _EXPECTED:
         return f"{field}: {message}, got {quote(problem['input'])}"
     if message.startswith("expected "):
         said = field == "config" or message.startswith(f"expected {field}.")

@@ -21,7 +21,7 @@ from trainables.data.configs import path_of
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.split import training_size
 from trainables.data.tokenization import TOKENIZATIONS
-from trainables.documents import quote, read_json
+from trainables.documents import kind_of, quote, read_json
 from trainables.errors import InvalidData
 
 _SHIPPED = "trainables.data.schemas"
@@ -114,7 +114,7 @@ def parse_schema(fields: object, where: str) -> LabelSchema:
     Raises: InvalidData naming `where` and the field.
     """
     if not isinstance(fields, dict):
-        raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
+        raise InvalidData(f"expected a JSON object in {where}, got {kind_of(fields)}")
     known = {
         "intents",
         "slots",

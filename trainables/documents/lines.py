@@ -11,6 +11,7 @@ from typing import IO, Any, TypeVar
 from trainables.documents.bounds import DocumentProblem, require_text
 from trainables.documents.files import DAMAGED
 from trainables.documents.json_text import parse_json
+from trainables.documents.quoting import kind_of
 from trainables.errors import InvalidData
 
 MAX_LINE_BYTES = 4 << 20
@@ -66,7 +67,7 @@ def object_lines(
         if isinstance(value, dict):
             yield where, value
         else:
-            yield InvalidData(f"expected a JSON object in {where}, got {type(value).__name__}")
+            yield InvalidData(f"expected a JSON object in {where}, got {kind_of(value)}")
 
 
 def without_problems(found: Iterable[T | InvalidData]) -> Iterator[T]:

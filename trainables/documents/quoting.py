@@ -6,6 +6,14 @@ import reprlib
 from typing import Any
 
 _CHARACTERS = 120
+_KINDS = {
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "a mapping",
+}
 
 
 def quote(value: Any) -> str:
@@ -17,6 +25,17 @@ def quote(value: Any) -> str:
     text = _SHORT.repr(value)
     half = _CHARACTERS // 2 - 2
     return text if len(text) <= _CHARACTERS else f"{text[:half]}...{text[-half:]}"
+
+
+def kind_of(value: Any) -> str:
+    """What a plain value is, for an error message that must not quote it.
+
+    >>> kind_of(None), kind_of("a"), kind_of([]), kind_of(1.5)
+    ('nothing', 'text', 'a list', 'a number')
+    """
+    if value is None:
+        return "nothing"
+    return _KINDS.get(type(value), type(value).__name__)
 
 
 def one_line(message: str, *, characters: int = 2_000) -> str:

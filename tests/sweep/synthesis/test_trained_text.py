@@ -43,12 +43,12 @@ _WHOLE: dict[str, Any] = {
             "synthesis.json has no frequencies",
         ),
         ([], "list"),
-        (_WHOLE | {"stages": None}, "stages: input should be a valid tuple"),
-        (_WHOLE | {"frequencies": [1]}, "frequencies: input should be a valid dictionary"),
-        (_WHOLE | {"frequencies": {"a": None}}, "frequencies.a: input should be a valid number"),
+        (_WHOLE | {"stages": None}, "stages: expected a list, got None"),
+        (_WHOLE | {"frequencies": [1]}, "frequencies: expected a mapping, got"),
+        (_WHOLE | {"frequencies": {"a": None}}, "frequencies.a: expected a number, got None"),
         (_WHOLE | {"frequencies": {"a": math.inf}}, "frequencies.a: .*finite"),
-        (_WHOLE | {"corpus": [1]}, "corpus: input should be a valid string"),
-        (_WHOLE | {"provenance": [1]}, "provenance.0: input should be a valid string"),
+        (_WHOLE | {"corpus": [1]}, "corpus: expected text, got"),
+        (_WHOLE | {"provenance": [1]}, "provenance.0: expected text, got 1"),
     ],
 )
 def test_what_is_wrong_is_in_the_line(tmp_path: Path, about: Any, why: str) -> None:
