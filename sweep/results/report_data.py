@@ -46,7 +46,8 @@ def gather(
     records = _on(corpus, folder.records())
     finished = [record for record in records if record.status.is_finished]
     if not finished:
-        raise InvalidInput(f"expected a finished trial in sweep {folder.name}, got none")
+        where = "" if corpus is None else f" on {corpus}"
+        raise InvalidInput(f"expected a finished trial{where} in sweep {folder.name}, got none")
     for sentence in damages(folder, finished).values():
         raise InvalidData(sentence)
     front = {record.plan.id for record in select.front(records)}

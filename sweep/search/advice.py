@@ -46,22 +46,25 @@ def advice(
     if len(select.groups(finished)) < _FEWEST:
         return []
     metric, parts = select.metric_of_choice(finished), select.by_corpus(finished)
-    ranked = [select.rank_groups(select.groups(alike), metric) for alike in parts.values()]
+    ranked = {
+        f" on {corpus}" * (len(parts) > 1): select.rank_groups(select.groups(alike), metric)
+        for corpus, alike in parts.items()
+    }
     said = [
-        *(words for groups in ranked if groups for words in _edges(groups)),
+        *(words for on, groups in ranked.items() if groups for words in _edges(groups, on=on)),
         *_weights(found, finished),
         *(words for each in where or standings(records) for words in _indistinguishable(each)),
     ]
     if len(ranked) > 1:  # an adaptive search has one corpus
         return list(dict.fromkeys(said))
-    [groups] = ranked
+    [groups] = ranked.values()
     proposal = _proposal(space, _history(groups) or records, tried=finished, epsilon_of=epsilon_of)
     return [*said, proposal] if proposal else said
 
 
-def _edges(groups: Sequence[select.Group]) -> list[str]:
+def _edges(groups: Sequence[select.Group], *, on: str) -> list[str]:
     """Advice where the best value of an axis is the largest or smallest tried.
-    Where epsilon grows that way, the sentence is about that price.
+    Where epsilon grows that way, the sentence is about that price. `on` names the corpus.
     """
     best, said = groups[0].records[0], []
     kin = [g.records[0] for g in groups if g.records[0].plan.variant == best.plan.variant]
@@ -78,7 +81,7 @@ def _edges(groups: Sequence[select.Group]) -> list[str]:
         ):
             if mine == end:
                 said.append(
-                    f"{label(path)}: the best trial has the {size} value tried, {value}:"
+                    f"{label(path)}: the best trial{on} has the {size} value tried, {value}:"
                     f" {_beyond(kin, path, end, word)}"
                 )
     return said

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -217,3 +218,6 @@ def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path: Path) -> None:
         (folder.trial_folder(record.plan.id) / "result.json").unlink()
     with pytest.raises(InvalidInput, match="expected a finished trial in sweep toy"):
         gather(folder, epsilon_max=8.0)
+    corpus = folder.records()[0].plan.corpus
+    with pytest.raises(InvalidInput, match=f"a finished trial on {re.escape(corpus)} in sweep toy"):
+        gather(folder, epsilon_max=8.0, corpus=corpus)

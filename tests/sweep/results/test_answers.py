@@ -105,6 +105,28 @@ def test_the_best_at_the_edge_of_what_was_tried_asks_for_more() -> None:
     assert any("lr hardly mattered" in sentence for sentence in said)
 
 
+def test_the_best_trial_of_each_corpus_is_named_with_it() -> None:
+    def on(corpus: str, ser_of: Any) -> list[TrialRecord]:
+        return [
+            replace(
+                each,
+                plan=replace(
+                    each.plan,
+                    id=f"{corpus}-{each.plan.id}",
+                    group=f"{corpus}-{each.plan.group}",
+                    origin={"data": {"name": corpus}},
+                    values={**each.plan.values, "data.name": corpus},
+                ),
+            )
+            for each in grid(ser_of)
+        ]
+
+    records = [*on("atis", lambda c, lr: c), *on("snips", lambda c, lr: 5 - c)]
+    said = advice(spaces.parse({"name": "s"}), records, None)
+    assert "C: the best trial on atis has the smallest value tried, 0.1: try smaller" in said
+    assert "C: the best trial on snips has the largest value tried, 2: try larger" in said
+
+
 def test_a_proposal_learns_from_all_ranks_of_very_many() -> None:
     few = select.groups(grid(lambda c, lr: c))
     assert not _history(few), "of few it learns from all"
