@@ -34,7 +34,9 @@ _Output = Annotated[
 _Available = Annotated[
     bool, typer.Option("--available", help="Leave out corpora that are not available.")
 ]
-_Show = Annotated[bool, typer.Option("--show", help="Run nothing; print the finished trials.")]
+_Show = Annotated[
+    bool, typer.Option("--show", help="Run nothing; write and print what has finished.")
+]
 _Seeds = Annotated[int | None, typer.Option(min=1, help="Seeds of the full stage; default: 3.")]
 _Points = Annotated[int | None, typer.Option(min=1, help="Points per decay; default: 12 or 6.")]
 _PointsFrom = Annotated[
