@@ -70,8 +70,9 @@ class StartResult:
         found = [
             f"{self.source.path}: {facts['num_read']} records in the format {facts['form']}, with"
             f" {labels}{_spans(facts)}{_unread_fields(facts['ignored_fields'])}.",
-            f"{facts['num_duplicates']} equal texts are kept once"
-            + (f", {facts['num_invalid']} records left out." if facts["num_invalid"] else "."),
+            f"{facts['num_duplicates']} repeated texts stay in {UTTERANCES}; a trial uses the first"
+            " of equal ones."
+            + (f" {facts['num_invalid']} records are left out." if facts["num_invalid"] else ""),
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {self.folder / SCHEMA}"
             f"{', read from the records' if self.schema.source == _SOURCE else ''}, and the number"
@@ -86,9 +87,10 @@ class StartResult:
                 f" --schema {schema}`)."
             )
         if facts["num_rare_labels"]:
+            num_labels = len(self.counted.intents) + len(self.counted.slots)
             found.append(
-                f"{facts['num_rare_labels']} labels have fewer than {FEW} records"
-                f" (`sweep data describe {corpus}`)."
+                f"{facts['num_rare_labels']} of {num_labels} labels have fewer than {FEW} records,"
+                f" about which their names reveal something (`sweep data describe {corpus}`)."
             )
         if facts["grouped"]:
             found.append(

@@ -195,6 +195,24 @@ def test_invalid_records_can_be_left_out(place: Path, capsys: pytest.CaptureFixt
     assert json.loads(out)["num_invalid"] == 1
 
 
+def test_repeated_texts_stay_in_the_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with csv_in(place).open("a") as file:
+        file.write(f"say {SECRET} 0,stop,x\n")
+    code, out, _ = answer(capsys, "init", "mine.csv")
+    assert code == 0
+    assert "1 repeated texts stay in utterances.jsonl; a trial uses the first of equal ones." in out
+    assert len(Path("mine/utterances.jsonl").read_text().splitlines()) == 301
+
+
+def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = answer(capsys, "init", str(csv_in(place)), "--intent", "text")
+    assert code == 0
+    assert "300 of 300 labels have fewer than 5 records, about which their names reveal" in out
+    assert SECRET not in out
+
+
 def test_labels_that_were_public_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "public.json").write_text('{"intents": ["play", "sing"], "slots": []}')
     chosen = ("--schema", "public.json", "--tokenize", "punctuation")
