@@ -7,10 +7,11 @@ it; only then is the epoch permitted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sweep.spending.budget import EpsilonBudget, SweepBudget
+from search_spaces.parts import Budget
+from sweep.spending.budget import epsilon_refusal, time_refusal
 from sweep.spending.entries import Entry, attempt_key, entry_for
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
@@ -20,18 +21,6 @@ from trainables.privacy.rounding import format_epsilon
 
 if TYPE_CHECKING:
     from trainables.accountants import RdpFilter
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The limits of a sweep: epsilon a trial, epsilon in total (None: no bound), time. With
-    `total_filter` the total holds for adaptively chosen trials.
-    """
-
-    epsilon: EpsilonBudget = field(default_factory=lambda: EpsilonBudget(None))
-    total: float | None = None
-    total_filter: RdpFilter | None = None
-    time: SweepBudget = field(default_factory=SweepBudget)
 
 
 class Account(Protocol):
@@ -57,7 +46,8 @@ class SpendGate:
     """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
     threads. An answer is the reason of a refusal, or None.
 
-    `spent` are the sweep's entries so far, `ended` the trials that spend no more.
+    `spent` are the sweep's entries so far, `ended` the trials that spend no more. With
+    `total_filter` the budget's total holds for adaptively chosen trials.
     """
 
     def __init__(
@@ -65,17 +55,18 @@ class SpendGate:
         sweep: str,
         trials: Iterable[PricedTrial],
         *,
-        limits: Limits,
+        budget: Budget,
         account: Account,
+        total_filter: RdpFilter | None = None,
         spent: Iterable[Entry] = (),
         ended: Iterable[str] = (),
         time: TimeSpent | None = None,
     ) -> None:
         self._sweep = sweep
         self._trials = {priced.trial.id: priced for priced in trials}
-        self._limits = limits
+        self._budget = budget
         self._total = (
-            None if limits.total is None else TotalBudget(limits.total, filter_=limits.total_filter)
+            None if budget.total is None else TotalBudget(budget.total, filter_=total_filter)
         )
         self._account = account
         self._ended = set(ended)
@@ -137,8 +128,10 @@ class SpendGate:
 
     def time_is_up(self) -> str | None:
         """The reason why no further trial may begin, whatever its cost, or None."""
-        return self._limits.time.refusal(
-            seconds=self.time.seconds, accelerator_hours=self.time.accelerator_hours
+        return time_refusal(
+            self._budget,
+            seconds=self.time.seconds,
+            accelerator_hours=self.time.accelerator_hours,
         )
 
     def refusal(self, *others: PricedTrial) -> str | None:
@@ -232,18 +225,18 @@ class SpendGate:
         return self._total.refusal(attempt_key(entry), entry.release, delta=entry.delta)
 
     def _over_epsilon(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> str | None:
-        budget, trial = self._limits.epsilon, priced.trial
-        if budget.limit is None:
+        budget, trial = self._budget, priced.trial
+        if budget.epsilon is None:
             return None
         if attempt.earlier and budget.accountant != "paper":  # which knows no repeated epochs
             # Epochs of an earlier attempt after its last kept one are spent too.
             spent = epsilon_sweep([*attempt.earlier, entry.release], delta=entry.delta).epsilon
-            if spent <= budget.limit:
+            if spent <= budget.epsilon:
                 return None
             return (
                 f"epsilon {format_epsilon(spent)} with earlier attempts exceeds"
-                f" budget.epsilon={budget.limit:g}"
+                f" budget.epsilon={budget.epsilon:g}"
             )
-        if trial.epsilon_budget is not None and trial.epsilon_budget <= budget.limit:
+        if trial.epsilon_budget is not None and trial.epsilon_budget <= budget.epsilon:
             return None  # the plan has admitted all its epochs
-        return budget.refusal(priced.mechanism, entry.epochs - 1)
+        return epsilon_refusal(budget, priced.mechanism, entry.epochs - 1)

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sweep.spending.budget import EpsilonBudget, SweepBudget
 from sweep.spending.entries import Entry
-from sweep.spending.gate import Limits, SpendGate
+from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import Ledger
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
@@ -60,19 +59,15 @@ def open_gate(
     budget_total: float | None = None,
 ) -> SpendGate:
     """The gate of a sweep in the state of its folder and the ledger."""
-    budget, name = folder.space().budget, folder.ledger_name
+    name = folder.ledger_name
     records = folder.records(running=False)
     priced = list(trials)
     return SpendGate(
         name,
         priced,
-        limits=Limits(
-            epsilon=EpsilonBudget(budget.epsilon, budget.accountant),
-            total=budget.total,
-            total_filter=total_filter,
-            time=SweepBudget(seconds=budget.seconds, accelerator_hours=budget.accelerator_hours),
-        ),
+        budget=folder.space().budget,
         account=LedgerAccount(ledger, budget_total),
+        total_filter=total_filter,
         spent=ledger.of_sweep(name),
         ended=[record.plan.id for record in records if record.status.is_over],
         time=TimeSpent(

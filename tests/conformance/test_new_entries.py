@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sweep.spending.budget import EpsilonBudget
+from search_spaces.parts import Budget
+from sweep.spending.budget import epsilon_refusal
 from tests.conformance.shelves import DropIn
 from trainables import accountants, catalogue
 from trainables.config import parse
@@ -92,10 +93,10 @@ def test_a_budget_is_held_by_them() -> None:
         for epochs in range(1, 7)
     ]
     assert costs == sorted(costs)
-    budget = EpsilonBudget(limit=costs[3], accountant="basic")
-    permitted = [budget.refusal(built, done) is None for done in range(6)]
+    budget = Budget(epsilon=costs[3], accountant="basic")
+    permitted = [epsilon_refusal(budget, built, done) is None for done in range(6)]
     assert permitted == [done < 4 for done in range(6)]
-    assert "(basic) after 6 epochs exceeds budget.epsilon" in str(budget.refusal(built, 5))
+    assert "(basic) after 6 epochs exceeds budget.epsilon" in str(epsilon_refusal(budget, built, 5))
 
 
 def test_one_without_a_kind_holds_no_target(drop_in: DropIn) -> None:

@@ -85,6 +85,7 @@ def test_a_logarithmic_range_is_even_on_the_logarithm() -> None:
         ({"search": {"strategy": "bayes"}}, "search.strategy"),
         ({"search": {"num_samples": 3}}, "expected no num_samples with strategy grid"),
         ({"budget": {"epsilon": -1}}, "budget.epsilon"),
+        ({"budget": {"epsilon": 0}}, "budget.epsilon"),
         ({"budget": {"accountant": "mine"}}, "expected one of sound, paper"),
         ({"repeats": 0}, "expected 1 to 1000"),
         ({"constraints": ["import os"]}, "is not an expression"),

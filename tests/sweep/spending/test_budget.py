@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sweep.spending.budget import EpsilonBudget, SweepBudget
+from search_spaces.parts import Budget
+from sweep.spending.budget import epsilon_refusal, time_refusal
 from trainables.accountants import account, epsilon_after, paper_zcdp
 from trainables.config import parse
 from trainables.errors import InvalidInput
@@ -30,81 +31,68 @@ def test_an_epoch_may_start_exactly_where_its_end_is_within_the_limit(
 ) -> None:
     trial = mechanism(engine=engine)
     end = account(trial.first(epochs)).epsilon
-    at, below = EpsilonBudget(end), EpsilonBudget(end * (1 - 1e-6))
+    at, below = Budget(epsilon=end), Budget(epsilon=end * (1 - 1e-6))
     for done in range(trial.epochs):
-        assert (at.refusal(trial, done) is None) == (done < epochs)
-        assert (below.refusal(trial, done) is None) == (done < epochs - 1)
+        assert (epsilon_refusal(at, trial, done) is None) == (done < epochs)
+        assert (epsilon_refusal(below, trial, done) is None) == (done < epochs - 1)
 
 
 def test_the_budget_goes_by_the_accountant_it_names() -> None:
     trial = mechanism()
     paper = paper_zcdp.epsilon(trial.first(3), delta=trial.delta)
-    budget = EpsilonBudget(paper, "paper")
-    assert [budget.refusal(trial, done) is None for done in range(5)] == [
+    budget = Budget(epsilon=paper, accountant="paper")
+    assert [epsilon_refusal(budget, trial, done) is None for done in range(5)] == [
         True, True, True, False, False,
     ]  # fmt: skip
     assert paper < epsilon_after(trial, 1), "the sound figure would not have permitted one epoch"
-    assert EpsilonBudget(paper).refusal(trial, 0) is not None
-    assert "(paper)" in str(budget.refusal(trial, 3))
+    assert epsilon_refusal(Budget(epsilon=paper), trial, 0) is not None
+    assert "(paper)" in str(epsilon_refusal(budget, trial, 3))
 
 
 def test_what_the_plan_admits_whole_is_never_cut() -> None:
     for engine in ("edp_sgd", "dp_sgd"):
         trial = mechanism(engine=engine)
-        budget = EpsilonBudget(account(trial, exact=False).epsilon)
-        assert all(budget.refusal(trial, done) is None for done in range(6))
+        budget = Budget(epsilon=account(trial, exact=False).epsilon)
+        assert all(epsilon_refusal(budget, trial, done) is None for done in range(6))
 
 
 def test_a_refusal_names_figure_accountant_and_limit() -> None:
-    reason = EpsilonBudget(0.5).refusal(mechanism(), 4)
+    reason = epsilon_refusal(Budget(epsilon=0.5), mechanism(), 4)
     assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in str(reason)
-    assert "after 1 epoch exceeds" in str(EpsilonBudget(0.5).refusal(mechanism(), 0))
-    assert EpsilonBudget(None).refusal(mechanism(), 4) is None
-    assert EpsilonBudget(1e6).refusal(mechanism(), 4) is None
+    assert "after 1 epoch exceeds" in str(epsilon_refusal(Budget(epsilon=0.5), mechanism(), 0))
+    assert epsilon_refusal(Budget(epsilon=None), mechanism(), 4) is None
+    assert epsilon_refusal(Budget(epsilon=1e6), mechanism(), 4) is None
 
 
 def test_sgd_is_refused() -> None:
-    assert EpsilonBudget(100.0).refusal(mechanism(engine="sgd"), 0) is not None
+    assert epsilon_refusal(Budget(epsilon=100.0), mechanism(engine="sgd"), 0) is not None
 
 
 def test_a_figure_that_is_not_defined_refuses_and_says_so() -> None:
-    reason = EpsilonBudget(1.0, "paper").refusal(mechanism(engine="dp_sgd"), 0)
+    reason = epsilon_refusal(Budget(epsilon=1.0, accountant="paper"), mechanism(engine="dp_sgd"), 0)
     assert "edp_sgd" in str(reason)
 
 
 def test_nothing_is_spent_after_the_last_epoch() -> None:
-    assert EpsilonBudget(1e-9).refusal(mechanism(), 5) is None
+    assert epsilon_refusal(Budget(epsilon=1e-9), mechanism(), 5) is None
     with pytest.raises(InvalidInput, match="epochs_done=6"):
-        EpsilonBudget(1.0).refusal(mechanism(), 6)
+        epsilon_refusal(Budget(epsilon=1.0), mechanism(), 6)
 
 
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
 def test_the_affordable_epochs_are_those_that_are_permitted(engine: str) -> None:
     trial = mechanism(engine=engine, epochs=8)
-    budget = EpsilonBudget(epsilon_after(trial, 4) * 1.001)
-    shorter = {n: budget.refusal(replace(trial, epochs=n), n - 1) for n in range(1, 9)}
+    budget = Budget(epsilon=epsilon_after(trial, 4) * 1.001)
+    shorter = {n: epsilon_refusal(budget, replace(trial, epochs=n), n - 1) for n in range(1, 9)}
     count = max(n for n, reason in shorter.items() if reason is None)
     assert 4 <= count < 8
-    assert [budget.refusal(trial, done) is None for done in range(8)] == [
+    assert [epsilon_refusal(budget, trial, done) is None for done in range(8)] == [
         done < count for done in range(8)
     ]
 
 
 def test_the_seconds_of_a_sweep_are_bounded() -> None:
-    budget = SweepBudget(seconds=10)
-    assert budget.refusal(seconds=9.9) is None
-    assert "budget.seconds=10" in str(budget.refusal(seconds=10))
-    assert SweepBudget().refusal(seconds=math.inf) is None
-
-
-@pytest.mark.parametrize(
-    ("make", "named"),
-    [
-        (lambda: EpsilonBudget(0.0), "budget.epsilon > 0"),
-        (lambda: EpsilonBudget(math.nan), "budget.epsilon > 0"),
-        (lambda: EpsilonBudget(1.0, "guess"), "'guess'"),
-    ],
-)
-def test_a_budget_that_makes_no_sense_is_refused(make, named: str) -> None:  # type: ignore[no-untyped-def]  # a lambda
-    with pytest.raises(InvalidInput, match=named):
-        make()
+    budget = Budget(seconds=10)
+    assert time_refusal(budget, seconds=9.9) is None
+    assert "budget.seconds=10" in str(time_refusal(budget, seconds=10))
+    assert time_refusal(Budget(), seconds=math.inf) is None

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep.spending.budget import EpsilonBudget, SweepBudget
+from search_spaces.parts import Budget
 from sweep.spending.composition import Composition
 from sweep.spending.entries import Entry, entry_for, furthest
-from sweep.spending.gate import Limits, SpendGate
+from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import LedgerAccount
 from sweep.spending.priced_trial import PricedTrial
@@ -95,21 +95,21 @@ class Account:
 
 
 def gate(*trials: PricedTrial, account: Account | None = None, **fields: Any) -> SpendGate:
-    limits = Limits(**{k: fields.pop(k) for k in ("epsilon", "total") if k in fields})
-    return SpendGate("s", trials, limits=limits, account=account or Account(), **fields)
+    budget = fields.pop("budget", None) or Budget(total=fields.pop("total", None))
+    return SpendGate("s", trials, budget=budget, account=account or Account(), **fields)
 
 
 def test_a_trial_that_reads_no_record_is_charged_nothing() -> None:
     made = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
     account = Account()
-    tight = EpsilonBudget(1e-6, "paper")
-    found = gate(trial("prior", mechanism=made), account=account, epsilon=tight, total=1e-6)
+    tight = Budget(epsilon=1e-6, accountant="paper", total=1e-6)
+    found = gate(trial("prior", mechanism=made), account=account, budget=tight)
     assert found.begin("prior", attempt=1, epochs_done=0) is None
     assert found.go_on("prior", epochs_done=1) is None
     assert found.refusal(trial("other", mechanism=made)) is None
     assert account.entries == []
     read = replace(made, undeclared=("the label set is the records' own",))
-    found = gate(trial("prior", mechanism=read), account=account, epsilon=EpsilonBudget(1.0))
+    found = gate(trial("prior", mechanism=read), account=account, budget=Budget(epsilon=1.0))
     assert found.begin("prior", attempt=1, epochs_done=0) is not None
 
 
@@ -154,11 +154,11 @@ def test_epochs_of_an_earlier_attempt_are_spent_too() -> None:
     """Three epochs are admitted; a crash that costs one more leaves room for two."""
     three = epsilon_sweep([release(mechanism(epochs=9), last=3)], delta=1e-5).epsilon
     priced, account = trial("a", mechanism=mechanism(epochs=9)), Account()
-    opened = gate(priced, account=account, epsilon=EpsilonBudget(three * 1.0001))
+    opened = gate(priced, account=account, budget=Budget(epsilon=three * 1.0001))
     assert opened.begin("a", attempt=1, epochs_done=0) is None
     assert opened.go_on("a", epochs_done=1) is None
     again = gate(
-        priced, account=account, epsilon=EpsilonBudget(three * 1.0001), spent=account.entries
+        priced, account=account, budget=Budget(epsilon=three * 1.0001), spent=account.entries
     )
     assert again.begin("a", attempt=1, epochs_done=1) is None, "the second epoch once more"
     assert again.attempt_of("a") == 2
@@ -170,11 +170,11 @@ def test_the_papers_epsilon_stops_an_interrupted_trial_too() -> None:
     """It has no figure of repeated epochs, so it bounds the trial's own: three epochs of nine."""
     what, account = mechanism(epochs=9), Account()
     three, four = (paper_zcdp.epsilon(what.first(n), delta=1e-5) for n in (3, 4))
-    limit = EpsilonBudget((three + four) / 2, "paper")
-    first = gate(trial("a", mechanism=what), account=account, epsilon=limit)
+    limit = Budget(epsilon=(three + four) / 2, accountant="paper")
+    first = gate(trial("a", mechanism=what), account=account, budget=limit)
     assert first.begin("a", attempt=1, epochs_done=0) is None
     assert first.go_on("a", epochs_done=1) is None
-    again = gate(trial("a", mechanism=what), account=account, epsilon=limit, spent=account.entries)
+    again = gate(trial("a", mechanism=what), account=account, budget=limit, spent=account.entries)
     assert again.begin("a", attempt=1, epochs_done=1) is None
     assert again.go_on("a", epochs_done=2) is None
     assert "(paper) after 4 epochs exceeds" in str(again.go_on("a", epochs_done=3))
@@ -186,13 +186,13 @@ def test_epochs_after_an_older_checkpoint_are_spent_twice() -> None:
     """
     what, account = mechanism(epochs=9), Account()
     limit = epsilon_sweep([release(what, last=4)], delta=1e-5).epsilon * 1.0001
-    first = gate(trial("a", mechanism=what), account=account, epsilon=EpsilonBudget(limit))
+    first = gate(trial("a", mechanism=what), account=account, budget=Budget(epsilon=limit))
     assert first.begin("a", attempt=1, epochs_done=0) is None
     assert first.go_on("a", epochs_done=1) is None
     again = gate(
         trial("a", mechanism=what),
         account=account,
-        epsilon=EpsilonBudget(limit),
+        budget=Budget(epsilon=limit),
         spent=account.entries,
     )
     assert again.begin("a", attempt=1, epochs_done=2) is None
@@ -258,7 +258,7 @@ def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
     opened = SpendGate(
         "s",
         [trial("a")],
-        limits=Limits(time=SweepBudget(seconds=100.0, accelerator_hours=2.0)),
+        budget=Budget(seconds=100.0, accelerator_hours=2.0),
         account=Account(),
         time=time,
     )
@@ -270,9 +270,7 @@ def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
     assert opened.time_is_up() == "budget.accelerator_hours=2 reached"
     now[0] = 1.0
     assert (
-        SpendGate(
-            "s", [], limits=Limits(time=SweepBudget(seconds=100.0)), account=Account(), time=time
-        ).time_is_up()
+        SpendGate("s", [], budget=Budget(seconds=100.0), account=Account(), time=time).time_is_up()
         == "budget.seconds=100 reached"
     )
 
@@ -387,25 +385,25 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
     after = [epsilon_sweep([release(what.first(n))], delta=1e-5).epsilon for n in (1, 2, 3)]
-    limit = EpsilonBudget((after[1] + after[2]) / 2)
-    opened = gate(trial("a", mechanism=what), epsilon=limit)
+    limit = Budget(epsilon=(after[1] + after[2]) / 2)
+    opened = gate(trial("a", mechanism=what), budget=limit)
     assert opened.begin("a", attempt=1, epochs_done=0) is None
     assert opened.go_on("a", epochs_done=1) is None
     refused = opened.go_on("a", epochs_done=2)
     assert refused is not None
     assert "budget.epsilon" in refused
-    admitted = gate(trial("a", mechanism=what, epsilon_budget=limit.limit), epsilon=limit)
+    admitted = gate(trial("a", mechanism=what, epsilon_budget=limit.epsilon), budget=limit)
     assert admitted.begin("a", attempt=1, epochs_done=0) is None
     assert all(admitted.go_on("a", epochs_done=done) is None for done in (1, 2, 3))
 
 
 def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for() -> None:
     """The plan has admitted all its epochs: each of them is trained once."""
-    limit = EpsilonBudget(epsilon_sweep([release(mechanism().first(2))], delta=1e-5).epsilon)
-    priced, account = trial("a", epsilon_budget=limit.limit), Account()
-    assert gate(priced, account=account, epsilon=limit).begin("a", attempt=1, epochs_done=0) is None
-    again = gate(priced, account=account, epsilon=limit, spent=account.entries)
+    limit = Budget(epsilon=epsilon_sweep([release(mechanism().first(2))], delta=1e-5).epsilon)
+    priced, account = trial("a", epsilon_budget=limit.epsilon), Account()
+    assert gate(priced, account=account, budget=limit).begin("a", attempt=1, epochs_done=0) is None
+    again = gate(priced, account=account, budget=limit, spent=account.entries)
     assert again.begin("a", attempt=1, epochs_done=1) is None
     assert all(again.go_on("a", epochs_done=done) is None for done in (2, 3))
-    replayed = gate(priced, account=account, epsilon=limit, spent=account.entries)
+    replayed = gate(priced, account=account, budget=limit, spent=account.entries)
     assert replayed.begin("a", attempt=1, epochs_done=1) is not None
