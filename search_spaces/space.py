@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from search_spaces.extension import document_in, is_bare_config
-from search_spaces.files import LONGEST_NAME, locate, shipped_spaces
+from search_spaces.files import LONGEST_NAME, locate
 from search_spaces.independent_draws import require_independent_draws
 from search_spaces.linear_scaling import require_stages
 from search_spaces.objectives import default_objectives, require_objectives
@@ -37,20 +37,6 @@ from trainables.entries import tasks
 from trainables.errors import InvalidInput
 from trainables.frozen import validated
 from trainables.old_configs import migrate
-
-__all__ = [
-    "NAME",
-    "SearchSpace",
-    "check_name",
-    "from_source",
-    "is_bare_config",
-    "parse",
-    "read",
-    "rename",
-    "set_path",
-    "shipped_spaces",
-    "with_fallback",
-]
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 

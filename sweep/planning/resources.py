@@ -43,13 +43,6 @@ def choose_slots(workers: int, share: Share, machine: Machine) -> int:
     slots, cpus_per_worker = share.slots, share.cpus_per_worker
     gpus_per_worker, memory_per_worker = share.gpus_per_worker, share.memory_per_worker
     cpus, gpus, memory = machine.cpus, machine.gpus, machine.memory_bytes
-    for name, value in (("workers", workers), ("cpus_per_worker", cpus_per_worker)):
-        if value < 1:
-            raise InvalidInput(f"expected {name} >= 1, got {name}={value}")
-    if gpus_per_worker < 0:
-        raise InvalidInput(f"expected gpus_per_worker >= 0, got {gpus_per_worker}")
-    if slots is not None and slots < 1:
-        raise InvalidInput(f"expected slots >= 1, got slots={slots}")
     fits = math.floor(cpus / (workers * cpus_per_worker))
     if fits < (slots or 1):
         raise InvalidInput(

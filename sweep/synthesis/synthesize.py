@@ -86,13 +86,9 @@ def write_utterances(
 
     Raises: InvalidInput where `to` exists, the folders do not match, or the filters drop too much.
     """
-    if number < 1:
-        raise InvalidInput(f"expected number >= 1, got {number}")
     require_new_file(to)
     for suffix in _CARDS:
         require_new_file(to.with_suffix(suffix))
-    if workers < 1:
-        raise InvalidInput(f"expected workers >= 1, got {workers}")
     with _drawing(trained, parses, workers=workers) as draw:
         kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
     draws = Draws(

@@ -13,6 +13,7 @@ import torch
 
 from dashboards import palette, report
 from search_spaces import space as spaces
+from search_spaces.paths import set_path
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from tests.conformance.shelves import DropIn
@@ -103,7 +104,7 @@ def test_what_is_audited_of_it_can_be_built(name: str) -> None:
     for changes in audited:
         fields: dict[str, Any] = {"engine": name}
         for path, value in changes.items():
-            fields = spaces.set_path(fields, path, value)
+            fields = set_path(fields, path, value)
         assert build(parse(fields), num_records=2_560).is_private
 
 

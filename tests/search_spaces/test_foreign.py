@@ -8,6 +8,7 @@ import pytest
 
 from search_spaces import space as spaces
 from search_spaces.expansion import Expansion, expand
+from search_spaces.files import shipped_spaces
 from search_spaces.parts import Constraint
 from trainables.errors import InvalidInput
 
@@ -112,7 +113,7 @@ def test_a_model_that_a_variant_names_owns_the_sections_of_a_shared_axis() -> No
 
 
 def test_every_shipped_space_uses_all_that_it_sets() -> None:
-    for name in spaces.shipped_spaces():
+    for name in shipped_spaces():
         space = spaces.read(name)
         for each in (space, spaces.with_fallback(space)):
             assert expand(each).points or each.search.is_adaptive  # which chooses its own

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
-from search_spaces.files import name_of
+from search_spaces.files import name_of, shipped_spaces
 from search_spaces.parts import Range
 from search_spaces.space import SearchSpace, check_name, read
 from trainables.config import parse as parse_config
@@ -32,7 +32,7 @@ def test_a_space_survives_being_written_and_read() -> None:
     assert spaces.parse(yaml.safe_load(yaml.safe_dump(space.document()))) == space
 
 
-@pytest.mark.parametrize("name", spaces.shipped_spaces())
+@pytest.mark.parametrize("name", shipped_spaces())
 def test_every_shipped_space_can_be_read_and_names_its_source(name: str) -> None:
     assert read(name).source
 

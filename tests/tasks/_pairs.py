@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.foreign import own_fields
-from search_spaces.space import set_path
+from search_spaces.paths import set_path
 from trainables.config import TAGS, TrialConfig, parse
 from trainables.models.parser import ParserSizes
 from trainables.result import EpochReport, TrialResult

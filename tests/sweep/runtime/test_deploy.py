@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from search_spaces import space as spaces
+from search_spaces.files import shipped_spaces
 
 DEPLOY = Path(str(resources.files("sweep"))) / "deploy"
 # Fields of the CRD rayjobs.ray.io, version v1 (KubeRay 1.5.1), by their parent.
@@ -107,5 +107,5 @@ def test_the_rayjob_runs_a_shipped_space_and_resumes_it() -> None:
     resumed, run = (shlex.split(part) for part in script.split("||"))
     assert resumed[:2] == ["sweep", "resume"]
     assert run[:2] == ["sweep", "run"]
-    assert run[2] in spaces.shipped_spaces()
+    assert run[2] in shipped_spaces()
     assert run[run.index("--name") + 1] == resumed[2]

@@ -354,7 +354,7 @@ def test_a_trainer_per_trial_gives_the_same_results(cluster: None, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"cpus": 1}, "workers=2"), ({"slots": 2}, "slots=2"), ({"slots": 0}, "slots=0")],
+    [({"cpus": 1}, "workers=2"), ({"slots": 2}, "slots=2")],
 )
 def test_too_few_resources_are_refused_before_anything_starts(
     change: dict[str, int], named: str, tmp_path: Path
