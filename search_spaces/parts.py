@@ -6,7 +6,15 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from search_spaces import constraints
 from trainables import catalogue
@@ -114,7 +122,7 @@ class Axis(Part):
         return tuple(dict.fromkeys(self.range.at(i / last) for i in range(last + 1)))
 
 
-def as_axes(axes: Any) -> Any:
+def _as_axes(axes: Any) -> Any:
     """Axes from plain data; a list is a grid."""
     if not isinstance(axes, dict):
         return axes
@@ -129,7 +137,7 @@ def _axis(path: str, value: Any) -> Any:
     return value
 
 
-def check_paths(fields: dict[str, Any]) -> None:
+def _check_paths(fields: dict[str, Any]) -> dict[str, Any]:
     """Raises: ValueError for a key that is not a dotted path of a config."""
     for path in fields:
         if not _PATH.fullmatch(path) or path.split(".")[0] not in CONFIG_FIELDS:
@@ -139,27 +147,21 @@ def check_paths(fields: dict[str, Any]) -> None:
             raise ValueError(
                 f"expected a dotted path that starts with one of {allowed}, got {path}{meant}"
             )
+    return fields
+
+
+Fields = Annotated[dict[str, Any], AfterValidator(_check_paths)]  # by their dotted paths
+Axes = Annotated[dict[str, Axis], BeforeValidator(_as_axes), AfterValidator(_check_paths)]
 
 
 class Variant(Part):
     """One kind of trial, with fixed values. `baseline` exempts it from the epsilon budget."""
 
     name: str = Field(min_length=1, max_length=80)
-    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
-    axes: dict[str, Axis] = Field(default_factory=dict)
+    fixed: Fields = Field(default_factory=dict, alias="set")
+    axes: Axes = Field(default_factory=dict)
     drop_axes: tuple[str, ...] | Literal["all"] = ()
     baseline: bool = False
-
-    @field_validator("axes", mode="before")
-    @classmethod
-    def _lists_are_grids(cls, axes: Any) -> Any:
-        return as_axes(axes)
-
-    @field_validator("fixed", "axes")
-    @classmethod
-    def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        check_paths(fields)
-        return fields
 
     def axes_beside(self, shared: dict[str, Axis]) -> dict[str, Axis]:
         """Those of the shared axes that it does not drop, and its own."""

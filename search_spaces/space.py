@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from search_spaces.extension import document_in, is_bare_config
 from search_spaces.files import LONGEST_NAME, locate
@@ -20,14 +20,13 @@ from search_spaces.linear_scaling import require_stages
 from search_spaces.objectives import default_objectives, require_objectives
 from search_spaces.parts import (
     CONFIG_FIELDS,
-    Axis,
+    Axes,
     Budget,
     Constraint,
+    Fields,
     Part,
     Resources,
     Variant,
-    as_axes,
-    check_paths,
 )
 from search_spaces.paths import replaced, set_path
 from search_spaces.search import Search
@@ -41,10 +40,25 @@ from trainables.old_configs import migrate
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 
 
+def check_name(name: str) -> str:
+    """`name`, where it is a valid folder name.
+
+    Raises: ValueError otherwise.
+    """
+    if not NAME.fullmatch(name) or ".." in name:
+        raise ValueError(
+            f"expected a name of lower-case letters, digits, '_', '-' and '.' (at most"
+            f" {LONGEST_NAME}, a letter or a digit first, no two dots in a row), got {name!r}"
+        )
+    return name
+
+
 class SearchSpace(Part):
     """The definition of a sweep's trials. `override` is applied last, to every trial."""
 
-    name: str = Field(description="name of the sweep, if --name gives none")
+    name: Annotated[str, AfterValidator(check_name)] = Field(
+        description="name of the sweep, if --name gives none"
+    )
     description: str = Field(default="", description="free text")
     source: str = Field(default="", description="origin of the values, as free text")
     extends: None = Field(
@@ -59,7 +73,7 @@ class SearchSpace(Part):
         default=(),
         description="kinds of trials, each with a name, and optionally baseline, set and axes",
     )
-    axes: dict[str, Axis] = Field(
+    axes: Axes = Field(
         default_factory=dict, description="values to try, as a list or a range, by field"
     )
     constraints: tuple[Constraint, ...] = Field(
@@ -71,28 +85,12 @@ class SearchSpace(Part):
     )
     budget: Budget = Budget()
     resources: Resources = Resources()
-    fallback: dict[str, Any] = Field(
+    fallback: Fields = Field(
         default_factory=dict, description="overrides that apply if the data set is not available"
     )
-    override: dict[str, Any] = Field(
+    override: Fields = Field(
         default_factory=dict, description="fields applied last, to every trial, as by --set"
     )
-
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, name: str) -> str:
-        return check_name(name)
-
-    @field_validator("axes", mode="before")
-    @classmethod
-    def _lists_are_grids(cls, axes: Any) -> Any:
-        return as_axes(axes)
-
-    @field_validator("axes", "override", "fallback")
-    @classmethod
-    def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        check_paths(fields)
-        return fields
 
     @field_validator("constraints", mode="before")
     @classmethod
@@ -137,13 +135,9 @@ class SearchSpace(Part):
         return self
 
     @model_validator(mode="after")
-    def _independent_draws(self) -> SearchSpace:
+    def _permitted_by_the_strategy(self) -> SearchSpace:
         if self.search.is_private_selection:
             require_independent_draws(self)
-        return self
-
-    @model_validator(mode="after")
-    def _stages(self) -> SearchSpace:
         if self.search.is_linear_scaling:
             require_stages(self)
         return self
@@ -189,19 +183,6 @@ def rename(space: SearchSpace, name: str) -> SearchSpace:
 def with_fallback(space: SearchSpace) -> SearchSpace:
     """The space with its fallback values in every trial; overridden values are kept."""
     return space.model_copy(update={"override": replaced(space.fallback, space.override)})
-
-
-def check_name(name: str) -> str:
-    """`name`, where it is a valid folder name.
-
-    Raises: ValueError otherwise.
-    """
-    if not NAME.fullmatch(name) or ".." in name:
-        raise ValueError(
-            f"expected a name of lower-case letters, digits, '_', '-' and '.' (at most"
-            f" {LONGEST_NAME}, a letter or a digit first, no two dots in a row), got {name!r}"
-        )
-    return name
 
 
 def parse(document: dict[str, Any]) -> SearchSpace:
