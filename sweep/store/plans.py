@@ -134,7 +134,7 @@ def _with_config_id(row: Any) -> Any:
     return {"config_id": row["id"], **row} if "id" in row else row
 
 
-_Row = Annotated[PlannedTrial, BeforeValidator(_with_config_id)]
+Row = Annotated[PlannedTrial, BeforeValidator(_with_config_id)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class Plan:
     """
 
     name: str
-    trials: tuple[_Row, ...]
+    trials: tuple[Row, ...]
     merged: int = 0
     to_choose: int = 0
     probes: tuple[PlannedTrial, ...] = ()
@@ -188,7 +188,7 @@ class Plan:
         }
 
 
-_TRIAL: TypeAdapter[PlannedTrial] = TypeAdapter(_Row)
+_TRIAL: TypeAdapter[PlannedTrial] = TypeAdapter(Row)
 _PLAN = TypeAdapter(Plan)
 
 

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from search_spaces.space import SearchSpace, parse
 from sweep.settings import hide_passwords
 from sweep.store import plan_files, plans
-from sweep.store.files import exists, number, read_json, read_object, write_json, write_text
+from sweep.store.files import exists, read_json, read_object, write_json, write_text
 from sweep.store.kinds import ABOUT, MADE, REASON, SECONDS
 from sweep.store.seal import add_seal, is_whole
 from sweep.store.status import TrialStatus
@@ -165,7 +167,7 @@ class SweepFolder(TrialFiles):
 
     def keep_earlier_trials(self, records: Sequence[TrialRecord]) -> None:
         """Store the records of other sweeps' trials at the start of this one."""
-        rows = [{**vars(record), "plan": record.plan.to_dict()} for record in records]
+        rows = TypeAdapter(list[TrialRecord]).dump_python(list(records), by_alias=True)
         write_json(self.path / _EARLIER, rows)
 
     def earlier_trials(self) -> list[TrialRecord] | None:
@@ -175,26 +177,9 @@ class SweepFolder(TrialFiles):
             return None
         rows = read_json(path)
         try:
-            return self._earlier(rows)
-        except (AttributeError, KeyError, TypeError, ValueError, InvalidData):
+            return TypeAdapter(list[TrialRecord]).validate_python(rows)
+        except (TypeError, ValueError):
             raise InvalidData(f"expected trials in {path} as they were written") from None
-
-    def _earlier(self, rows: Any) -> list[TrialRecord]:
-        if not isinstance(rows, list):
-            raise TypeError("no list of trials")
-        document = {"name": "", "merged": 0, "trials": [row["plan"] for row in rows]}
-        return [
-            TrialRecord(
-                **{
-                    **row,
-                    "plan": plan,
-                    "status": TrialStatus(row["status"]),
-                    "metrics": {name: number(value) for name, value in row["metrics"].items()},
-                    "notes": tuple(row["notes"]),
-                }
-            )
-            for row, plan in zip(rows, plans.from_dict(document).trials, strict=True)
-        ]
 
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
         """Every trial of the plan, in its order; `running` None: by the lock."""

@@ -39,7 +39,7 @@ class TrialRecord:
     claim that it violates. `ended_at`: when its result was written.
     """
 
-    plan: plans.PlannedTrial
+    plan: plans.Row
     status: TrialStatus
     epochs_done: int
     metrics: dict[str, float | None]
