@@ -58,21 +58,23 @@ def decays(sweep: Sweep) -> list[dict[str, Cell]]:
             "ser": row.ser.value,
             "ser_low": row.ser.low,
             "ser_high": row.ser.high,
-            "ser_change": row.ser_change.relative if row.ser_change else None,
-            "ser_change_significant": row.ser_change.significant if row.ser_change else None,
+            **_change("ser", row.ser_change),
             "leakage": row.leakage.value if row.leakage else None,
-            "leakage_change": row.leakage_change.relative if row.leakage_change else None,
-            "leakage_change_significant": (
-                row.leakage_change.significant if row.leakage_change else None
-            ),
+            **_change("leakage", row.leakage_change),
             "auc": row.auc.value if row.auc else None,
-            "auc_change": row.auc_change.relative if row.auc_change else None,
-            "auc_change_significant": row.auc_change.significant if row.auc_change else None,
+            **_change("auc", row.auc_change),
             "log10_epsilon": _log10(row.trial.epsilon),
             "log10_epsilon_paper": _log10(row.trial.epsilon_paper),
         }
         for row in comparison.decays(sweep)
     ]
+
+
+def _change(figure: str, change: comparison.Change | None) -> dict[str, Cell]:
+    return {
+        f"{figure}_change": change.relative if change else None,
+        f"{figure}_change_significant": change.significant if change else None,
+    }
 
 
 def times(sweep: Sweep) -> list[dict[str, Cell]]:

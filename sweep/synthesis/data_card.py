@@ -158,17 +158,8 @@ def _claim(homes: list[Trained]) -> Claim:
     first = homes[0]
     if len(homes) == 1:
         summary = accountants.account(first.mechanism, accountant=first.about["accountant"])
-        return Claim(
-            epsilon=summary.epsilon,
-            delta=summary.delta if first.n_is_declared else None,
-            neighboring_relation=first.mechanism.neighboring_relation,
-            epsilon_replace_one=summary.epsilon_replace_one,
-            accountant=summary.accountant,
-            unaccounted=summary.unaccounted,
-            gaussian_mu=summary.gaussian_mu,
-            max_tpr_1pct=summary.max_tpr_1pct,
-            max_tpr_01pct=summary.max_tpr_01pct,
-        )
+        delta = summary.delta if first.n_is_declared else None
+        return Claim.model_validate({**asdict(summary), "delta": delta})
     delta = min(home.mechanism.delta for home in homes)
     spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
     relation = spent.neighboring_relation or first.mechanism.neighboring_relation
@@ -191,15 +182,8 @@ def _claim_of_selection(home: Trained) -> Claim | None:
     card = cards.read(read_json(place), where=place)
     if card.selection is None or card.selection.epsilon_selected is None or card.delta is None:
         return None
-    return Claim(
-        epsilon=card.epsilon,
-        delta=card.delta,
-        neighboring_relation=card.neighboring_relation,
-        epsilon_replace_one=card.epsilon_replace_one,
-        accountant=card.accountant,
-        unaccounted=card.unaccounted,
-        **asdict(meaning(card.epsilon, delta=card.delta)),
-    )
+    claimed = asdict(meaning(card.epsilon, delta=card.delta))
+    return Claim.model_validate({**card.model_dump(), **claimed})
 
 
 def to_markdown(card: DataCard) -> str:
