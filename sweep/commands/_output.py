@@ -88,7 +88,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     from sweep.results.tables.curves import curves_of
     from sweep.results.tables.leakage import violations
     from sweep.results.tables.trials import results_table
-    from sweep.search.unrun import unrun
+    from sweep.search.source import unrun
     from sweep.store.status import TrialStatus
     from trainables.errors import TrialFailed
 

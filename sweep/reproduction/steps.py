@@ -113,12 +113,12 @@ def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseR
     return found
 
 
-def rows(table: Table, pairs: Sequence[Pair], home: Path, *, leakage: bool = True) -> list[Row]:
+def rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[Row]:
     """The rows of every full stage, and of those of leakage, that have a finished trial; a method
     whose coarse pass has not ended hides no other.
     """
     found: list[Row] = []
-    for step in steps(table, pairs, leakage=leakage):
+    for step in steps(table, pairs, leakage=True):
         if step.decay is None:
             best = best_points(table, step.pair, home)
             stage = _stage_at(_with_points(table, step.pair, best), step, best, home)

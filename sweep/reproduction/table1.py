@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -31,10 +31,8 @@ _NOT_COVERED = (
 )
 
 
-def markdown(
-    table: Table, rows: Sequence[Row], coarse: Sequence[CoarseRow], *, notes: Iterable[str] = ()
-) -> str:
-    """The whole table; `notes` are sentences below it."""
+def markdown(table: Table, rows: Sequence[Row], coarse: Sequence[CoarseRow]) -> str:
+    """The whole table."""
     full = [row for row in rows if row.part == FULL]
     pool = [row for row in rows if row.part == LEAKAGE]
     parts = [
@@ -53,7 +51,7 @@ def markdown(
         ]
     if coarse:
         parts += ["## The coarse pass", _coarse(coarse)]
-    said = [_hours(rows, coarse), *table.paper_notes, *notes]
+    said = [_hours(rows, coarse), *table.paper_notes]
     parts += ["## Notes", "\n".join(f"- {note}" for note in said)]
     return "\n\n".join(parts) + "\n"
 

@@ -7,6 +7,7 @@ and results are read from the trials' records. A resumed search reads the same s
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -147,6 +148,18 @@ class SearchSource:
         """The reason why a permitted configuration may not run in this sweep, or None."""
         running = [trial for trial in trials if trial.runs]
         return self._admits(running) if running else None
+
+
+def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
+    """Sentences with the reasons of trials that did not end, and of a search that ended early."""
+    waiting = [r for r in records if r.status.is_pending and r.reason]
+    found = [
+        f"{number} of {len(records)} trials did not run to their end: {reason}."
+        for reason, number in Counter(str(record.reason) for record in waiting).items()
+    ]
+    if (sentence := ended_early(folder)) is not None:
+        found.append(sentence)
+    return found
 
 
 def ended_early(folder: SweepFolder) -> str | None:

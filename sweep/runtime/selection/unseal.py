@@ -14,7 +14,7 @@ from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.sweeps import SweepFolder
 from sweep.store.vault import Vault
-from trainables.accountants import SweepSpend, epsilon_sweep
+from trainables.accountants import epsilon_sweep
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
@@ -61,19 +61,12 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | No
     return deliver_all(tracker, folder)
 
 
-def composition_of(vault: Vault) -> SweepSpend | None:
-    """The composition of all trials of a vault; None without any."""
+def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:
     entries = furthest(Ledger(vault.ledger_file).entries())
     if not entries:
-        return None
-    delta = min(entry.delta for entry in entries)
-    return epsilon_sweep([entry.release for entry in entries], delta=delta)
-
-
-def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:
-    together = composition_of(vault)
-    if together is None:
         return
+    releases, delta = [entry.release for entry in entries], min(entry.delta for entry in entries)
+    together = epsilon_sweep(releases, delta=delta)
     total = folder.space().budget.total
     if total is not None and together.epsilon > total:
         raise InvalidInput(
@@ -83,10 +76,4 @@ def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:
     limit = folder.about().get("budget_total")
     selection = selection_entry.selection_charge(ledger, folder.ledger_name)
     if limit is not None and selection is not None:
-        entries = furthest(Ledger(vault.ledger_file).entries())
-        ledger.require_within(
-            selection.dataset,
-            [entry.release for entry in entries],
-            budget_total=limit,
-            delta=min((entry.delta for entry in entries), default=None),
-        )
+        ledger.require_within(selection.dataset, releases, budget_total=limit, delta=delta)
