@@ -8,14 +8,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from sweep.bench.contestants import Arena, Spec
-from sweep.bench.outcome import Found, Times
+from sweep.bench.outcome import Found
 from sweep.planning.child_processes import answer_task, run_children
 from trainables.system import footprint
 
 _STEPS = 4  # of an engine, until its memory has reached its peak
 _PATIENCE = 600.0  # seconds
 _MODULE = "sweep.bench.children"
+_SPEC = TypeAdapter(Spec)
 
 
 def peak_memory(spec: Spec, engine: str) -> float:
@@ -26,9 +29,8 @@ def peak_memory(spec: Spec, engine: str) -> float:
     share = spec.fields["training"]["expected_batch_size"] // spec.workers
     training = {**spec.fields["training"], "expected_batch_size": share, "num_workers": 1}
     alone = replace(spec, workers=1, fields={**spec.fields, "training": training})
-    (answer,) = run_children(
-        _MODULE, [{"do": "peak", "engine": engine, "spec": _plain(alone)}], patience=_PATIENCE
-    )
+    task = {"do": "peak", "engine": engine, "spec": _SPEC.dump_python(alone, mode="json")}
+    (answer,) = run_children(_MODULE, [task], patience=_PATIENCE)
     return float(answer["peak_mib"])
 
 
@@ -36,22 +38,13 @@ def team_rounds(spec: Spec) -> Found:
     """As `rounds.rounds`, by `spec.workers` processes of this machine."""
     Arena(spec)  # checks the input and writes the corpus' cache before the processes start
     with tempfile.TemporaryDirectory() as folder:
-        place = str(Path(folder) / "meeting")
+        place, given = str(Path(folder) / "meeting"), _SPEC.dump_python(spec, mode="json")
         tasks = [
-            {"do": "rounds", "rank": rank, "place": place, "spec": _plain(spec)}
+            {"do": "rounds", "rank": rank, "place": place, "spec": given}
             for rank in range(spec.workers)
         ]
         answer = run_children(_MODULE, tasks, patience=_PATIENCE)[0]
-    return Found(
-        times={name: Times(**value) for name, value in answer["times"].items()},
-        skipped=answer["skipped"],
-        num_records=answer["num_records"],
-        steps_per_epoch=answer["steps_per_epoch"],
-    )
-
-
-def _plain(spec: Spec) -> dict[str, Any]:
-    return {**asdict(spec), "data_dir": str(spec.data_dir), "cache_dir": str(spec.cache_dir)}
+    return TypeAdapter(Found).validate_python(answer)
 
 
 def _peak(spec: Spec, engine: str) -> dict[str, Any]:
@@ -89,9 +82,7 @@ def _rounds(spec: Spec, rank: int, place: str) -> dict[str, Any]:
 
 
 def _do(task: dict[str, Any]) -> dict[str, Any]:
-    given = task["spec"]
-    paths = {name: Path(given[name]) for name in ("data_dir", "cache_dir")}
-    spec = Spec(**{**given, **paths, "engines": tuple(given["engines"])})
+    spec = _SPEC.validate_python(task["spec"])
     if task["do"] == "peak":
         return _peak(spec, task["engine"])
     return _rounds(spec, task["rank"], task["place"])

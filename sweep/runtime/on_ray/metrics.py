@@ -14,7 +14,6 @@ from typing import Any
 
 from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
 from sweep.results.tables.progress import Progress
-from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder
 from sweep.store.trial_files import with_leakage
@@ -78,7 +77,7 @@ class Recorder:
         rows = self._folder.epochs(plan.id)
         if rows:
             seconds = float(rows[-1]["seconds"])
-            figures |= _numbers(rows[-1]["metrics"])
+            figures |= rows[-1]["metrics"]
             figures |= noise_at(plan, int(rows[-1]["epochs_done"]))
             figures["epoch_seconds"] = seconds
             if plan.num_records and seconds > 0:
@@ -99,10 +98,6 @@ class Recorder:
             make = self._make or _ray_gauge
             self._gauges[source] = make(metrics()[source])
         self._gauges[source].set(value, tags=dict(labels))
-
-
-def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    return {name: number(value) for name, value in metrics.items()}
 
 
 def _ray_is_up() -> bool:
