@@ -83,17 +83,16 @@ class KnownRows:
     the latter. Rows that no step changes are rounded once."""
 
     def __init__(self, x: Tensor) -> None:
-        self._source, self._is_rounded = FixedRows(x), is_rounding(x)
+        self.fixed = self._source = FixedRows(x)
         self._rounded: tuple[Tensor, Tensor] | None = None
-        self.fixed = self._source
-        if self._is_rounded:
+        if is_rounding(x):
             operand = as_operand(x.detach())
             self._rounded = operand, operand.float()
             self.fixed = FixedRows(self._rounded[1])
 
     def are(self, x: Tensor) -> bool:
         """Whether `x` is that very tensor, unchanged, in products of the same precision."""
-        return self._source.are(x) and self._is_rounded == is_rounding(x)
+        return self._source.are(x) and (self._rounded is not None) == is_rounding(x)
 
     def pair(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """`x` as operand of products, and in float32 with the same values."""
