@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from search_spaces.parts import Budget
 from sweep.spending.budget import epsilon_refusal, time_refusal
@@ -96,3 +97,10 @@ def test_the_seconds_of_a_sweep_are_bounded() -> None:
     assert time_refusal(budget, seconds=9.9) is None
     assert "budget.seconds=10" in str(time_refusal(budget, seconds=10))
     assert time_refusal(Budget(), seconds=math.inf) is None
+
+
+@pytest.mark.parametrize("field", ["epsilon", "total", "seconds", "accelerator_hours"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_a_budget_that_makes_no_sense_is_refused(field: str, value: float) -> None:
+    with pytest.raises(ValidationError, match=field):
+        Budget(**{field: value})
