@@ -7,6 +7,7 @@ from typing import Any
 
 _CHARACTERS = 120
 _KINDS = {
+    type(None): "nothing",
     str: "text",
     bool: "true or false",
     int: "a number",
@@ -33,8 +34,6 @@ def kind_of(value: Any) -> str:
     >>> kind_of(None), kind_of("a"), kind_of([]), kind_of(1.5)
     ('nothing', 'text', 'a list', 'a number')
     """
-    if value is None:
-        return "nothing"
     return _KINDS.get(type(value), type(value).__name__)
 
 
