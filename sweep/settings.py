@@ -24,6 +24,7 @@ _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databric
 class Settings:
     """`home` holds the sweeps, `data_dir` the corpora, `cache_dir` what is derived from them;
     `tracking` names where results go beside the disk, `tracking_uri` is MLflow's store.
+    `names_trackers` is False where `tracking` is the default, so that a resumed sweep keeps its own.
     """
 
     home: Path
@@ -31,6 +32,7 @@ class Settings:
     cache_dir: Path
     tracking_uri: str
     tracking: tuple[str, ...] = ("mlflow",)
+    names_trackers: bool = True
 
     @property
     def artifacts_dir(self) -> Path:
@@ -68,12 +70,14 @@ def from_environment(
             f"expected tracking_uri to start with one of {', '.join(_SCHEMES)},"
             f" got {hide_passwords(uri)!r}"
         )
+    named = tracking or [given.get("SWEEP_TRACKING") or ""]
     return Settings(
         home=home,
         data_dir=Path(given.get("SWEEP_DATA_DIR") or "data").absolute(),
         cache_dir=Path(given.get("SWEEP_CACHE_DIR") or home / "cache").absolute(),
         tracking_uri=uri,
-        tracking=_trackers(tracking or [given.get("SWEEP_TRACKING") or "mlflow"]),
+        tracking=_trackers(named) if any(named) else ("mlflow",),
+        names_trackers=any(named),
     )
 
 

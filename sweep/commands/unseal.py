@@ -28,12 +28,13 @@ def unseal(
     from sweep.runtime.start_up import tracking
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.chosen import with_traces
+    from sweep.tracking.chosen import as_started, with_traces
     from trainables.errors import InvalidInput
     from trainables.privacy.rounding import format_delta, format_epsilon
 
     settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)
+    settings = as_started(settings, folder)
     unsealing.require_sealed(folder)
     if not yes:
         raise InvalidInput(

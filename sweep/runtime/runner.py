@@ -25,7 +25,7 @@ from sweep.store.plans import Plan
 from sweep.store.provenance import about
 from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.chosen import require_usable, with_traces
+from sweep.tracking.chosen import as_started, require_usable, with_traces
 from trainables.errors import InvalidInput
 
 TRIAL_FUNCTION = "trainables.trial:run"
@@ -70,7 +70,11 @@ def start(
     total_filter(space, settings)
     with _services(settings, executed) as tracker:
         preflight.require_room(space, packing, plan.to_run, settings, executed)
-        facts = {**about(command), "budget_total": budget_total}
+        facts = {
+            **about(command),
+            "budget_total": budget_total,
+            "tracking": list(settings.tracking),
+        }
         if selected is not None:
             facts["selection"] = selected.to_dict()
             plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
@@ -101,13 +105,15 @@ def resume(
     say: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Resume a sweep. Unfinished trials, and the stopped ones in `take_up`, continue from their
-    last checkpoint. Earlier trackers are used, too, unless the settings name none. If the tracking
-    server does not answer, `say` is called with the reason, and results are delivered later.
+    last checkpoint. If the settings name no trackers, those of the start are used, and earlier ones
+    are used, too, unless there are none. If the tracking server does not answer, `say` is called
+    with the reason, and results are delivered later.
 
     Raises: InvalidInput if it is running or a trial cannot be continued, or as `start`.
     """
     if folder.is_running:
         raise store.running_already(folder.name)
+    settings = as_started(settings, folder)
     if settings.tracking:  # `none` leaves out earlier trackers, too
         settings = with_traces(settings, folder.name)
     away = partial(_report_unreachable, say)

@@ -23,6 +23,14 @@ def require_usable(settings: Settings) -> None:
         catalogue.entry(SHELF, name).check(settings)
 
 
+def as_started(settings: Settings, folder: SweepFolder) -> Settings:
+    """The settings with the trackers that the sweep was started with, where the user names none."""
+    known = folder.about().get("tracking")
+    if settings.names_trackers or known is None:  # of a sweep before they were recorded
+        return settings
+    return replace(settings, tracking=tuple(known))
+
+
 def with_traces(settings: Settings, sweep: str) -> Settings:
     """The settings extended by the trackers that an earlier process used for this sweep."""
     known = [n for n in catalogue.names(SHELF) if (settings.home / n / sweep).is_dir()]

@@ -155,6 +155,19 @@ def test_it_follows_a_sweep_that_runs(
     assert READERS[name](settings, "toy") == seen
 
 
+def test_a_resumed_sweep_keeps_the_trackers_of_its_start_unless_others_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(settings_in(tmp_path), tracking=())
+    monkeypatch.setattr("tests.sweep.sweeps.settings_in", lambda folder: settings)
+    run = run_toy(tmp_path)
+    unnamed = replace(settings, tracking=("tensorboard",), names_trackers=False)
+    runner.resume(run.folder, unnamed, function=TOY)
+    assert not (settings.home / "tensorboard").exists(), "the sweep was started without any"
+    runner.resume(run.folder, replace(unnamed, names_trackers=True), function=TOY)
+    assert len(READERS["tensorboard"](settings, "toy")) == 3
+
+
 def test_one_is_the_default() -> None:
     assert (catalogue.marked_entry(SHELF, "DEFAULT"),) == Settings.tracking
 

@@ -8,13 +8,22 @@ from concurrent.futures import Future
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking import delivery as delivery_thread
-from sweep.tracking.chosen import Behind, Trackers, open_trackers, require_usable, with_traces
+from sweep.tracking.chosen import (
+    Behind,
+    Trackers,
+    as_started,
+    open_trackers,
+    require_usable,
+    with_traces,
+)
 from sweep.tracking.connection import require_answer
 from sweep.tracking.delivery import Delivery
 from sweep.tracking.late import LateTracker
@@ -104,6 +113,28 @@ def test_trackers_that_have_files_of_the_sweep_follow_it_further(tmp_path: Path)
     assert with_traces(settings, "new").tracking == ("mlflow",)
     chosen = replace(settings, tracking=("tensorboard", "mlflow"))
     assert with_traces(chosen, "mine") == chosen, "once, in the order of the settings"
+
+
+def test_a_sweep_from_before_trackers_were_recorded_has_the_default() -> None:
+    settings = replace(from_environment({"SWEEP_HOME": "/s"}), tracking=("tensorboard",))
+    for about, expected in (({}, ("tensorboard",)), ({"tracking": ["wandb"]}, ("wandb",))):
+        folder = SimpleNamespace(about=lambda about=about: about)
+        assert as_started(settings, folder).tracking == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "named"),
+    [
+        ({}, [], False),
+        ({"SWEEP_TRACKING": ""}, [], False),
+        ({"SWEEP_TRACKING": "mlflow"}, [], True),
+        ({}, ["none"], True),
+    ],
+)
+def test_trackers_are_named_by_an_option_or_the_environment(
+    environment: dict[str, str], options: list[str], named: bool
+) -> None:
+    assert from_environment(environment, tracking=options).names_trackers is named
 
 
 # ---- the thread that delivers
