@@ -47,6 +47,7 @@ from trainables.sections import PrivacyConfig as PrivacyConfig
 from trainables.sections import Sampling as Sampling
 from trainables.sections import SplitMode as SplitMode
 from trainables.sections import StartConfig as StartConfig
+from trainables.sections import LEAST_TARGET_EPSILON as LEAST_TARGET_EPSILON
 from trainables.sections import TargetEpsilon as TargetEpsilon
 from trainables.sections import TotalNoise as TotalNoise
 from trainables.sections import TrainingConfig as TrainingConfig

@@ -43,6 +43,7 @@ _EXPECTED = {
     "float_type": "expected a number",
     "int_type": "expected a whole number",
     "int_from_float": "expected a whole number",
+    "too_short": "expected at least one value",
 }
 _OF_ANOTHER_FORM = ("_type", "_parsing", "literal_error")
 Model = TypeVar("Model", bound=BaseModel)

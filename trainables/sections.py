@@ -91,10 +91,14 @@ class NoiseDecay(Frozen):
         return self
 
 
+LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accountants' sums
+
+
 class TargetEpsilon(Frozen):
     """Replaces a noise multiplier by the smallest z0 whose epsilon is at most this."""
 
     target_epsilon: PositiveFloat = Field(
+        ge=LEAST_TARGET_EPSILON,
         description="epsilon of the trial; the smallest noise multiplier for it is calibrated"
     )
 

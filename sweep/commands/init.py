@@ -71,11 +71,14 @@ def init(
 
 def _epsilon(given: float | None, *, ask: bool) -> float:
     """Raises: InvalidInput for a number that is no valid budget."""
+    from trainables.config import LEAST_TARGET_EPSILON
     from trainables.errors import InvalidInput
 
     epsilon: float = 8.0 if given is None else given
     if given is None and ask:
         epsilon = typer.prompt("epsilon", default=epsilon)
-    if not 0 < epsilon < float("inf"):
-        raise InvalidInput(f"expected --epsilon above 0 and finite, got {epsilon}")
+    if not LEAST_TARGET_EPSILON <= epsilon < float("inf"):
+        raise InvalidInput(
+            f"expected --epsilon at least {LEAST_TARGET_EPSILON:g} and finite, got {epsilon}"
+        )
     return epsilon

@@ -13,7 +13,7 @@ from trainables.accountants import pld
 from trainables.accountants._choose import best, bounding
 from trainables.accountants._composition import epsilon_sweep
 from trainables.accountants._release import Release, release
-from trainables.config import TargetEpsilon, TrialConfig
+from trainables.config import LEAST_TARGET_EPSILON, TargetEpsilon, TrialConfig
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.from_config import build, with_noise, with_other_stage
 from trainables.privacy.mechanism import Mechanism
@@ -21,7 +21,6 @@ from trainables.privacy.rounding import format_epsilon
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
-_LEAST_TARGET = 1e-6  # below, epsilon is the rounding of the accountants' sums
 _LEAST_SHARE = 0.99  # of the target that the noise found costs
 _FEW_STEPS, _STEEPEST = 6, 50.0
 
@@ -55,9 +54,9 @@ def noise_for(
 
     Raises: InvalidInput for a target below 1e-6, or that no noise reaches.
     """
-    if not _LEAST_TARGET <= target_epsilon < math.inf:
+    if not LEAST_TARGET_EPSILON <= target_epsilon < math.inf:
         raise InvalidInput(
-            f"expected {_LEAST_TARGET:g} <= target_epsilon < inf, got {target_epsilon:g}"
+            f"expected {LEAST_TARGET_EPSILON:g} <= target_epsilon < inf, got {target_epsilon:g}"
         )
     unit = replace(mechanism, noise_multiplier=1.0)
     if unit.unaccounted:

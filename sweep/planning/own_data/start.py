@@ -12,6 +12,7 @@ from typing import Any
 from search_spaces.files import name_of
 from sweep.planning.own_data.corpus import FEW, CorpusCounts, write_corpus
 from sweep.planning.own_data.space import LEAST_BATCH, Start, text_of
+from trainables import formats
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
 from trainables.data.sizes import require_near, rounded_size
@@ -63,16 +64,17 @@ class StartResult:
         corpus, schema = (argument(self.folder / name) for name in (UTTERANCES, SCHEMA))
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
         labels = " and ".join(
-            f"{facts[f'num_{kind}']} {kind}"
-            for kind in ("intents", "slots")
-            if facts[f"num_{kind}"]
+            formats.count(facts[f"num_{kind}s"], kind)
+            for kind in ("intent", "slot")
+            if facts[f"num_{kind}s"]
         )
         found = [
-            f"{self.source.path}: {facts['num_read']} records in the format {facts['form']}, with"
+            f"{self.source.path}: {formats.count(facts['num_read'], 'record')} in the format"
+            f" {facts['form']}, with"
             f" {labels}{_spans(facts)}{_unread_fields(facts['ignored_fields'])}.",
-            f"{facts['num_duplicates']} repeated texts stay in {UTTERANCES}; a trial uses the first"
-            " of equal ones."
-            + (f" {facts['num_invalid']} records are left out." if facts["num_invalid"] else ""),
+            f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
+            " first of equal ones."
+            + (f" Invalid records left out: {facts['num_invalid']}." if facts["num_invalid"] else ""),
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {self.folder / SCHEMA}"
             f"{', read from the records' if self.schema.source == _SOURCE else ''}, and the number"
@@ -82,15 +84,14 @@ class StartResult:
         ]
         if facts["num_outside_schema"]:
             found.append(
-                f"{facts['num_outside_schema']} records have a label that the schema lacks: they"
-                f" are kept but not used for training (`sweep data check {corpus}"
-                f" --schema {schema}`)."
+                "Records with a label that the schema lacks are kept but not used for training"
+                f" ({facts['num_outside_schema']}; `sweep data check {corpus} --schema {schema}`)."
             )
         if facts["num_rare_labels"]:
             num_labels = len(self.counted.intents) + len(self.counted.slots)
             found.append(
-                f"{facts['num_rare_labels']} of {num_labels} labels have fewer than {FEW} records,"
-                f" about which their names reveal something (`sweep data describe {corpus}`)."
+                f"Labels with fewer than {FEW} records reveal something about them by their names"
+                f" ({facts['num_rare_labels']} of {num_labels}; `sweep data describe {corpus}`)."
             )
         if facts["grouped"]:
             found.append(
@@ -99,8 +100,8 @@ class StartResult:
             )
         if facts["num_snapped"]:
             found.append(
-                f"{facts['num_snapped']} slots begin or end inside a token and were extended to"
-                " the whole token (--tokenize punctuation separates punctuation from words)."
+                "Slots that begin or end inside a token were extended to the whole token"
+                f" ({facts['num_snapped']}; --tokenize punctuation separates punctuation from words)."
             )
         return found
 

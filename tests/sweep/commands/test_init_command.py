@@ -162,7 +162,8 @@ def test_slots_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
             ("--num-records", "1"),
             "--num-records': Input should be greater than or equal to 2",
         ),
-        ("text,intent\na,x\n", ("--epsilon", "0"), "expected --epsilon above 0 and finite"),
+        ("text,intent\na,x\n", ("--epsilon", "0"), "expected --epsilon at least 1e-06 and finite"),
+        ("text,intent\na,x\n", ("--epsilon", "1e-7"), "expected --epsilon at least 1e-06"),
         ("text,intent\na,x\nb\n", (), "expected 2 columns in"),
         ("text,intent\na,x\nb\nc\n", (), "and 1 more; `sweep data check` lists them"),
         ("text,intent\na,x\n", ("--format", "nothing"), "expected file_formats to be one of"),
@@ -200,7 +201,7 @@ def test_repeated_texts_stay_in_the_file(place: Path, capsys: pytest.CaptureFixt
         file.write(f"say {SECRET} 0,stop,x\n")
     code, out, _ = answer(capsys, "init", "mine.csv")
     assert code == 0
-    assert "1 repeated texts stay in utterances.jsonl; a trial uses the first of equal ones." in out
+    assert "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal ones." in out
     assert len(Path("mine/utterances.jsonl").read_text().splitlines()) == 301
 
 
@@ -209,7 +210,7 @@ def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(
 ) -> None:
     code, out, _ = answer(capsys, "init", str(csv_in(place)), "--intent", "text")
     assert code == 0
-    assert "300 of 300 labels have fewer than 5 records, about which their names reveal" in out
+    assert "fewer than 5 records reveal something about them by their names (300 of 300;" in out
     assert SECRET not in out
 
 
@@ -218,7 +219,7 @@ def test_labels_that_were_public_before(place: Path, capsys: pytest.CaptureFixtu
     chosen = ("--schema", "public.json", "--tokenize", "punctuation")
     code, out, _ = answer(capsys, "init", str(csv_in(place)), *chosen)
     assert code == 0
-    assert "100 records have a label that the schema lacks" in out
+    assert "lacks are kept but not used for training (100;" in out
     assert "read from the" not in out
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["tokenize"]) == (["play", "sing"], "punctuation")
