@@ -118,6 +118,33 @@ def test_a_record_that_is_not_finite_in_one_layer_adds_nothing(
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("physical", [None, 1])
+def test_a_micro_batch_that_is_not_finite_in_one_layer_adds_nothing(
+    name: str, bad: float, physical: int | None
+) -> None:
+    """Nor of its other layers or records, also where its records are read one at a time."""
+    table = gradients(4)
+    table[1, 0] = bad
+    mech = replace(
+        mechanism("edp_sgd", workers=workers, clipping=name),
+        noise_multiplier=0.0,
+        group_scale="none",
+    )
+    released = []
+    for units in ([[0, 1, 2], [3]], [[], [3]]):
+        engine = engine_on(mech, table, units, physical_batch_size=physical)
+        stats = engine.step(0, 0)
+        assert int(stats.nonfinite) == bool(units[0])
+        released.append(engine.released.clone())
+    assert bool(released[1].any())
+    torch.testing.assert_close(released[0], released[1], rtol=1e-5, atol=1e-8)
+    alone = engine_on(mech, table, [[0, 1, 2]], physical_batch_size=physical)
+    alone.step(0, 0)
+    assert not bool(alone.released.any())
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_norm_of_every_layer_is_computed_once(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -339,6 +339,27 @@ def test_one_step_of_sgd_without_a_finite_gradient_leaves_the_mean_of_the_others
     assert (found["nonfinite_gradients"], broken["nonfinite_gradients"]) == (0, 1)
 
 
+@pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
+def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine: str) -> None:
+    """Dropout is pinned to it, so that a replay of the step draws the same masks."""
+    happened: list[Any] = []
+
+    class Watching(checks.ChosenGradients):
+        def begin_step(self, epoch: int, step: int) -> None:
+            happened.append((epoch, step))
+
+        def losses(self, batch: Tensor) -> Tensor:
+            happened.append("losses")
+            return super().losses(batch)
+
+    made = engine_on(mechanism(engine), gradients(4), [[0], [1]], model=Watching(WIDTHS))
+    for place in ((0, 0), (0, 1), (1, 0)):
+        made.step(*place)
+    assert [each for each in happened if each != "losses"] == [(0, 0), (0, 1), (1, 0)]
+    assert happened[0] == (0, 0)
+    assert happened[1] == "losses"
+
+
 def test_an_engine_is_refused_another_ones_mechanism() -> None:
     from trainables.engines import dp_sgd
 

@@ -8,10 +8,13 @@ import pytest
 import torch
 from torchcrf import CRF
 
+from trainables.layers.crf import layer as crf_layer
 from trainables.layers.crf import statistics as crf_statistics
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.crf.statistics import Scores, forward_backward
 from trainables.layers.packing import TimeMajor, time_major
+from trainables.layers.tape import Tape, recording
+from trainables.layers.units import Units
 
 
 def random_crf(num_tags: int, *, scale: float = 1.0) -> LinearChainCrf:
@@ -44,6 +47,25 @@ def packed_batch(num_tags: int, lengths: list[int], *, scale: float = 2.0):
 
 
 LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
+
+
+def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five units of equal length, of which two are held at once."""
+    sizes, layout, emissions, tags = packed_batch(6, [4] * 5)
+    crf = random_crf(6)
+    tape = Tape()
+    with recording(tape):
+        losses = crf(emissions[layout.source].requires_grad_(), tags[layout.source], layout)
+    losses.sum().backward()
+    (entry,) = tape.entries
+    units = Units(torch.arange(5), 5, device=emissions.device)
+    weights = {p: 1.0 for p in crf.parameters()}
+    whole = entry.squared_norms(units, weights)
+    monkeypatch.setattr(crf_layer, "_CHUNK", 2 * 6**2)
+    torch.testing.assert_close(entry.squared_norms(units, weights), whole, rtol=1e-6, atol=0)
+    assert len(whole.unique()) == 5
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
