@@ -21,6 +21,7 @@ from trainables.errors import InvalidInput
 from trainables.file_formats import Source
 from trainables.formats import argument
 
+_SMALL = 100  # below, an error of 20 % has a 95 % interval of 8 points to either side, or more
 _SOURCE = "read from the private records by sweep init and declared public by their owner"
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
@@ -82,6 +83,11 @@ class StartResult:
             " and no epsilon covers them: remove a label, or round the number, if it would reveal"
             " something about one record.",
         ]
+        if small := [part for part in ("validation", "test") if facts["parts"][part] < _SMALL]:
+            found.append(
+                f"Parts with fewer than {_SMALL} different texts ({', '.join(small)}) measure errors"
+                " with wide intervals."
+            )
         if facts["num_outside_schema"]:
             found.append(
                 "Records with a label that the schema lacks are kept but not used for training"

@@ -121,6 +121,7 @@ def test_the_heads_are_those_of_the_shipped_space(
         assert code == 0
         for trial in json.loads(out)["trials"]:
             planned[space, trial["variant"]] = trial["config"]
+    assert planned["mine/space.yaml", "sgd"]["training"]["gradient_clip_norm"] == 1
     for mine, shipped in (("heads", "heads, no privacy"), ("dp-heads", "heads")):
         one, other = planned["mine/space.yaml", mine], planned["epsilon_8", shipped]
         assert one["model"] == other["model"]
@@ -202,6 +203,7 @@ def test_repeated_texts_stay_in_the_file(place: Path, capsys: pytest.CaptureFixt
     code, out, _ = answer(capsys, "init", "mine.csv")
     assert code == 0
     assert "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal ones." in out
+    assert "Parts with fewer than 100 different texts (validation, test) measure errors" in out
     assert len(Path("mine/utterances.jsonl").read_text().splitlines()) == 301
 
 
