@@ -78,7 +78,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 def test_the_shelf_has_the_forms_of_the_field() -> None:
     assert {
-        *("json_lines", "delimited", "conll", "bio_folder"),
+        *("json_lines", "json_list", "delimited", "conll", "bio_folder"),
         *("rasa_nlu", "hugging_face", "massive"),
     } <= set(NAMES)
 

@@ -160,6 +160,34 @@ def test_an_intent_that_one_record_lacks(tmp_path: Path) -> None:
     assert "expected an intent in" in str(found[1])
 
 
+# ---- a JSON list
+
+
+def test_a_json_list_has_the_fields_of_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    fields = {"text": "call ann lee", "label": "phone", "entities": [["who", 1, 3]]}
+    path.write_text(json.dumps([fields, {"label": SECRET}, [SECRET]], indent=2))
+    found, nameless, no_object = only(path, spans="tokens")
+    assert found == CALL
+    assert str(nameless).startswith(f"expected a field for the words in {path} object 2")
+    assert str(no_object) == f"expected a JSON object in {path} object 3, got a list"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f'[{{"text": "{SECRET}"}}\n{{"text": "b"}}]', "expected JSON in .*a.json, line 2"),
+        ("[]", "expected utterances in .*a.json, got an empty json_list file"),
+    ],
+)
+def test_a_damaged_or_empty_json_list(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        only(path)
+    assert SECRET not in str(caught.value)
+
+
 # ---- CSV
 
 
