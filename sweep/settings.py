@@ -24,7 +24,7 @@ _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databric
 class Settings:
     """`home` holds the sweeps, `data_dir` the corpora, `cache_dir` what is derived from them;
     `tracking` names where results go beside the disk, `tracking_uri` is MLflow's store.
-    `names_trackers` is False where `tracking` is the default, so that a resumed sweep keeps its own.
+    `names_trackers` is False where `tracking` is the default; a resumed sweep keeps its own then.
     """
 
     home: Path

@@ -34,6 +34,7 @@ from trainables.entries import model_part as model_part
 from trainables.entries import synthesis_config as synthesis_config
 from trainables.frozen import Frozen, validated
 from trainables.sections import COUNTED_BY_STEPS
+from trainables.sections import LEAST_TARGET_EPSILON as LEAST_TARGET_EPSILON
 from trainables.sections import NOISE_FIELDS as NOISE_FIELDS
 from trainables.sections import SPLITS_WITH_COINS as SPLITS_WITH_COINS
 from trainables.sections import DataConfig as DataConfig
@@ -47,7 +48,6 @@ from trainables.sections import PrivacyConfig as PrivacyConfig
 from trainables.sections import Sampling as Sampling
 from trainables.sections import SplitMode as SplitMode
 from trainables.sections import StartConfig as StartConfig
-from trainables.sections import LEAST_TARGET_EPSILON as LEAST_TARGET_EPSILON
 from trainables.sections import TargetEpsilon as TargetEpsilon
 from trainables.sections import TotalNoise as TotalNoise
 from trainables.sections import TrainingConfig as TrainingConfig

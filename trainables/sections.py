@@ -99,7 +99,7 @@ class TargetEpsilon(Frozen):
 
     target_epsilon: PositiveFloat = Field(
         ge=LEAST_TARGET_EPSILON,
-        description="epsilon of the trial; the smallest noise multiplier for it is calibrated"
+        description="epsilon of the trial; the smallest noise multiplier for it is calibrated",
     )
 
 

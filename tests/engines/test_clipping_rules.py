@@ -127,7 +127,7 @@ def test_a_micro_batch_that_is_not_finite_in_one_layer_adds_nothing(
     table = gradients(4)
     table[1, 0] = bad
     mech = replace(
-        mechanism("edp_sgd", workers=workers, clipping=name),
+        mechanism("edp_sgd", workers=2, clipping=name),
         noise_multiplier=0.0,
         group_scale="none",
     )

@@ -53,7 +53,7 @@ def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Five units of equal length, of which two are held at once."""
-    sizes, layout, emissions, tags = packed_batch(6, [4] * 5)
+    _, layout, emissions, tags = packed_batch(6, [4] * 5)
     crf = random_crf(6)
     tape = Tape()
     with recording(tape):
@@ -61,7 +61,7 @@ def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(
     losses.sum().backward()
     (entry,) = tape.entries
     units = Units(torch.arange(5), 5, device=emissions.device)
-    weights = {p: 1.0 for p in crf.parameters()}
+    weights = dict.fromkeys(crf.parameters(), 1.0)
     whole = entry.squared_norms(units, weights)
     monkeypatch.setattr(crf_layer, "_CHUNK", 2 * 6**2)
     torch.testing.assert_close(entry.squared_norms(units, weights), whole, rtol=1e-6, atol=0)

@@ -74,8 +74,7 @@ class StartResult:
             f" {facts['form']}, with"
             f" {labels}{_spans(facts)}{_unread_fields(facts['ignored_fields'])}.",
             f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
-            " first of equal ones."
-            + (f" Invalid records left out: {facts['num_invalid']}." if facts["num_invalid"] else ""),
+            " first of equal ones.",
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {self.folder / SCHEMA}"
             f"{', read from the records' if self.schema.source == _SOURCE else ''}, and the number"
@@ -83,10 +82,12 @@ class StartResult:
             " and no epsilon covers them: remove a label, or round the number, if it would reveal"
             " something about one record.",
         ]
+        if facts["num_invalid"]:
+            found.append(f"Invalid records left out: {facts['num_invalid']}.")
         if small := [part for part in ("validation", "test") if facts["parts"][part] < _SMALL]:
             found.append(
-                f"Parts with fewer than {_SMALL} different texts ({', '.join(small)}) measure errors"
-                " with wide intervals."
+                f"Parts with fewer than {_SMALL} different texts ({', '.join(small)}) measure"
+                " errors with wide intervals."
             )
         if facts["num_outside_schema"]:
             found.append(
@@ -107,7 +108,8 @@ class StartResult:
         if facts["num_snapped"]:
             found.append(
                 "Slots that begin or end inside a token were extended to the whole token"
-                f" ({facts['num_snapped']}; --tokenize punctuation separates punctuation from words)."
+                f" ({facts['num_snapped']}; --tokenize punctuation separates punctuation from"
+                " words)."
             )
         return found
 

@@ -202,7 +202,7 @@ def test_repeated_texts_stay_in_the_file(place: Path, capsys: pytest.CaptureFixt
         file.write(f"say {SECRET} 0,stop,x\n")
     code, out, _ = answer(capsys, "init", "mine.csv")
     assert code == 0
-    assert "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal ones." in out
+    assert "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal" in out
     assert "Parts with fewer than 100 different texts (validation, test) measure errors" in out
     assert len(Path("mine/utterances.jsonl").read_text().splitlines()) == 301
 
