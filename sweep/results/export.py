@@ -116,9 +116,15 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
     """Export the best trial into `best` of the sweep's own folder."""
     records = folder.records(running=False)
     try:
-        best = select.choose_one(records, epsilon_max=epsilon_max)
+        best, *others = select.choose(records, epsilon_max=epsilon_max)
     except InvalidInput as problem:
         return BestExport(sentence=f"nothing is exported: {problem}")
+    if others:
+        limit = "" if epsilon_max is None else f" --epsilon-max {epsilon_max:g}"
+        return BestExport(
+            sentence="nothing is exported: the trials are on several corpora"
+            f" (`sweep export {folder.name}{limit}` exports the best of each)"
+        )
     if epsilon_max is None and (large := refusal([best], records)) is not None:
         return BestExport(sentence=f"nothing is exported: {large}")
     try:

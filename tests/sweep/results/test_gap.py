@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,6 +162,15 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path: Path) -> None:
     assert best.place is None
     assert "an epsilon above 10" in best.sentence
     assert export_best(folder, 1e9).place is not None
+
+
+def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports() -> None:
+    records = [private(name, ser=0.2, epsilon=1.0, data=name) for name in ("atis", "snips")]
+    folder: Any = SimpleNamespace(name="mine", records=lambda running: records)
+    for limit, options in ((None, ""), (8.0, " --epsilon-max 8")):
+        best = export_best(folder, limit)
+        assert (best.place, best.has_failed) == (None, False)
+        assert f"(`sweep export mine{options}` exports the best of each)" in best.sentence
 
 
 def test_advice_does_not_trade_the_guarantee_away_in_silence() -> None:
