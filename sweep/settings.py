@@ -70,14 +70,14 @@ def from_environment(
             f"expected tracking_uri to start with one of {', '.join(_SCHEMES)},"
             f" got {hide_passwords(uri)!r}"
         )
-    named = tracking or [given.get("SWEEP_TRACKING") or ""]
+    named = tracking or [text for text in [given.get("SWEEP_TRACKING")] if text]
     return Settings(
         home=home,
         data_dir=Path(given.get("SWEEP_DATA_DIR") or "data").absolute(),
         cache_dir=Path(given.get("SWEEP_CACHE_DIR") or home / "cache").absolute(),
         tracking_uri=uri,
-        tracking=_trackers(named) if any(named) else ("mlflow",),
-        names_trackers=any(named),
+        tracking=_trackers(named or ["mlflow"]),
+        names_trackers=bool(named),
     )
 
 

@@ -98,7 +98,7 @@ class TargetEpsilon(Frozen):
     """Replaces a noise multiplier by the smallest z0 whose epsilon is at most this."""
 
     target_epsilon: PositiveFloat = Field(
-        description="epsilon of the trial; the smallest noise multiplier for it is calibrated",
+        description="epsilon of the trial; the smallest noise multiplier for it is calibrated"
     )
 
 

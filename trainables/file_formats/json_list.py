@@ -1,6 +1,6 @@
 """A JSON list of objects in one file, each with the fields of an object of `json_lines`.
 
-The file is held in memory; `sweep data convert` makes JSON lines of one that is too large.
+Each pass holds the whole file in memory, so a large corpus should be JSON lines.
 """
 
 from __future__ import annotations
