@@ -60,8 +60,11 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
         if daemons:
             daemons[0].wait(60)
             return
-        wait = "import time; time.sleep(600)"
-        daemons.append(subprocess.Popen([sys.executable, "-c", wait, str(place)]))
+        wait = "import time; print(flush=True); time.sleep(600)"
+        command = [sys.executable, "-c", wait, str(place)]
+        daemons.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+        # Linux shows no command line of a process until it has begun its program.
+        assert daemons[0].stdout is not None and daemons[0].stdout.readline()
         raise RuntimeError(SLOW)
 
     monkeypatch.setattr(ray, "init", init)
@@ -72,7 +75,7 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
     finally:
         for process in (own, *daemons):
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 def test_a_node_that_never_comes_up_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
