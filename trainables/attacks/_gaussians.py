@@ -9,21 +9,18 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammaln, ndtr
+from scipy.special import gammaln
 
 from trainables.attacks._references import IN, OUT, Moments
 from trainables.attacks._signals import Floats
 
-Variant = Literal["online", "offline"]
 Variance = Literal["auto", "global", "per_record", "shrunk"]
 _MODELS_FOR_OWN_VARIANCE = 64
 _MIN_STD = 1e-3  # of standardised psi: a record that all models agree on to rounding
 _PRIOR_MODELS = 8.0  # weight of the common variance against a record's own, in models
 
 
-def ratio(
-    psi: Floats, references: Moments, *, variant: Variant = "online", variance: Variance = "auto"
-) -> Floats:
+def ratio(psi: Floats, references: Moments, *, variance: Variance = "auto") -> Floats:
     """The score of values [n] against the sums of reference models.
 
     A record that no reference has on one side takes the other side's mean, moved by the mean
@@ -33,13 +30,11 @@ def ratio(
         enough = references.num_models >= _MODELS_FOR_OWN_VARIANCE
         variance = "per_record" if enough else "global"
     mean = _filled_means(references)
-    if variance == "shrunk" and variant == "online":
+    if variance == "shrunk":
         return np.asarray(
             _predictive(psi, references, mean, IN) - _predictive(psi, references, mean, OUT)
         )
     std = _std(references, variance)
-    if variant == "offline":
-        return np.asarray(ndtr((psi - mean[OUT]) / std[OUT]))
     return log_ratio(psi, mean_in=mean[IN], std_in=std[IN], mean_out=mean[OUT], std_out=std[OUT])
 
 
@@ -90,9 +85,6 @@ def _std(references: Moments, variance: Variance) -> Floats:
     freedom = references.count - 1
     own = references.scatter / np.maximum(freedom, 1)
     chosen = np.where(freedom >= 1, own, common)
-    if variance == "shrunk":
-        weight = np.maximum(freedom, 0)
-        chosen = (_PRIOR_MODELS * common + weight * own) / (_PRIOR_MODELS + weight)
     return np.asarray(np.sqrt(np.maximum(chosen, _MIN_STD**2)))
 
 

@@ -5,39 +5,63 @@ The formulas of RMIA (Zarifzadeh, Liu & Shokri 2024), on likelihoods and sums ov
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import expit
 
-from trainables.attacks._references import IN, OUT, Moments
-from trainables.attacks._signals import Bools, Floats
-from trainables.metrics.membership import auc
+from trainables.attacks._references import (
+    IN,
+    OUT,
+    Moments,
+    align,
+    leave_one_out,
+    likelihoods,
+    moments_of,
+)
+from trainables.attacks._signals import Bools, Floats, Signals
 
-Variant = Literal["online", "offline"]
-A_DEFAULT = 0.3  # online it fills in for the few records that no reference was trained on
-_A_GRID = tuple(i / 10 for i in range(11))
+A = 0.3  # fills in for the few records that no reference was trained on, or all were
 _SMALLEST = 1e-12
 
 
-def relative_scores(
-    p_target: Floats,
-    references: Moments,
-    *,
-    population: Bools,
-    gamma: float = 1.0,
-    a: float = A_DEFAULT,
-    variant: Variant = "online",
-) -> Floats:
-    """Share of the population that each record beats, in [0, 1 + 1/k) for k in it, [n].
+def relative_scores(target: Signals, references: Sequence[Signals]) -> Floats:
+    """Share of the population that each record of the target beats, in [0, 1 + 1/k) for k in it,
+    [n]. The population is the records that no trial trains on; without any, all records.
 
-    `population` [n] marks the records z; without any, all records are.
+    Raises: InvalidInput where a reference has other records.
     """
-    ratio, ratio_z = ratios(p_target, references, population=population, a=a, variant=variant)
-    share = share_beaten(ratio, ratio_z, gamma=gamma)
+    near = align(target, references)
+    p_target, *p = likelihoods([target, *near])
+    moments = moments_of(p, [each.member for each in near], num_records=len(target))
+    return _scores(p_target, moments, population=target.population)
+
+
+def all_relative_scores(trials: Sequence[Signals]) -> list[Floats]:
+    """`relative_scores` of every trial against all the others, in time linear in trials times
+    records.
+
+    Raises: InvalidInput where there are fewer than two, or their records differ.
+    """
+    near = align(trials[0], trials) if trials else []
+    against = leave_one_out(near, likelihoods(near) if near else [])
+    return [
+        _scores(p_target, others, population=near[place].population)
+        for place, (p_target, others) in enumerate(against)
+    ]
+
+
+def _scores(p_target: Floats, references: Moments, *, population: Bools) -> Floats:
+    mean = references.mean
+    # No model without x: solve p_in = a p_out + (1 - a) for p_out.
+    inverse = np.clip((mean[IN] - (1 - A)) / A, _SMALLEST, 1.0)
+    p_out = np.where(np.isnan(mean[OUT]), inverse, mean[OUT])
+    ratio = likelihood_ratio(p_target, p_out=p_out, a=A, p_in=mean[IN])
+    as_outsider = likelihood_ratio(p_target, p_out=p_out, a=A)
+    ratio_z = as_outsider[population] if population.any() else as_outsider
     # Records between the same two z share a score; P_x orders them, by less than one step.
     step = expit(np.log(np.maximum(ratio, _SMALLEST))) / (2 * len(ratio_z))
-    return np.asarray(share + step)
+    return np.asarray(share_beaten(ratio, ratio_z) + step)
 
 
 def share_beaten(ratio: Floats, population: Floats, *, gamma: float = 1.0) -> Floats:
@@ -63,32 +87,3 @@ def likelihood_ratio(
     guess = a * p_out + (1 - a)
     p_member = guess if p_in is None else np.where(np.isnan(p_in), guess, p_in)
     return np.asarray(p_target / np.maximum((p_member + p_out) / 2, _SMALLEST))
-
-
-def ratios(
-    p_target: Floats, references: Moments, *, population: Bools, a: float, variant: Variant
-) -> tuple[Floats, Floats]:
-    """P_x of all records [n], P_z of the population [k]."""
-    mean = references.mean
-    # No model without x: solve p_in = a p_out + (1 - a) for p_out.
-    inverse = np.clip((mean[IN] - (1 - a)) / max(a, 0.1), _SMALLEST, 1.0)
-    p_out = np.where(np.isnan(mean[OUT]), inverse, mean[OUT])
-    as_outsider = likelihood_ratio(p_target, p_out=p_out, a=a)
-    p_in = mean[IN] if variant == "online" else None
-    ratio = likelihood_ratio(p_target, p_out=p_out, a=a, p_in=p_in)
-    return ratio, as_outsider[population] if population.any() else as_outsider
-
-
-def best_a(p_first: Floats, member: Bools, others: Moments, *, population: Bools) -> float:
-    """The a with which the other references best separate members of the first reference.
-
-    `p_first` and `member` [n] are that reference's; `others` the sums without it.
-    """
-    rows = ~population
-    if others.num_models == 0 or not 0 < member[rows].sum() < rows.sum():
-        return A_DEFAULT
-    areas = []
-    for a in _A_GRID:
-        ratio, _ = ratios(p_first, others, population=population, a=a, variant="offline")
-        areas.append(auc(ratio[rows], member[rows]).value)
-    return _A_GRID[int(np.argmax(areas))]

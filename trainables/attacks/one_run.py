@@ -21,14 +21,8 @@ import numpy as np
 from trainables.attacks._gaussians import ratio
 from trainables.attacks._guesses import epsilon_estimate_fdp, epsilon_lower_bound, p_value
 from trainables.attacks._knowledge import Knowledge
-from trainables.attacks._references import (
-    align,
-    leave_one_out,
-    likelihoods,
-    moments_of,
-    psi_against,
-)
-from trainables.attacks._relative import relative_scores
+from trainables.attacks._references import leave_one_out, psi_against
+from trainables.attacks._relative import all_relative_scores, relative_scores
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.config import NeighboringRelation, Sampling, SplitMode
 from trainables.errors import InvalidInput
@@ -89,14 +83,10 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     without any the target's own confidence. The rule is fixed because choosing the best score
     would void the bound.
     """
-    near = align(target, knowledge.references)
-    if len(near) >= MODELS_FOR_RATIO:
-        return ratio(*psi_against(target, near), variance="shrunk")
-    if near:
-        p_target, *p = likelihoods([target, *near])
-        moments = moments_of(p, [each.member for each in near], num_records=len(target))
-        return relative_scores(p_target, moments, population=target.population)
-    return target.psi
+    references = knowledge.references
+    if len(references) >= MODELS_FOR_RATIO:
+        return ratio(*psi_against(target, references), variance="shrunk")
+    return relative_scores(target, references) if references else target.psi
 
 
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
@@ -106,11 +96,7 @@ def all_scores(trials: Sequence[Signals]) -> list[Floats]:
     """
     if len(trials) > MODELS_FOR_RATIO:
         return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]
-    near = align(trials[0], trials) if trials else []
-    return [
-        relative_scores(p_target, others, population=near[0].population)
-        for p_target, others in leave_one_out(near, likelihoods(near) if near else [])
-    ]
+    return all_relative_scores(trials)
 
 
 def audit(
