@@ -99,7 +99,7 @@ class Bert(NluModel):
         if config.trained == "lora":
             for layer in top(self.layers, config):
                 for name in _ADAPTED:
-                    adapted = Adapted.of(
+                    adapted = Adapted(
                         getattr(layer, name), rank=config.lora_rank, alpha=config.lora_alpha
                     )
                     setattr(layer, name, adapted)

@@ -176,7 +176,7 @@ class CausalLm(LmModule):
         self.requires_grad_(False)
         for block in self.blocks:
             for name in ("qkv", "attention_out", "inner", "outer"):
-                setattr(block, name, Adapted.of(getattr(block, name), rank=rank, alpha=alpha))
+                setattr(block, name, Adapted(getattr(block, name), rank=rank, alpha=alpha))
 
 
 def _drop_head(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:

@@ -84,10 +84,7 @@ class HubLm(LmModule):
         if not found:
             raise InvalidInput("expected a model with linear maps to adapt, got none")
         for parent, name, child in found:
-            adapted = AdaptedForeign(
-                child, width=child.in_features, out=child.out_features, rank=rank, alpha=alpha
-            )
-            setattr(parent, name, adapted)
+            setattr(parent, name, AdaptedForeign(child, rank=rank, alpha=alpha))
         if next(self.parameters()).device.type != "meta":  # which has shapes alone
             _refuse_unknown_rows(self)
 

@@ -48,15 +48,9 @@ class LowRank(nn.Module):
 class Adapted(LowRank):
     """x -> W x + (alpha / rank) up(down(x))."""
 
-    def __init__(self, base: nn.Module, *, width: int, out: int, rank: int, alpha: float) -> None:
-        super().__init__(width=width, out=out, rank=rank, alpha=alpha)
+    def __init__(self, base: nn.Linear, *, rank: int, alpha: float) -> None:
+        super().__init__(width=base.in_features, out=base.out_features, rank=rank, alpha=alpha)
         self.base = base
-
-    @classmethod
-    def of(cls, base: Linear | Adapted, *, rank: int, alpha: float) -> Adapted:
-        """Adapters on one of this project's linear maps."""
-        assert isinstance(base, Linear)
-        return cls(base, width=base.in_features, out=base.out_features, rank=rank, alpha=alpha)
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """Rows [n, width] -> [n, out]."""
@@ -70,9 +64,7 @@ class AdaptedForeign(Adapted):
     `rows` names the record of each of the B * T rows and is set before the model runs.
     """
 
-    def __init__(self, base: nn.Module, *, width: int, out: int, rank: int, alpha: float) -> None:
-        super().__init__(base, width=width, out=out, rank=rank, alpha=alpha)
-        self.rows: Rows | None = None
+    rows: Rows | None = None
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # called by foreign code
         """[B, T, width] -> [B, T, out]."""
