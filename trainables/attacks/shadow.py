@@ -12,10 +12,10 @@ The caller trains the shadow, which needs a training loop; this attack reads sig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainables.attacks._knowledge import Knowledge, require
 from trainables.attacks._signals import Bools, Floats, Signals
@@ -27,27 +27,15 @@ NEEDS = frozenset({"shadow"})
 _EPSILON = 1e-6  # bounds the logit of a probability that is 0 or 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """A trained attack model: the shadow's statistics and the fitted coefficients."""
-
-    mean: Floats
-    scale: Floats
-    decide: Callable[[Floats], Floats]
-
-    def read(self, features: Floats) -> Floats:
-        """Scores [n] of features [n, 8]; higher means member."""
-        return self.decide((transform(features) - self.mean) / self.scale)
-
-
 def transform(features: Floats) -> Floats:
     """Logit of the probabilities, which bunch at 0 and 1; the last column is a log already."""
     bounded = np.clip(features[:, :-1], _EPSILON, 1 - _EPSILON)
     return np.column_stack([np.log(bounded) - np.log1p(-bounded), features[:, -1]])
 
 
-def fit(features: Floats, member: Bools, *, seed: int = 0) -> Reader:
-    """Fit on a model whose members are known: features [n, 8], mask [n].
+def fit(features: Floats, member: Bools, *, seed: int = 0) -> Callable[[Floats], Floats]:
+    """Fit on a model whose members are known: features [n, 8], mask [n]. Returns the function from
+    features [n, 8] to scores [n]; higher means member.
 
     As many members as non-members are used.
 
@@ -67,14 +55,13 @@ def fit(features: Floats, member: Bools, *, seed: int = 0) -> Reader:
     chosen, labels = transform(features[rows]), member[rows]
     mean, scale = chosen.mean(axis=0), chosen.std(axis=0)
     scale = np.where(scale > 1e-9, scale, 1.0)  # a constant column carries no information
-    ready = (chosen - mean) / scale
-    model = LogisticRegression(C=1.0, max_iter=1_000).fit(ready, labels)
+    model = LogisticRegression(C=1.0, max_iter=1_000).fit((chosen - mean) / scale, labels)
 
-    def decide(values: Floats) -> Floats:
-        log_p = np.asarray(model.predict_log_proba(values), dtype=np.float64)
-        return np.asarray(log_p[:, 1] - log_p[:, 0])
+    def read(values: Floats) -> Floats:
+        log_p = np.asarray(model.predict_log_proba((transform(values) - mean) / scale))
+        return np.asarray(log_p[:, 1] - log_p[:, 0], dtype=np.float64)
 
-    return Reader(mean=mean, scale=scale, decide=decide)
+    return read
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
@@ -91,7 +78,7 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
             f" {target.corpus[:12]}"
         )
     rows = shadow.is_evaluated
-    return fit(shadow.features[rows], shadow.member[rows], seed=seed).read(target.features)
+    return fit(shadow.features[rows], shadow.member[rows], seed=seed)(target.features)
 
 
 def cache_key(*, architecture: str, corpus: str, split_seed: int, epochs: int) -> str:
@@ -118,11 +105,10 @@ def default_corpus(target: str, available: Sequence[str]) -> str:
     )
 
 
-def disjoint(shadow_texts: Sequence[bytes], target_texts: Collection[bytes]) -> Bools:
+def disjoint(shadow_texts: NDArray[np.uint64], target_texts: NDArray[np.uint64]) -> Bools:
     """Which shadow records to keep, [n]: those whose text is not in the target corpus.
 
     Both sides are hashes of normalised texts. A shadow trained on records of the target would
     learn their labels instead of the traits of members.
     """
-    target = frozenset(target_texts)
-    return np.array([text not in target for text in shadow_texts], dtype=np.bool_)
+    return ~np.isin(shadow_texts, target_texts)

@@ -146,10 +146,7 @@ def _train(
     )
     ids = np.concatenate([setup.split.train, setup.split.test])
     salt = b"public corpora share no record"
-    keep = disjoint(
-        [each.tobytes() for each in setup.corpus.record_hashes(salt)[ids]],
-        {each.tobytes() for each in target.record_hashes(salt)},
-    )
+    keep = disjoint(setup.corpus.record_hashes(salt)[ids], target.record_hashes(salt))
     keep &= ~setup.corpus.outside[ids]
     ids, member = ids[keep], (np.arange(len(ids)) < len(setup.split.train))[keep]
     predicted = setup.infer(ids)
