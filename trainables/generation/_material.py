@@ -31,10 +31,13 @@ class Material:
 
 @dataclass(frozen=True)
 class StageTexts:
-    """Training texts of one stage's model, each after its prompt where there are prompts."""
+    """Training texts of one stage's model, each after its prompt where it has one."""
 
     texts: Sequence[str]
-    prompts: Sequence[str] | None = None
+    prompts: Sequence[str | None] | None = None
+
+    def __repr__(self) -> str:  # never the texts
+        return f"StageTexts({len(self.texts)} texts)"
 
 
 class Drawer(Protocol):

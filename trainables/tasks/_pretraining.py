@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from trainables.config import SynthesisConfig, data_config
 from trainables.data.corpus import data_path, make_once
 from trainables.data.texts import EncodedTexts
 from trainables.errors import InvalidData
+from trainables.generation._material import PARSES, StageTexts
 from trainables.models._causal_lm import LmModule
 from trainables.models._lm_source import LmSource
 from trainables.seeding import generator, stream_seed
@@ -26,17 +26,6 @@ _MOST_TEXTS = 12_000  # of those corpora together
 _REPEATS = 3  # of the public part, which is small and of the right kind
 _BATCH = 64
 _RECIPE = "mean over tokens"  # of the training below, a part of the cache's key
-
-
-@dataclass(frozen=True)
-class PublicText:
-    """Texts and, for some of them, a prompt."""
-
-    texts: Sequence[str]
-    prompts: Sequence[str | None]
-
-    def __repr__(self) -> str:
-        return f"PublicText({len(self.texts)} texts)"
 
 
 def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
@@ -59,7 +48,7 @@ def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
 
 def pretrain(
     source: LmSource,
-    public: PublicText,
+    public: StageTexts,
     *,
     stage: str,
     synthesis: SynthesisConfig,
@@ -70,25 +59,24 @@ def pretrain(
     model = source.make()
     if not source.from_scratch or synthesis.pretrain_epochs == 0 or not public.texts:
         return model
-    digest = hashlib.sha256()
     about = [
         *(_RECIPE, source.key(), stage, seed, synthesis.max_tokens, synthesis.pretrain_epochs),
-        *(synthesis.pretrain_learning_rate, list(public.texts), list(public.prompts)),
+        *(synthesis.pretrain_learning_rate, list(public.texts), list(public.prompts or ())),
     ]
-    digest.update(json.dumps(about).encode())
+    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     def make(folder: Path) -> None:
         _train(model, source, public, synthesis=synthesis, seed=stream_seed(seed, stage))
         state = {name: t.detach().contiguous().clone() for name, t in model.state_dict().items()}
         save_file(state, str(folder / "weights.safetensors"))
 
-    folder = make_once(cache_dir, f"lm-{digest.hexdigest()[:16]}", make)
+    folder = make_once(cache_dir, f"lm-{digest[:16]}", make)
     model.load_state_dict(load_file(str(folder / "weights.safetensors")))
     return model
 
 
 def _train(
-    model: Any, source: LmSource, public: PublicText, *, synthesis: SynthesisConfig, seed: int
+    model: Any, source: LmSource, public: StageTexts, *, synthesis: SynthesisConfig, seed: int
 ) -> None:
     """Plain Adam over shuffled batches, the learning rate falling to 0."""
     texts = EncodedTexts(
@@ -113,20 +101,12 @@ def _train(
             falling.step()
 
 
-def mix_texts(
-    utterances: Sequence[str],
-    own_texts: Sequence[str],
-    own_prompts: Sequence[str] | None,
-    *,
-    with_utterances: bool,
-) -> PublicText:
-    """The public part, repeated, with prompts, and utterances of other corpora without prompts."""
-    texts: list[str] = list(own_texts) * _REPEATS
-    own: list[str | None] = [None for _ in own_texts]
-    if own_prompts is not None:
-        own = list(own_prompts)
-    prompts = own * _REPEATS
-    if with_utterances:
-        texts += utterances
-        prompts += [None for _ in utterances]
-    return PublicText(texts, prompts)
+def mix_texts(stage: str, own: StageTexts, utterances: Sequence[str]) -> StageTexts:
+    """The public part of a stage, repeated, and behind it, where the stage writes utterances, those
+    of other corpora, without prompts.
+    """
+    prompts = [None] * len(own.texts) if own.prompts is None else own.prompts
+    others = [] if stage == PARSES else utterances
+    return StageTexts(
+        [*own.texts] * _REPEATS + [*others], [*prompts] * _REPEATS + [None] * len(others)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from trainables.data.pair_split import (
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
 from trainables.figure_cache import FigureCache
-from trainables.generation._material import PARSES, Material, StageTexts
+from trainables.generation._material import Material, StageTexts
 from trainables.models._causal_lm import LmModule
 from trainables.models._lm_source import LmSource, source_of
 from trainables.models.causal_lm import config_of
@@ -31,7 +31,7 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key
-from trainables.tasks._pretraining import PublicText, mix_texts, pretrain, public_utterances
+from trainables.tasks._pretraining import mix_texts, pretrain, public_utterances
 from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
 from trainables.tasks._synthesis_checks import require_data
 from trainables.tasks._synthesis_data import exchange_programs, materials, prompt_frequencies
@@ -54,7 +54,7 @@ class SynthesisSetup:
     comm: Communicator
     notes: tuple[str, ...]
     cut_rate: float  # share of private records that `max_tokens` cuts in some stage
-    public_text: dict[str, Any] = field(default_factory=dict)
+    public_text: dict[str, StageTexts]
 
     @property
     def public_part(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def prepare(
     source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
     stages: tuple[str, ...] = method.STAGES if synthesis.only is None else (synthesis.only,)
     public_text = {
-        stage: _public_text(stage, method.texts(stage, public), corpora) for stage in stages
+        stage: mix_texts(stage, method.texts(stage, public), corpora) for stage in stages
     }
     with _first_rank_first(comm):
         models = {
@@ -137,12 +137,8 @@ def prepare(
     )
 
 
-def _public_text(stage: str, own: StageTexts, corpora: list[str]) -> PublicText:
-    return mix_texts(corpora, own.texts, own.prompts, with_utterances=stage != PARSES)
-
-
 def _model(
-    config: TrialConfig, source: LmSource, stage: str, public: PublicText, *, cache_dir: Path
+    config: TrialConfig, source: LmSource, stage: str, public: StageTexts, *, cache_dir: Path
 ) -> LmModule:
     """A stage's model, pretrained on public text, with its adapters, on the device."""
     synthesis, seed = config.synthesis, config.training.seed
