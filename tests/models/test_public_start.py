@@ -61,6 +61,17 @@ def test_a_clc_has_the_weights_of_the_encoder_and_heads_of_its_own(mine: Path) -
     model.feature_table(TYPES)
 
 
+@pytest.mark.parametrize("name", ["clc", "features"])
+def test_weights_of_other_sizes_than_the_description_names_are_refused(
+    mine: Path, name: str
+) -> None:
+    about = json.loads((mine / "encoder.json").read_text())
+    about["model"]["hidden_size"] = 9
+    (mine / "encoder.json").write_text(json.dumps(about))
+    with pytest.raises(InvalidData, match=r"that fit its encoder\.json"):
+        built(name=name, encoder=str(mine))
+
+
 def test_a_bert_has_the_weights_of_the_one_that_ships() -> None:
     model = built(name="bert", encoder="small", num_layers=2, trained="lora", lora_rank=2)
     plain = built(name="bert", encoder="small", num_layers=2)

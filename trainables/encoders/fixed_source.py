@@ -76,11 +76,8 @@ def _own(name: str) -> FixedSource:
     fields = model_part(**found.model)
     build = catalogue.entry("models", fields.name, kind="frames").build
     encoder: Any = build(fields, schema=_NONE, seed=0)
-    missing, unknown = encoder.load_state_dict(found.weights or {}, strict=False)
-    of_heads = ("intent_head.", "tag_head.", "crf.")
-    lacking = [name for name in missing if not name.startswith(of_heads)]
-    if found.weights is not None and (unknown or lacking):
-        raise InvalidData(f"expected weights in {found.place} that fit its encoder.json")
+    if found.weights is not None:
+        folder.load_weights(encoder, found.weights, place=found.place)
     encoder.eval().requires_grad_(False)
     if found.moments is None:
         raise InvalidData(f"expected the moments of an encoder in {found.place}, got none")

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainables.encoders import tensors
-from trainables.encoders.about import ABOUT, MOMENTS, NAMES, WEIGHTS, read_about, write_about
+from trainables.encoders.about import ABOUT, MOMENTS, NAMES, WEIGHTS, About, read_about, write_about
 from trainables.encoders.identity import NO_FILE, digest_of
 from trainables.encoders.moments import load_moments, save_moments
 from trainables.encoders.names import NameScores
@@ -38,18 +38,15 @@ FILES = (
     *("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
     *("special_tokens_map.json", "added_tokens.json"),
 )
+HEADS = ("intent_head.", "tag_head.", "crf.")  # weights that are no encoder's
 _SCORES = ("projection", "tokens", "records")
 
 
 @dataclass(frozen=True, eq=False)
-class EncoderFolder:
-    """An encoder that was read. `model` are the fields of a config's model part, as plain data."""
+class EncoderFolder(About):
+    """An encoder that was read, with its description. `moments` are of its `layers`."""
 
-    place: Path
-    model: Mapping[str, Any]
-    card: Mapping[str, Any]
     weights: Mapping[str, Tensor] | None  # None: `model` names where they are
-    layers: tuple[int, ...]  # those that `moments` are of
     moments: tuple[Moments, Moments] | None  # of tokens, of records
     names: NameScores | None
     digest: str  # SHA-256 of the files
@@ -113,5 +110,18 @@ def read(name: str) -> EncoderFolder:
     if model.get("encoder") == ".":
         model["encoder"] = str(place)
     return EncoderFolder(
-        place, model, about.card, weights, about.layers, moments, names, digest_of(place)
+        place, model, about.card, about.layers, weights, moments, names, digest_of(place)
     )
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, place: Path) -> None:
+    """Load all of an encoder's weights into a model with other heads.
+
+    Raises: InvalidData where they do not fit.
+    """
+    try:
+        missing, unknown = model.load_state_dict(dict(weights), strict=False)
+    except RuntimeError:
+        missing, unknown = ["all"], []
+    if unknown or any(not name.startswith(HEADS) for name in missing):
+        raise InvalidData(f"expected weights in {place} that fit its encoder.json")

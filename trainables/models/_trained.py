@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidInput
 from trainables.frozen import PositiveFloat
 from trainables.sections import ModelConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable
 
-    from torch import Tensor, nn
+    from torch import nn
 
     from trainables.models._nlu import NluModel
 
 _OF_LORA = frozenset({"lora_rank", "lora_alpha"})
-_HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
 class EncoderConfig(ModelConfig):
@@ -125,16 +123,3 @@ def _words(config: EncoderConfig) -> str:
     if config.trained == "heads" or config.top_layers is None:
         return found
     return f"{found} of the top {config.top_layers} layers"
-
-
-def load_weights(model: NluModel, weights: Mapping[str, Tensor], *, place: Path) -> None:
-    """Load all of an encoder's weights into a model with other heads.
-
-    Raises: InvalidData where they do not fit.
-    """
-    try:
-        missing, unknown = model.load_state_dict(dict(weights), strict=False)
-    except RuntimeError:
-        missing, unknown = ["all"], []
-    if unknown or any(not name.startswith(_HEADS) for name in missing):
-        raise InvalidData(f"expected weights in {place} that fit its encoder.json")

@@ -7,13 +7,11 @@ vectors are hashed unless a public file is named.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from trainables.encoders.about import (
-    About,
     read_about,
     refuse_learnt,
     require_files,
@@ -22,16 +20,13 @@ from trainables.encoders.about import (
 )
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH
-from trainables.models._trained import EncoderConfig, load_weights
+from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
     from trainables.config import DataConfig
     from trainables.data.records import LabelSchema
+    from trainables.encoders.folder import EncoderFolder
     from trainables.models._clc import Clc
 
 KIND = "frames"
@@ -125,46 +120,37 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
     """
     import torch
 
+    from trainables.encoders.folder import load_weights
     from trainables.models._clc import Clc
 
-    start = None if config.encoder == "scratch" else _start_of(config)
+    own, start = (config, None) if config.encoder == "scratch" else _start_of(config)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "clc"))
         model = Clc(
-            config if start is None else start.config,
+            own,
             num_intents=len(schema.intents),
             num_tags=len(schema.tags),
             seed=seed,
         )
         if start is not None:
-            load_weights(model, start.weights, place=start.about.place)
-            model.provenance = f"{words(start.about)}; {model.provenance}"
+            assert start.weights is not None  # of a clc there are
+            load_weights(model, start.weights, place=start.place)
+            model.provenance = f"{words(start)}; {model.provenance}"
         if config.trained == "lora":
             model.adapt(config)
     return model
 
 
-@dataclass(frozen=True, eq=False)
-class _Start:
-    """The fields and weights of an encoder."""
-
-    config: Config
-    weights: Mapping[str, Tensor]
-    about: About
-
-
-def _start_of(config: Config) -> _Start:
+def _start_of(config: Config) -> tuple[Config, EncoderFolder]:
+    """The config with the fields of the encoder, and the encoder."""
     from trainables.encoders import folder
 
     found = folder.read(config.encoder)
-    about = read_about(config.encoder)
-    require_kind(about, config.encoder, "clc")
-    assert found.weights is not None  # of a clc there are
+    require_kind(found, config.encoder, "clc")
     own = Config.model_validate(dict(found.model))
     if (config.top_layers or 0) > own.num_layers:
         raise InvalidInput(
             f"expected model.top_layers <= {own.num_layers}, the layers of {config.encoder}, got"
             f" {config.top_layers}"
         )
-    chosen = {name: getattr(config, name) for name in _OF_TRIAL}
-    return _Start(own.model_copy(update=chosen), found.weights, about)
+    return own.model_copy(update={name: getattr(config, name) for name in _OF_TRIAL}), found

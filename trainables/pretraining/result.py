@@ -24,7 +24,6 @@ from trainables.pretraining.names import learn_names
 from trainables.seeding import generator
 
 _ROWS_FROM = 4_000  # public records that the moments are computed from
-_HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
 def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32) -> None:
@@ -35,7 +34,7 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
     weights = {
         name: tensor.detach().clone()
         for name, tensor in encoder.state_dict().items()
-        if not name.startswith(_HEADS)
+        if not name.startswith(encoder_folder.HEADS)
     }
     tokenizer = getattr(encoder, "tokenizer", None)
     if tokenizer is not None:
