@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,10 +35,6 @@ class LmSizes:
     intermediate: int = 1_200
     positions: int = 192
     eps: float = 1e-5
-
-    def to_dict(self) -> dict[str, float]:
-        """Plain data, the keyword arguments of the class."""
-        return asdict(self)
 
 
 class Block(nn.Module):

@@ -49,7 +49,8 @@ class FixedEncoder:
         self.provenance = source.provenance
         self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
-        self.layers = _choose_layers(config, source)
+        features.require_layers(config, source.layers)
+        self.layers = config.layers or source.default
         self.names = source.names if config.prior == "names" else None
         if config.prior == "names" and source.names is None:
             raise InvalidInput(features.NO_NAMES.format(config.encoder))
@@ -138,12 +139,6 @@ class FixedEncoder:
             return intents, tag_names(schema, intents[:0])
         slots = self.names.vectors(self.reads_names.of_names(schema.slots))
         return intents, tag_names(schema, slots)
-
-
-def _choose_layers(config: Config, source: FixedSource) -> tuple[int, ...]:
-    """Raises: InvalidInput for a layer that the encoder lacks."""
-    features.require_layers(config, source.layers)
-    return config.layers or source.default
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path)
     tensors, sizes = {}, {}
     for stage, model in models.items():
         if isinstance(model, CausalLm):
-            sizes[stage] = model.sizes.to_dict()
+            sizes[stage] = asdict(model.sizes)
         for name, tensor in model.state_dict().items():
             tensors[f"{stage}.{name}"] = tensor.detach().cpu().contiguous().clone()
     save_file(tensors, str(folder / _WEIGHTS))

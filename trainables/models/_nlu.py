@@ -131,9 +131,12 @@ class NluModel(nn.Module, ABC):
         The part of the loss of a label that the schema lacks (-1) is 0.
         """
         encoded = self.encode(batch)
+        layout = encoded.layout
         intent, emissions = self._heads(encoded)
-        return self._intent_losses(intent, batch, 0.0) + self._tag_losses(
-            emissions, encoded.layout, batch, 0.0
+        of_intents = self._intent_losses(intent, batch, 0.0)
+        gold = batch.tags.index_select(0, layout.source).clamp(min=0)
+        return of_intents + self._mask_unknown(
+            self.crf(emissions, gold, layout), batch, layout, 0.0
         )
 
     @torch.no_grad()
@@ -174,13 +177,6 @@ class NluModel(nn.Module, ABC):
     def _intent_losses(self, logits: Tensor, batch: PackedBatch, unknown: float) -> Tensor:
         losses = F.cross_entropy(logits.float(), batch.intents.clamp(min=0), reduction="none")
         return losses.masked_fill(batch.intents < 0, unknown)
-
-    def _tag_losses(
-        self, emissions: Tensor, layout: TimeMajor, batch: PackedBatch, unknown: float
-    ) -> Tensor:
-        tags = batch.tags.index_select(0, layout.source)
-        losses: Tensor = self.crf(emissions, tags.clamp(min=0), layout)
-        return self._mask_unknown(losses, batch, layout, unknown)
 
     def _mask_unknown(
         self, losses: Tensor, batch: PackedBatch, layout: TimeMajor, unknown: float

@@ -17,7 +17,7 @@ from trainables.errors import InvalidInput
 from trainables.frozen import MAX_WIDTH
 
 if TYPE_CHECKING:
-    from trainables.models._causal_lm import CausalLm, LmSizes
+    from trainables.models._causal_lm import CausalLm
 
 KIND = "text"
 _OF_SCRATCH = frozenset({"hidden_size", "num_layers", "num_heads", "intermediate_size", "dropout"})
@@ -55,11 +55,14 @@ def config_of(model: ModelConfig) -> Config:
     return model
 
 
-def sizes_of(config: Config, *, vocabulary: int, positions: int) -> LmSizes:
-    """Sizes of a model from scratch."""
-    from trainables.models._causal_lm import LmSizes
+def build(config: Config, *, vocabulary: int, positions: int, seed: int) -> CausalLm:
+    """A model from scratch, its weights drawn from `seed`.
 
-    return LmSizes(
+    Raises: InvalidInput where the width is no multiple of the heads.
+    """
+    from trainables.models._causal_lm import CausalLm, LmSizes
+
+    sizes = LmSizes(
         vocabulary=vocabulary,
         width=config.hidden_size,
         layers=config.num_layers,
@@ -67,14 +70,4 @@ def sizes_of(config: Config, *, vocabulary: int, positions: int) -> LmSizes:
         intermediate=config.intermediate_size,
         positions=positions,
     )
-
-
-def build(config: Config, *, vocabulary: int, positions: int, seed: int) -> CausalLm:
-    """A model from scratch, its weights drawn from `seed`.
-
-    Raises: InvalidInput where the width is no multiple of the heads.
-    """
-    from trainables.models._causal_lm import CausalLm
-
-    sizes = sizes_of(config, vocabulary=vocabulary, positions=positions)
     return CausalLm(sizes, dropout=config.dropout, seed=seed)
