@@ -59,17 +59,12 @@ def _add_columns(counts: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([counts, ones, right], axis=1)
 
 
-def ser_change(folder: Path, baseline: Path) -> dict[str, float] | None:
-    """`metrics.compare` of two trials by their folders; None where one has no counts, or their test
-    records differ.
+def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[str, float] | None:
+    """`metrics.compare` of means over trials on the same test records, by their folders; None where
+    one has no counts, or their test records differ.
 
     Raises: InvalidData for a damaged file.
     """
-    return mean_ser_change([folder], [baseline])
-
-
-def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[str, float] | None:
-    """As `ser_change`, of means over trials on the same test records."""
     places = (*folders, *baselines)
     if not all((place / COUNTS).exists() for place in places):
         return None

@@ -210,7 +210,7 @@ def _leakage_change(
 # A trial that has ended does not change, and a table is written after each of its stages.
 @lru_cache(maxsize=1_000)
 def _ser_change(mine: Path, baseline: Path) -> dict[str, float] | None:
-    return evidence.ser_change(mine, baseline)
+    return evidence.mean_ser_change([mine], [baseline])
 
 
 @lru_cache(maxsize=1_000)

@@ -181,7 +181,7 @@ def _against_baseline(
     same_seed = (r for r in group.records if r.plan.seed == record.plan.seed)
     baseline = next(same_seed, group.records[0])
     own_folder, baseline_folder = (folder.trial_folder(each.plan.id) for each in (record, baseline))
-    result = evidence.ser_change(own_folder, baseline_folder) or {}
+    result = evidence.mean_ser_change([own_folder], [baseline_folder]) or {}
     if record.plan.id in signals and baseline.plan.id in signals:
         result |= _leakage_change(
             (signals[record.plan.id], own_folder),
