@@ -36,7 +36,7 @@ def of_texts(generated, human, *, by="own"):
     """MAUVE of texts on the module's own features."""
     rows = mauve.features_of_both(generated, human)
     judge = mauve.with_package if by == "package" else mauve.of_features
-    return judge(*rows, features=mauve.FEATURES, seed=0)
+    return judge(*rows, seed=0)
 
 
 def halves(seed=0):
@@ -151,9 +151,9 @@ def test_mauve_refuses_what_it_cannot_judge():
     with pytest.raises(InvalidInput, match="at least 10 texts"):
         of_texts(["a"] * 9, ["a"] * 20)
     with pytest.raises(InvalidInput, match="expected features"):
-        mauve.of_features(rows, np.zeros((10, 2)), features="mine")
+        mauve.of_features(rows, np.zeros((10, 2)))
     with pytest.raises(InvalidInput, match="finite"):
-        mauve.of_features(rows, rows + np.nan, features="mine")
+        mauve.of_features(rows, rows + np.nan)
     with pytest.raises(InvalidInput, match="equal length"):
         mauve.of_histograms([1], [1, 2])
     with pytest.raises(InvalidInput, match="empty one"):
@@ -166,8 +166,8 @@ def test_mauve_of_its_authors_agrees():
     pytest.importorskip("mauve", reason="the extra [mauve] is not installed")
     rng = np.random.default_rng(0)
     p, q = rng.normal(size=(400, 8)), rng.normal(0.7, size=(400, 8))
-    ours = mauve.of_features(p, q, features="normal").value
-    assert mauve.with_package(p, q, features="normal").value == pytest.approx(ours, abs=0.05)
+    ours = mauve.of_features(p, q).value
+    assert mauve.with_package(p, q).value == pytest.approx(ours, abs=0.05)
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch):

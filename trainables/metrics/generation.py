@@ -7,7 +7,6 @@ Programs of the generated texts come from a parser, whose errors affect every fi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -186,10 +185,7 @@ def _in_functions(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figur
         return found
     if None in theirs:
         raise InvalidInput("expected well-formed human programs, got a malformed one")
-    p, q = (Counter[str]() for _ in range(2))
-    for total, bags in ((p, ours), (q, theirs)):
-        for bag in bags:
-            total.update(bag or ())
+    p, q = (function_overlap.count(bag or () for bag in bags) for bags in (ours, theirs))
     found["num_function_types"] = len(p)
     found["function_type_overlap"] = function_overlap.value(p, q)
     for k in function_overlap.TOP:
@@ -208,7 +204,7 @@ def _in_features(
         generated.utterances, human.utterances, max_texts=max_texts, seed=seed
     )
     judge = mauve.with_package if by == "package" else mauve.of_features
-    found = judge(*rows, features=mauve.FEATURES, seed=seed)
+    found = judge(*rows, seed=seed)
     near = neighbours.of_features(*rows)
     return {
         "mauve": found.value,

@@ -48,7 +48,6 @@ class Mauve:
     smoothed: float
     num_texts: int
     num_clusters: int
-    features: str
 
 
 def features_of_both(
@@ -67,7 +66,7 @@ def features_of_both(
     return rows[:n], rows[n:]
 
 
-def of_features(p: Floats, q: Floats, *, features: str, seed: int = 0) -> Mauve:
+def of_features(p: Floats, q: Floats, *, seed: int = 0) -> Mauve:
     """MAUVE of feature rows [n, d] and [m, d]; k = max(2, n / 10) clusters.
 
     Raises: InvalidInput for rows of different width or that are not finite.
@@ -87,7 +86,6 @@ def of_features(p: Floats, q: Floats, *, features: str, seed: int = 0) -> Mauve:
         smoothed=of_histograms(*counts, smoothing=0.5),
         num_texts=n,
         num_clusters=k,
-        features=features,
     )
 
 
@@ -123,7 +121,7 @@ def of_histograms(
     return (_area(x, y) + _area(y, x)) / 2
 
 
-def with_package(p: Floats, q: Floats, *, features: str, seed: int = 0) -> Mauve:
+def with_package(p: Floats, q: Floats, *, seed: int = 0) -> Mauve:
     """The same of the authors' package, an optional extra under the GPL.
 
     Raises: InvalidInput where it is not installed.
@@ -144,7 +142,6 @@ def with_package(p: Floats, q: Floats, *, features: str, seed: int = 0) -> Mauve
         smoothed=float(found.mauve_star),
         num_texts=min(len(p), len(q)),
         num_clusters=k,
-        features=features,
     )
 
 
