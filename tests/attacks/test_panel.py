@@ -126,8 +126,6 @@ def test_wrong_combinations_are_refused_by_name():
         panel(world, delta=1e-5, attacks=["oracle"])
     with pytest.raises(InvalidInput, match="expected shadow for the attack shadow, got none"):
         panel(world, delta=1e-5, attacks=["shadow"])
-    with pytest.raises(InvalidInput, match=r"data\.split=paired, got paper"):
-        panel(world, delta=1e-5, mode="paired")
     with pytest.raises(InvalidInput, match="sampling shuffle"):
         panel(_world(), delta=1e-5, attacks=["one_run"])
 

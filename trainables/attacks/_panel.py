@@ -22,7 +22,7 @@ from trainables.attacks._knowledge import (
 from trainables.attacks._masks import refuse_dependent_masks
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
-from trainables.config import Sampling, SplitMode
+from trainables.config import Sampling
 from trainables.errors import InvalidInput
 from trainables.metrics import membership
 from trainables.seeding import generator
@@ -34,7 +34,6 @@ def panel(
     *,
     delta: float,
     attacks: Collection[str] | None = None,
-    mode: SplitMode | None = None,
     sampling: Sampling = "shuffle",
     unit: str = "record",
     num_trials: int = 1,
@@ -43,16 +42,13 @@ def panel(
 ) -> dict[str, float]:
     """Figures of one trial's attacks.
 
-    `attacks` None: all that are possible; `mode` None: the split that the signals name. `delta` is
-    that of the claimed epsilon, `unit` what it protects. `num_trials`: how many trials of the sweep
-    are audited; it divides the error of the certified bound. `scores` holds record scores [n]
-    computed already, by attack.
+    `attacks` None: all that are possible. `delta` is that of the claimed epsilon, `unit` what it
+    protects. `num_trials`: how many trials of the sweep are audited; it divides the error of the
+    certified bound. `scores` holds record scores [n] computed already, by attack.
 
     Raises: InvalidInput for an attack that the split does not allow, or that lacks what it needs.
     """
     known = knowledge or Knowledge()
-    if mode is not None and mode != target.mode:
-        raise InvalidInput(f"expected signals of data.split={mode}, got {target.mode}")
     able = possible(target, known, sampling=sampling, unit=unit) if attacks is None else attacks
     names = tuple(able)
     rest = record_scores(target, known, attacks=set(names) - set(scores or ()), seed=seed)
@@ -67,7 +63,8 @@ def panel(
                 found, target, delta=delta, sampling=sampling, unit=unit, num_trials=num_trials
             )
             continue
-        result |= _with_names(name, membership.figures(found[rows], member))
+        figures = membership.figures(found[rows], member)
+        result |= {f"mia_{name}_{figure}": value for figure, value in figures.items()}
     best = strongest(result)
     if best is not None:
         oriented = -every[best.attack] if best.inverted else every[best.attack]
@@ -119,11 +116,12 @@ def sweep_scores(trials: Sequence[Signals]) -> list[dict[str, Floats]]:
         raise InvalidInput(
             f"expected at least 2 trials as each other's references, got {len(trials)}"
         )
-    names = sorted(name for name in catalogue.names("attacks") if _uses_others(name))
+    every = {name: catalogue.entry("attacks", name) for name in catalogue.names("attacks")}
+    names = [name for name, entry in every.items() if "references" in entry.NEEDS]
     for name in names:
         refuse_unless_allowed(name, trials[0].mode)
     refuse_dependent_masks(trials)
-    found = {name: catalogue.entry("attacks", name).all_scores(trials) for name in names}
+    found = {name: every[name].all_scores(trials) for name in names}
     found["one_run"] = one_run.all_scores(trials)
     return [{name: values[place] for name, values in found.items()} for place in range(len(trials))]
 
@@ -233,11 +231,3 @@ def evaluation_rows(target: Signals, *, seed: int = 0) -> NDArray[np.int64]:
     sides = [evaluated[target.member[evaluated] == side] for side in (True, False)]
     few = min(len(side) for side in sides)
     return np.sort(np.concatenate([rng.permutation(side)[:few] for side in sides]))
-
-
-def _uses_others(attack: str) -> bool:
-    return "references" in catalogue.entry("attacks", attack).NEEDS
-
-
-def _with_names(attack: str, figures: Mapping[str, float]) -> dict[str, float]:
-    return {f"mia_{attack}_{figure}": value for figure, value in figures.items()}
