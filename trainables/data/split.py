@@ -18,7 +18,7 @@ design would reveal a record's coin in one trial through those of the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,29 +29,12 @@ from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
 
+if TYPE_CHECKING:
+    from trainables.data.corpus import Corpus
+
 _TRAIN_PERCENT, _RESERVED_PERCENT = 45, 5
 
 Ids = NDArray[np.int64]
-
-
-class Records(Protocol):
-    """The fields of a corpus that a split reads (see `corpus.Corpus`)."""
-
-    @property
-    def num_records(self) -> int:
-        """n."""
-
-    @property
-    def part(self) -> NDArray[np.int8]:
-        """[n]: index in `storage.PARTS`."""
-
-    @property
-    def intents(self) -> NDArray[Any]:
-        """[n]."""
-
-    @property
-    def offsets(self) -> Ids:
-        """[n + 1]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +63,7 @@ class Split:
         return numbers
 
 
-def make_split(config: DataConfig, *, corpus: Records, mask_seed: int) -> Split:
+def make_split(config: DataConfig, *, corpus: Corpus, mask_seed: int) -> Split:
     """The split of a corpus; `mask_seed` seeds the trial's coins in the modes with coins.
 
     Raises: InvalidInput where a part would be empty.
@@ -132,7 +115,7 @@ def _paper(n: int, seed: int) -> Split:
     return Split(train=parts[0], validation=parts[1], test=parts[2])
 
 
-def _official(corpus: Records, seed: int) -> Split:
+def _official(corpus: Corpus, seed: int) -> Split:
     part = np.asarray(corpus.part)
     ids = {name: np.flatnonzero(part == index) for index, name in enumerate(PARTS)}
     train, validation = ids["train"], ids["validation"]
@@ -143,7 +126,7 @@ def _official(corpus: Records, seed: int) -> Split:
     return Split(train=train, validation=validation, test=ids["test"])
 
 
-def _with_coins(config: DataConfig, corpus: Records, mask_seed: int) -> Split:
+def _with_coins(config: DataConfig, corpus: Corpus, mask_seed: int) -> Split:
     n = corpus.num_records
     reserved = _percent(n, _RESERVED_PERCENT)
     order = generator(config.split_seed, "common").permutation(n)
@@ -161,7 +144,7 @@ def _with_coins(config: DataConfig, corpus: Records, mask_seed: int) -> Split:
     return Split(train, validation, test, pool, np.isin(pool, train), pairs)
 
 
-def _pairs(corpus: Records, pool: Ids, *, seed: int) -> Ids:
+def _pairs(corpus: Corpus, pool: Ids, *, seed: int) -> Ids:
     """[M // 2, 2]: records of equal intent next to each other in length, ties in random order.
 
     The leftover record of an intent with an odd number of records is paired by length alone.
