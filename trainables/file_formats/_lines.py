@@ -1,27 +1,28 @@
-"""The first line of a file and JSON values: None in place of a problem."""
+"""The first lines of a file and JSON values, without their problems."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trainables.documents import DocumentProblem, file_lines, parse_json
+from trainables.documents import DocumentProblem, file_lines, parse_json, without_problems
 from trainables.errors import InvalidData
+
+
+def first_lines(path: Path) -> Iterator[str]:
+    """Lines that are not blank, up to the first that cannot be read; none of what is no file."""
+    if path.is_file():
+        with suppress(InvalidData):
+            for _, line in without_problems(file_lines(path)):
+                if line.strip():
+                    yield line
 
 
 def first_line(path: Path) -> str:
     """The first line that is not blank; empty where there is none, or it cannot be read."""
-    if not path.is_file():
-        return ""
-    try:
-        for found in file_lines(path):
-            if isinstance(found, InvalidData):
-                return ""
-            if found[1].strip():
-                return found[1]
-    except InvalidData:
-        return ""
-    return ""
+    return next(first_lines(path), "")
 
 
 def first_object(path: Path) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.documents import file_lines
 from trainables.errors import InvalidData, InvalidInput
+from trainables.file_formats._lines import first_lines
 from trainables.file_formats._record import Options, Record
 
 LACKS: frozenset[str] = frozenset()
@@ -29,18 +30,12 @@ _DOCUMENT = "-DOCSTART-"
 
 def recognizes(path: Path) -> bool:
     """Whether its first token has a BIO tag in its last column."""
-    if not path.is_file() or path.suffix.lower() not in _SUFFIXES:
+    if path.suffix.lower() not in _SUFFIXES:
         return False
-    try:
-        for found in file_lines(path):
-            if isinstance(found, InvalidData):
-                return False
-            line = found[1]
-            if line.strip() and not _is_comment(line) and _DOCUMENT not in line:
-                columns = _columns(line)
-                return len(columns) > 1 and _TAG.fullmatch(columns[-1]) is not None
-    except InvalidData:
-        return False
+    for line in first_lines(path):
+        if not _is_comment(line) and _DOCUMENT not in line:
+            columns = _columns(line)
+            return len(columns) > 1 and _TAG.fullmatch(columns[-1]) is not None
     return False
 
 
