@@ -7,7 +7,7 @@ set, so that an attack learnt on one corpus reads the signals of another.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -92,17 +92,7 @@ class Signals:
 
     def take(self, rows: NDArray[np.int64] | Bools) -> Signals:
         """The signals of some rows, in the same order."""
-        return Signals(
-            records=self.records[rows],
-            member=self.member[rows],
-            features=self.features[rows],
-            log_confidence=self.log_confidence[rows],
-            pairs=self.pairs[rows],
-            population=self.population[rows],
-            mode=self.mode,
-            corpus=self.corpus,
-            trial=self.trial,
-        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in _ARRAYS})
 
     @property
     def is_evaluated(self) -> Bools:

@@ -19,30 +19,15 @@ from typing import Literal
 import numpy as np
 
 from trainables.attacks._gaussians import ratio
-from trainables.attacks._guesses import epsilon_estimate_fdp, epsilon_lower_bound, p_value
+from trainables.attacks._guesses import epsilon_estimate_fdp as epsilon_estimate_fdp
+from trainables.attacks._guesses import epsilon_lower_bound as epsilon_lower_bound
+from trainables.attacks._guesses import p_value as p_value
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._references import leave_one_out, psi_against
 from trainables.attacks._relative import all_relative_scores, relative_scores
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.config import NeighboringRelation, Sampling, SplitMode
 from trainables.errors import InvalidInput
-
-__all__ = [
-    "RELATION",
-    "Audit",
-    "all_scores",
-    "audit",
-    "comparable",
-    "corrected",
-    "epsilon_estimate_fdp",
-    "epsilon_lower_bound",
-    "p_value",
-    "pair_rows",
-    "refuse_unless_comparable",
-    "scores",
-    "unit_scores",
-    "violates",
-]
 
 NEEDS = frozenset({"coins"})
 
