@@ -64,7 +64,7 @@ def test_what_is_stored_is_what_was_read(place):
     assert corpus.intent_names(ids) == [u.intent for u in utterances]
     assert corpus.lengths.tolist() == [len(u.tokens) for u in utterances]
     frame = corpus.frames(np.array([7]))[0]
-    length = corpus.length(7)
+    length = corpus.lengths[7]
     assert (frame.intent, frame.slots) == ("play", (("who", length - 1, length),))
     assert not corpus.outside.any()
     assert corpus.groups is None

@@ -76,10 +76,6 @@ class Corpus:
         """[n]: tokens of each record, computed anew."""
         return np.diff(self.offsets).astype(np.int32)
 
-    def length(self, record: int) -> int:
-        """Tokens of one record."""
-        return int(self.offsets[record + 1] - self.offsets[record])
-
     def intent_names(self, ids: NDArray[np.int64]) -> list[str]:
         """The true intent of each record, also where the schema lacks it."""
         return [self._intent_names[index] for index in self.intents[ids].tolist()]

@@ -82,7 +82,7 @@ class EncodedTexts:
         rows, first, cut = [], [], []
         for place, text in enumerate(texts):
             prompt = None if prompts is None else prompts[place]
-            start, is_whole = _opening(tokenizer, prompt, max_tokens)
+            start, is_whole = opening(tokenizer, prompt, max_tokens)
             ids = tokenizer.encode(text)
             room = max(1, max_tokens - len(start) - 1)
             rows.append([*start, *ids[:room], tokenizer.end])
@@ -128,15 +128,10 @@ class EncodedTexts:
         )
 
 
-def opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> list[int]:
-    """The ids before a text: `begin`, or `begin prompt separator`. A prompt has at most half of
-    `max_tokens`, or all but 40 of them where that is more.
+def opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> tuple[list[int], bool]:
+    """The ids before a text, `begin` or `begin prompt separator`, and whether the whole prompt is
+    in them. A prompt has at most half of `max_tokens`, or all but 40 of them where that is more.
     """
-    return _opening(tokenizer, prompt, max_tokens)[0]
-
-
-def _opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> tuple[list[int], bool]:
-    """As `opening`, and whether the whole prompt is in it."""
     if prompt is None:
         return [tokenizer.begin], True
     ids, room = tokenizer.encode(prompt), max(max_tokens // 2, max_tokens - 40) - 2

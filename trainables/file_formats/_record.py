@@ -122,8 +122,7 @@ def _tokens_and_tags(
     record: Record, tokenize: Tokenization, unit: SpanUnit | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if record.spans and unit == "characters":
-        text = record.spaced_text
-        tokens = tuple(text[a:b] for a, b in places(text, tokenize=tokenize))
+        tokens = tokens_of(record.spaced_text, tokenize=tokenize)
         slots, _ = token_spans(record, tokenize=tokenize)
         return tokens, _tags_of(slots, len(tokens), record.where, tokenize)
     if record.tokens is not None:

@@ -59,7 +59,7 @@ class ModelDrawer:
             top_k=synthesis.top_k,
             temperature=synthesis.temperature,
         )
-        openings = [opening(tokenizer, prompt, synthesis.max_tokens) for prompt in beginnings]
+        openings = [opening(tokenizer, each, synthesis.max_tokens)[0] for each in beginnings]
         ids = draw(model, openings, how, seed=stream_seed(self._seed, stage, low))
         # A model of bytes may draw a NUL, which no file of text holds.
         return [" ".join(tokenizer.decode(text).replace("\0", "").split()) for text in ids]
