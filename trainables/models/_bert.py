@@ -22,7 +22,7 @@ from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
 from trainables.models._lora import Adapted, MaybeAdapted
-from trainables.models._nlu import Encoded, NluModel
+from trainables.models._nlu import Encoded, NluModel, mean_over_record
 from trainables.models._trained import freeze, top
 
 if TYPE_CHECKING:
@@ -140,12 +140,13 @@ class Bert(NluModel):
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The embeddings, then each layer. The state of a token is that of its first piece, that of
         a record the mean of its pieces."""
-        layout = by_length(batch.inputs["piece_lengths"])
+        lengths = batch.inputs["piece_lengths"]
+        layout = by_length(lengths)
         first = layout.place.index_select(0, batch.inputs["first_piece"])
         states = tuple(self._states(batch, layout))
         return LayerStates(
             tokens=tuple(x.index_select(0, first) for x in states),
-            records=tuple(_mean_over_record(x, batch, layout) for x in states),
+            records=tuple(mean_over_record(x, layout.record, lengths) for x in states),
         )
 
     def _states(self, batch: PackedBatch, layout: ByLength) -> Iterator[Tensor]:
@@ -174,13 +175,7 @@ class Bert(NluModel):
             sentence=(
                 x.index_select(0, layout.first)
                 if self.pooling == "first"
-                else _mean_over_record(x, batch, layout)
+                else mean_over_record(x, layout.record, batch.inputs["piece_lengths"])
             ),
             layout=tokens,
         )
-
-
-def _mean_over_record(x: Tensor, batch: PackedBatch, layout: ByLength) -> Tensor:
-    """Rows [P, D] of pieces -> [B, D], the mean of each record, in the batch's order."""
-    lengths = batch.inputs["piece_lengths"].unsqueeze(1)
-    return x.new_zeros(len(lengths), x.shape[1]).index_add(0, layout.record, x) / lengths

@@ -17,7 +17,7 @@ from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import TimeMajor, time_major
 from trainables.models._lora import AdaptedBiLstm
-from trainables.models._nlu import Encoded, NluModel
+from trainables.models._nlu import Encoded, NluModel, mean_over_record
 from trainables.models._trained import freeze, require_rank, top
 
 if TYPE_CHECKING:
@@ -48,17 +48,6 @@ class ClcTable:
         if self.vectors is not None:
             inputs["vectors"] = torch.from_numpy(self.vectors[token_ids])
         return inputs
-
-
-class _MeanOverRecord(nn.Module):
-    """Mean of a record's rows, records in the batch's order."""
-
-    def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
-        sums = x.new_zeros(layout.num_records, x.shape[1]).index_add(0, layout.record, x)
-        # Not `bincount`, which reads its input before it is computed.
-        ones = x.new_ones(layout.record.shape[0])
-        counts = x.new_zeros(layout.num_records).index_add_(0, layout.record, ones)
-        return sums / counts.unsqueeze(1)
 
 
 class Clc(NluModel):
@@ -99,7 +88,6 @@ class Clc(NluModel):
         widths = [word_dim + config.char_filters]
         widths += [2 * hidden] * (config.num_layers - 1)
         self.layers = nn.ModuleList(BiLstm(width, hidden) for width in widths)
-        self.pool = _MeanOverRecord()
         freeze(self, config, self.layers)
 
     def adapt(self, config: Config) -> None:
@@ -133,7 +121,7 @@ class Clc(NluModel):
         """Top biLSTM states; a record's vector is their mean."""
         layout = time_major(batch.lengths)
         *_, top = self._states(batch, layout)
-        return Encoded(top, self.pool(top, layout), layout)
+        return Encoded(top, mean_over_record(top, layout.record, batch.lengths), layout)
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """Word vectors with the character CNN's, then each biLSTM layer."""
@@ -141,7 +129,7 @@ class Clc(NluModel):
         states = tuple(self._states(batch, layout))
         return LayerStates(
             tokens=tuple(x.index_select(0, layout.place) for x in states),
-            records=tuple(self.pool(x, layout) for x in states),
+            records=tuple(mean_over_record(x, layout.record, batch.lengths) for x in states),
         )
 
     def _states(self, batch: PackedBatch, layout: TimeMajor) -> Iterator[Tensor]:
