@@ -171,12 +171,11 @@ def synthesis_config(fields: dict[str, Any]) -> SynthesisConfig:
 
 
 def _of_method(fields: Any) -> SynthesisConfig:
-    if isinstance(fields, SynthesisConfig) and type(fields) is not SynthesisConfig:
-        return fields
     if isinstance(fields, SynthesisConfig):
+        if type(fields) is not SynthesisConfig:
+            return fields
         fields = fields.model_dump(exclude_unset=True)
-    if not isinstance(fields, dict):
-        raise ValueError(f"expected a mapping of fields, got {kind_of(fields)}")
+    _require_mapping(fields)
     return synthesis_config(fields)
 
 

@@ -98,11 +98,8 @@ class Frozen(BaseModel):
     @model_serializer(mode="wrap")
     def _what_is_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = dump(self)
-        left_out = self._left_out()
+        left_out = self.unread() | self.lacks
         return {name: value for name, value in fields.items() if name not in left_out}
-
-    def _left_out(self) -> frozenset[str]:
-        return self.unread() | self.lacks
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,17 +94,14 @@ def spread(ids: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _median_step(stage: Stage) -> float:
-    """Median seconds of a step. At least one step is measured; the time limit ends the rest."""
+    """Median seconds of a step, without the warm-up where more were measured. At least one step is
+    measured; the time limit ends the rest.
+    """
     times: list[float] = []
     for number in range(min(_WARM_UP + _STEPS, stage.num_steps)):
         times.append(_seconds(lambda: stage.take(number)))  # noqa: B023  called at once
         if sum(times) > _PATIENCE:
             break
-    return _steady_median(times)
-
-
-def _steady_median(times: Sequence[float]) -> float:
-    """The median without the warm-up steps, where more were measured."""
     return statistics.median(times[_WARM_UP:] or times[-1:] or [0.0])
 
 

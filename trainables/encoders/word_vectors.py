@@ -146,8 +146,7 @@ class VectorFile:
         if self.source == "glove":
             table = np.load(self._package() / "glove_6B_50d_emb.npy", mmap_mode="r")
             return np.array(table[:count], dtype=np.float32)
-        rows = [vector for _, vector in zip(range(count), self.lines(), strict=False)]
-        return np.stack([vector for _, vector in rows])
+        return np.stack([vector for _, vector in islice(self.lines(), count)])
 
     def look_up(self, words: Sequence[str]) -> Pretrained:
         """Rank and vector of each of `words` (lower-cased); only these are kept in memory."""
