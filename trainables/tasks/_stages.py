@@ -71,12 +71,6 @@ class StagedEngine:
             )
 
 
-def stage_epochs(mechanism: Mechanism, stages: tuple[str, ...]) -> dict[str, int]:
-    """Epochs of each stage that this trial trains."""
-    lengths = mechanism.stages or (mechanism.epochs,)
-    return dict(zip(stages, lengths, strict=True))
-
-
 def staged_engine(
     config: TrialConfig,
     mechanism: Mechanism,
@@ -89,7 +83,7 @@ def staged_engine(
     comm: Communicator,
 ) -> StagedEngine:
     """The engine of a trial; `texts` are addressed by 0..n-1 and `ids` are all of them."""
-    lengths = stage_epochs(mechanism, tuple(models))
+    lengths = dict(zip(models, mechanism.stages or (mechanism.epochs,), strict=True))
     make = catalogue.entry("engines", config.engine).make
     parts = {}
     for stage, model in models.items():
