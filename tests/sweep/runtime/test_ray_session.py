@@ -64,7 +64,8 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
         command = [sys.executable, "-c", wait, str(place)]
         daemons.append(subprocess.Popen(command, stdout=subprocess.PIPE))
         # Linux shows no command line of a process until it has begun its program.
-        assert daemons[0].stdout is not None and daemons[0].stdout.readline()
+        assert daemons[0].stdout is not None
+        assert daemons[0].stdout.readline()
         raise RuntimeError(SLOW)
 
     monkeypatch.setattr(ray, "init", init)
