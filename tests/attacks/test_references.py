@@ -17,6 +17,7 @@ from trainables.attacks import (
     calibrated,
     lira,
     loss_threshold,
+    one_run,
     panel,
     rmia,
     sweep_panel,
@@ -297,6 +298,33 @@ def test_masks_that_tell_of_each_other_are_refused(design):
     trials = [signals(mask, 1.0, seed=i) for i, mask in enumerate(masks)]
     with pytest.raises(InvalidInput, match="independent membership mask"):
         sweep_panel(trials, deltas=[1e-5] * len(trials))
+
+
+@pytest.mark.parametrize("seeds", [(0, 1, 1), (0, 0, 1, 1), (0, *[1] * 18)])
+def test_trials_of_two_splits_are_references_of_each_other_with_populations_of_their_own(seeds):
+    n = 8_000
+    populations = [np.random.default_rng(seed).random(n) < 0.1 for seed in (0, 1)]
+    trials = [
+        signals(coins(n, i) & ~populations[split], 1.0, seed=i, population=populations[split])
+        for i, split in enumerate(seeds)
+    ]
+    together = sweep_scores(trials)
+    for place in (0, len(trials) - 1):
+        known = Knowledge(references=[t for i, t in enumerate(trials) if i != place])
+        for name, attack in (("lira", lira), ("rmia", rmia), ("one_run", one_run)):
+            alone = attack.scores(trials[place], known)
+            np.testing.assert_allclose(together[place][name], alone, atol=1e-6)
+
+
+def test_a_mask_that_two_splits_share_is_refused():
+    n, mask = 8_000, coins(8_000, 0)
+    populations = [np.random.default_rng(seed).random(n) < 0.1 for seed in (0, 1)]
+    trials = [
+        signals(mask & ~outside, 1.0, seed=i, population=outside)
+        for i, outside in enumerate(populations)
+    ]
+    with pytest.raises(InvalidInput, match="independent membership mask"):
+        sweep_scores(trials)
 
 
 def test_a_fixed_split_has_no_reference_models():
