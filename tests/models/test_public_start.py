@@ -118,6 +118,24 @@ def test_a_damaged_encoder_is_reported(mine: Path) -> None:
         built(name="clc", encoder=str(mine))
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("hidden_size", -3, "hidden_size: input should be greater than or equal to 2, got -3"),
+        ("nonsense", 3, "nonsense"),
+        ("encoder", ".", r"fit its encoder\.json"),
+    ],
+)
+def test_a_damaged_description_is_one_line(mine: Path, field: str, value: Any, said: str) -> None:
+    about = json.loads((mine / "encoder.json").read_text())
+    about["model"][field] = value
+    (mine / "encoder.json").write_text(json.dumps(about))
+    for name in ("clc", "features"):
+        with pytest.raises((InvalidInput, InvalidData), match=said) as problem:
+            built(name=name, encoder=str(mine))
+        assert "\n" not in str(problem.value)
+
+
 @pytest.mark.parametrize("name", ["clc", "bert"])
 def test_an_encoder_that_learnt_from_the_corpus_is_refused(name: str, tmp_path: Path) -> None:
     card = {"name": "mine", "corpora": [{"name": "snips"}]}

@@ -19,7 +19,7 @@ from trainables.encoders.about import (
     words,
 )
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_ROWS, MAX_WIDTH
+from trainables.frozen import MAX_ROWS, MAX_WIDTH, validated
 from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
@@ -133,8 +133,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
             seed=seed,
         )
         if start is not None:
-            assert start.weights is not None  # of a clc there are
-            load_weights(model, start.weights, place=start.place)
+            load_weights(model, start.weights or {}, place=start.place)
             model.provenance = f"{words(start)}; {model.provenance}"
         if config.trained == "lora":
             model.adapt(config)
@@ -147,7 +146,7 @@ def _start_of(config: Config) -> tuple[Config, EncoderFolder]:
 
     found = folder.read(config.encoder)
     require_kind(found, config.encoder, "clc")
-    own = Config.model_validate(dict(found.model))
+    own = validated(Config, dict(found.model))
     if (config.top_layers or 0) > own.num_layers:
         raise InvalidInput(
             f"expected model.top_layers <= {own.num_layers}, the layers of {config.encoder}, got"
