@@ -28,20 +28,20 @@ def unseal(
     from sweep.runtime.start_up import tracking
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.chosen import as_started, with_traces
+    from sweep.tracking.chosen import for_sweep
     from trainables.errors import InvalidInput
     from trainables.privacy.rounding import format_delta, format_epsilon
 
     settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)
-    settings = as_started(settings, folder)
+    settings = for_sweep(settings, folder)
     unsealing.require_sealed(folder)
     if not yes:
         raise InvalidInput(
             f"expected --yes: all trials of {name} are shown, and the composition of all trials"
             " replaces epsilon_selected, also in the ledger; this cannot be undone"
         )
-    with tracking(with_traces(settings, name)) as tracker:
+    with tracking(settings) as tracker:
         problem = unsealing.unseal(folder, settings, tracker=tracker)
     total, _ = spend_of(folder)
     if as_json:

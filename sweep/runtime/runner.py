@@ -25,7 +25,7 @@ from sweep.store.plans import Plan
 from sweep.store.provenance import about
 from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.chosen import as_started, require_usable, with_traces
+from sweep.tracking.chosen import for_sweep, require_usable
 from trainables.errors import InvalidInput
 
 TRIAL_FUNCTION = "trainables.trial:run"
@@ -105,17 +105,14 @@ def resume(
     say: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Resume a sweep. Unfinished trials, and the stopped ones in `take_up`, continue from their
-    last checkpoint. If the settings name no trackers, those of the start are used, and earlier ones
-    are used, too, unless there are none. If the tracking server does not answer, `say` is called
-    with the reason, and results are delivered later.
+    last checkpoint. The trackers are those of `for_sweep`. If the tracking server does not answer,
+    `say` is called with the reason, and results are delivered later.
 
     Raises: InvalidInput if it is running or a trial cannot be continued, or as `start`.
     """
     if folder.is_running:
         raise store.running_already(folder.name)
-    settings = as_started(settings, folder)
-    if settings.tracking:  # `none` leaves out earlier trackers, too
-        settings = with_traces(settings, folder.name)
+    settings = for_sweep(settings, folder)
     away = partial(_report_unreachable, say)
     stopped = continuation.require_stopped(folder, take_up)
     waiting = preflight.with_their_encoders(folder, stopped)

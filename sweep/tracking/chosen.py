@@ -23,12 +23,16 @@ def require_usable(settings: Settings) -> None:
         catalogue.entry(SHELF, name).check(settings)
 
 
-def as_started(settings: Settings, folder: SweepFolder) -> Settings:
-    """The settings with the trackers that the sweep was started with, where the user names none."""
-    known = folder.about().get("tracking")
-    if settings.names_trackers or known is None:  # of a sweep before they were recorded
+def for_sweep(settings: Settings, folder: SweepFolder) -> Settings:
+    """The settings with the trackers of a started sweep: those that the user names, else those of
+    its start, and in both cases those of earlier processes. A user's `none` leaves out all.
+    """
+    if settings.names_trackers and not settings.tracking:
         return settings
-    return replace(settings, tracking=tuple(known))
+    known = folder.about().get("tracking")
+    if known is not None and not settings.names_trackers:  # None: before they were recorded
+        settings = replace(settings, tracking=tuple(known))
+    return with_traces(settings, folder.name)
 
 
 def with_traces(settings: Settings, sweep: str) -> Settings:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +19,7 @@ from sweep.tracking import delivery as delivery_thread
 from sweep.tracking.chosen import (
     Behind,
     Trackers,
-    as_started,
+    for_sweep,
     open_trackers,
     require_usable,
     with_traces,
@@ -115,11 +115,30 @@ def test_trackers_that_have_files_of_the_sweep_follow_it_further(tmp_path: Path)
     assert with_traces(chosen, "mine") == chosen, "once, in the order of the settings"
 
 
-def test_a_sweep_from_before_trackers_were_recorded_has_the_default() -> None:
-    settings = replace(from_environment({"SWEEP_HOME": "/s"}), tracking=("tensorboard",))
-    for about, expected in (({}, ("tensorboard",)), ({"tracking": ["wandb"]}, ("wandb",))):
-        folder = SimpleNamespace(about=lambda about=about: about)
-        assert as_started(settings, folder).tracking == expected  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("named", "about", "traces", "expected"),
+    [
+        (None, {}, (), ("mlflow",)),  # of a sweep before they were recorded: the default
+        (None, {"tracking": ["wandb"]}, (), ("wandb",)),
+        (None, {"tracking": ["wandb"]}, ("tensorboard",), ("wandb", "tensorboard")),
+        (None, {"tracking": []}, (), ()),
+        (None, {"tracking": []}, ("tensorboard",), ("tensorboard",)),
+        ("mlflow", {"tracking": ["wandb"]}, ("tensorboard",), ("mlflow", "tensorboard")),
+        ("none", {"tracking": ["wandb"]}, ("tensorboard",), ()),
+    ],
+)
+def test_a_started_sweep_keeps_its_trackers_unless_others_are_named(
+    named: str | None,
+    about: dict[str, Any],
+    traces: tuple[str, ...],
+    expected: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    settings = from_environment({"SWEEP_HOME": str(tmp_path)}, tracking=[named] if named else [])
+    for name in traces:
+        (settings.home / name / "mine").mkdir(parents=True)
+    folder = cast(SweepFolder, SimpleNamespace(name="mine", about=lambda: about))
+    assert for_sweep(settings, folder).tracking == expected
 
 
 @pytest.mark.parametrize(
