@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from trainables.documents import kind_of, quote, read_yaml
+from trainables.documents import did_you_mean, kind_of, quote, read_yaml
 from trainables.errors import InvalidInput
 
 LONGEST_NAME = 80
@@ -30,11 +30,12 @@ def locate(source: str | Path) -> Path:
             return path
     except OSError as error:  # a name that no file can have
         raise InvalidInput(f"cannot read SPACE {quote(str(path))}: {error.strerror}") from None
+    shipped = Path(str(resources.files("search_spaces")))
     if isinstance(source, str) and source in shipped_spaces():
-        return Path(str(resources.files("search_spaces").joinpath(f"{source}.yaml")))
-    names = ", ".join(shipped_spaces()) or "none"
+        return shipped / f"{source}.yaml"
     raise InvalidInput(
-        f"expected SPACE to be a file or a shipped space ({names}), got {quote(str(source))}"
+        f"expected SPACE to be a file or a shipped space, got {quote(str(source))}"
+        f"{did_you_mean(path.stem, shipped_spaces())} (all: {shipped}/*.yaml)"
     )
 
 

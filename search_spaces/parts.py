@@ -19,9 +19,9 @@ from pydantic import (
 from search_spaces import constraints
 from trainables import catalogue
 from trainables.config import TrialConfig
-from trainables.documents import quote
+from trainables.documents import did_you_mean, quote
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_NUMBER, MAX_ROWS, foreign_field, nearest, require_types
+from trainables.frozen import MAX_NUMBER, MAX_ROWS, foreign_field, require_types
 
 MAX_LISTED = 100_000  # values of one axis
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
@@ -142,8 +142,7 @@ def _check_paths(fields: dict[str, Any]) -> dict[str, Any]:
     for path in fields:
         if not _PATH.fullmatch(path) or path.split(".")[0] not in CONFIG_FIELDS:
             allowed = ", ".join(sorted(CONFIG_FIELDS))
-            hint = nearest(path.split(".")[0], CONFIG_FIELDS)
-            meant = hint if hint.startswith(":") else ""
+            meant = did_you_mean(path.split(".")[0], CONFIG_FIELDS)
             raise ValueError(
                 f"expected a dotted path that starts with one of {allowed}, got {path}{meant}"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from trainables.documents import one_line, quote
+from trainables.documents import did_you_mean, one_line, quote
 from trainables.errors import InvalidInput
 
 MAX_NUMBER = 1e9  # of sizes, rates and factors: no computation with them leaves a float's range
@@ -177,13 +176,12 @@ def foreign_field(name: str, known: Iterable[str], *, title: str) -> PydanticCus
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name, with the nearest known one.
+    """The end of a message about an unknown field: the nearest known one, or all of them.
 
     >>> nearest("num_heads", ["num_layers", "dropout"]), nearest("x", ["b", "a"])
     (': did you mean num_layers?', ' (its fields: a, b)')
     """
-    near = difflib.get_close_matches(name, known, n=1)
-    return f": did you mean {near[0]}?" if near else f" (its fields: {', '.join(sorted(known))})"
+    return did_you_mean(name, known) or f" (its fields: {', '.join(sorted(known))})"
 
 
 def _intended_problem(problems: Sequence[Any]) -> Any:

@@ -20,8 +20,9 @@ from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.config import SHELVES, TAGS, TrialConfig, kinds_of
+from trainables.documents import did_you_mean
 from trainables.errors import InvalidInput
-from trainables.frozen import Frozen, nearest
+from trainables.frozen import Frozen
 
 _NAMES: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "true | false"}
 _BOUNDS = (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
@@ -74,11 +75,9 @@ def fields_below(path: str | None) -> tuple[FieldRow, ...]:
 def _hint(path: str, rows: tuple[FieldRow, ...]) -> str:
     known = {row.path for row in rows} | {row.path.split(".")[0] for row in rows}
     tails = {each.rpartition(".")[2]: each for each in sorted(known, reverse=True)}
-    guess = nearest(path, known)
-    if guess.startswith(":"):
+    if guess := did_you_mean(path, known):
         return f", got {path!r}{guess}"
-    guess = nearest(path.rpartition(".")[2], tails)
-    if guess.startswith(":"):
+    if guess := did_you_mean(path.rpartition(".")[2], tails):
         tail = guess.removeprefix(": did you mean ").removesuffix("?")
         return f", got {path!r}: did you mean {tails[tail]}?"
     return f" (sections: {', '.join(sorted({each.split('.')[0] for each in known}))}), got {path!r}"

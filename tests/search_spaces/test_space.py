@@ -18,6 +18,7 @@ from search_spaces.space import SearchSpace, check_name, read
 from trainables.config import parse as parse_config
 from trainables.errors import InvalidInput
 
+SHIPPED = Path(spaces.__file__).parent
 TINY = Path(__file__).with_name("tiny.yaml")
 
 
@@ -35,6 +36,27 @@ def test_a_space_survives_being_written_and_read() -> None:
 @pytest.mark.parametrize("name", shipped_spaces())
 def test_every_shipped_space_can_be_read_and_names_its_source(name: str) -> None:
     assert read(name).source
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("quik", "quick"),
+        ("epsilon8", "epsilon_8"),
+        ("quick.yaml", "quick"),
+        ("nowhere/leakge.yml", "leakage"),
+        ("xyz", None),
+    ],
+)
+def test_an_unknown_space_is_answered_with_the_nearest_and_the_folder(
+    wrong: str, meant: str | None
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read(wrong)
+    words = str(refused.value)
+    end = f" (all: {SHIPPED}/*.yaml)"
+    assert words.endswith(f", got {wrong!r}{f': did you mean {meant}?' if meant else ''}{end}")
+    assert len(words.removesuffix(end)) < 120
 
 
 def test_a_bare_config_is_a_space_of_one_point(tmp_path: Path) -> None:

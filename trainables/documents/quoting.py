@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
+from collections.abc import Iterable
 from typing import Any
 
 _CHARACTERS = 120
@@ -35,6 +37,16 @@ def kind_of(value: Any) -> str:
     ('nothing', 'text', 'a list', 'a number')
     """
     return _KINDS.get(type(value), type(value).__name__)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or nothing.
+
+    >>> did_you_mean("num_heads", ["num_layers", "dropout"]), did_you_mean("x", ["b", "a"])
+    (': did you mean num_layers?', '')
+    """
+    near = difflib.get_close_matches(name, known, n=1)
+    return f": did you mean {near[0]}?" if near else ""
 
 
 def one_line(message: str, *, characters: int = 2_000) -> str:
