@@ -154,7 +154,7 @@ def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _object(text: str | DocumentProblem, where: str) -> dict[str, Any]:
     if isinstance(text, DocumentProblem):
-        _refuse(where, str(text))
+        _refuse(where, f"{text}{text.advice}")
     if not text.strip():
         _refuse(where, "expected an object, got an empty line")
     try:

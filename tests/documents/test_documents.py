@@ -136,12 +136,12 @@ def test_a_word_of_a_command_line_that_is_no_utf8_is_no_yaml() -> None:
 
 def test_what_is_no_file_of_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "bytes").write_bytes(b"a\n\nb\xff\n\xfe")
     (tmp_path / "nul").write_bytes(b"a\0b")
     (tmp_path / "long").write_bytes(b"a" * 2_000)
     for name, words in {
         "folder": "to be a file",
-        "bytes": "to be UTF-8 text",
+        "bytes": r"expected UTF-8 in .* line 3 \(if it is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE",
         "nul": "without NUL",
         "long": "at most 1000 bytes",
         "missing": "No such file",

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from trainables.data.records import Utterance
+from trainables.documents import without_problems
+from trainables.documents.bounds import TO_UTF_8
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Options, open_source
 
@@ -18,6 +20,38 @@ CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")
 
 def read(path: Path, **options: Any) -> list[Utterance | InvalidData]:
     return list(open_source(path, options=Options(**options)).utterances())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("a.csv", "text,intent\nhi,greet\ncafé xylophone,order\n", 3),
+        ("a.csv", "text,catégorie\nxylophone,order\n", 1),
+        ("a.jsonl", '{"text": "café xylophone", "intent": "order"}\n', 1),
+        ("a.json", '[{"text": "hi"},\n{"text": "café xylophone"}]\n', 2),
+        ("a.json", '[{"text": "café xylophone"}]\n', 1),
+        ("a.yml", "nlu:\n- intent: order\n  examples: |\n    - café xylophone\n", 4),
+        ("a.conll", "café O\nxylophone O\n", 1),
+    ],
+)
+def test_latin_1_is_refused_with_the_line_and_how_to_convert_it(
+    name: str, content: str, line: int, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(InvalidData) as refused:
+        list(without_problems(open_source(path, options=Options()).utterances()))
+    assert str(refused.value) == f"expected UTF-8 in {path} line {line}{TO_UTF_8}"
+    path.write_text(content)
+    assert all(isinstance(found, Utterance) for found in read(path))
+
+
+@pytest.mark.parametrize("content", [bytes(range(256)), "text: café".encode("utf-16")])
+def test_what_is_no_text_is_not_advised_to_be_converted(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=r"one of the formats .* got none"):
+        open_source(path, options=Options())
 
 
 # ---- CoNLL
@@ -63,8 +97,8 @@ def test_a_conll_record_with_a_line_that_is_no_text_is_left_out(tmp_path: Path) 
     path.write_bytes(b"call O\n\xff\xfe B-who\nlee I-who\n\nbye O\n\nhi O\n\xff\n")
     *found, last = read(path)
     assert found[1] == Utterance(("bye",), ("O",), "")
-    problems = [f"expected UTF-8 in {path} line {line}" for line in (2, 8)]
-    assert [str(found[0]), str(last)] == problems
+    problems = [f"expected UTF-8 in {path} line 2{TO_UTF_8}", f"expected UTF-8 in {path} line 8"]
+    assert [str(found[0]), str(last)] == problems, "how to convert the file is said once"
     assert len(found) == 2
 
 

@@ -179,7 +179,7 @@ def test_a_search_by_leakage_that_is_measured_stays(fields: dict[str, Any]) -> N
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes(b"name: \xff\xfe")
-    with pytest.raises(InvalidInput, match=r"expected .* to be UTF-8"):
+    with pytest.raises(InvalidInput, match=r"expected UTF-8 in .*bad\.yaml line 1 "):
         read(path)
 
 

@@ -18,6 +18,7 @@ from trainables.documents.json_text import parse_written_json as parse_written_j
 from trainables.documents.lines import file_lines as file_lines
 from trainables.documents.lines import line_groups as line_groups
 from trainables.documents.lines import object_lines as object_lines
+from trainables.documents.lines import require_utf_8 as require_utf_8
 from trainables.documents.lines import text_lines as text_lines
 from trainables.documents.lines import without_problems as without_problems
 from trainables.documents.quoting import did_you_mean as did_you_mean

@@ -13,14 +13,18 @@ MAX_DEPTH = 50  # levels of nested lists and mappings
 MAX_VALUES = 200_000  # of a YAML document, what aliases stand for counted each time
 MAX_DIGITS = 40  # of an integer: more than any 128-bit one has
 MAX_KEY = 500  # characters
+TO_UTF_8 = " (if it is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE > NEW` converts it)"
 
 
 class DocumentProblem(ValueError):
-    """A problem of a document; the message quotes only its keys. `line` from 1 where known."""
+    """A problem of a document; the message quotes only its keys. `line` from 1 where known.
+    `advice` is a remedy in brackets, which need not be repeated for each line.
+    """
 
-    def __init__(self, words: str, *, line: int | None = None) -> None:
+    def __init__(self, words: str, *, line: int | None = None, advice: str = "") -> None:
         super().__init__(words)
         self.line = line
+        self.advice = advice
 
 
 def integer(text: str) -> int:

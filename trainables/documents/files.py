@@ -10,7 +10,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from trainables.documents.bounds import MAX_BYTES, DocumentProblem, require_text
+from trainables.documents.bounds import (
+    MAX_BYTES,
+    TO_UTF_8,
+    DocumentProblem,
+    require_text,
+)
 from trainables.documents.json_text import parse_json, parse_written_json
 from trainables.documents.yaml_text import parse_yaml
 from trainables.errors import InvalidData
@@ -33,7 +38,8 @@ DAMAGED = (
 def file_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file.
 
-    Raises: InvalidData unless it is a readable UTF-8 file of at most `max_bytes`.
+    Raises: InvalidData unless it is a readable UTF-8 file of at most `max_bytes`; the first line
+        that is not UTF-8 is named.
     """
     try:
         content = _content(path, max_bytes + 1)
@@ -46,8 +52,9 @@ def file_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
     try:
         text = content.removeprefix(codecs.BOM_UTF8).decode()
         require_text(text)
-    except UnicodeDecodeError:
-        raise InvalidData(f"expected {path} to be UTF-8 text") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InvalidData(f"expected UTF-8 in {path} line {line}{TO_UTF_8}") from None
     except DocumentProblem as problem:
         raise InvalidData(f"{path}: {problem}") from None
     return text

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from trainables.documents.bounds import DocumentProblem, require_text
+from trainables.documents.bounds import TO_UTF_8, DocumentProblem, require_text
 from trainables.documents.files import DAMAGED
 from trainables.documents.json_text import parse_json
 from trainables.documents.quoting import kind_of
@@ -27,16 +27,20 @@ def _plain(path: Path) -> IO[bytes]:
 
 
 def file_lines(path: Path, *, opened: Opener = _plain) -> Iterator[tuple[str, str] | InvalidData]:
-    """(file and line, for messages; line without its end) of every line, or its problem.
+    """(file and line, for messages; line without its end) of every line, or its problem. The first
+    line that is not UTF-8 is named with how to convert the file.
 
     Raises: InvalidData for a file that cannot be read.
     """
+    said = ""
     try:
         with opened(path) as file:
             for number, line in text_lines(file):
                 where = f"{path} line {number}"
                 if isinstance(line, DocumentProblem):
-                    yield InvalidData(f"{line} in {where}")
+                    advice = "" if line.advice == said else line.advice
+                    said = line.advice or said
+                    yield InvalidData(f"{line} in {where}{advice}")
                 else:
                     yield where, line
     except DAMAGED as error:
@@ -68,6 +72,19 @@ def object_lines(
             yield where, value
         else:
             yield InvalidData(f"expected a JSON object in {where}, got {kind_of(value)}")
+
+
+def require_utf_8(path: Path) -> None:
+    """Raises: InvalidData that names the first line of a file of text that is not UTF-8.
+
+    A file with NUL in its beginning is no text, or in an encoding that has no lines of bytes.
+    """
+    with path.open("rb") as file:
+        if b"\0" in file.read(_AT_ONCE):
+            return
+    for found in file_lines(path):
+        if isinstance(found, InvalidData) and TO_UTF_8 in str(found):
+            raise found
 
 
 def without_problems(found: Iterable[T | InvalidData]) -> Iterator[T]:
@@ -119,7 +136,7 @@ def _text(line: bytes, number: int, max_bytes: int) -> str | DocumentProblem:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         require_text(text)
     except UnicodeDecodeError:
-        return DocumentProblem("expected UTF-8")
+        return DocumentProblem("expected UTF-8", advice=TO_UTF_8)
     except DocumentProblem as problem:
         return problem
     return text.removesuffix("\r")

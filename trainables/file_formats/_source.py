@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainables import catalogue
 from trainables.data.records import NO_INTENT, Utterance
+from trainables.documents import require_utf_8
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats._record import Options, Record, SpanUnit, token_spans, utterance_of
 from trainables.file_formats._survey import Survey, survey
@@ -77,7 +78,8 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
     """The source of a file or folder; its format is detected unless given.
 
     Raises: InvalidInput where no format or several fit, where the file has no record that can be
-        read, or where spans can be read in two ways.
+        read, or where spans can be read in two ways; InvalidData where no format fits text that is
+        not UTF-8.
     """
     if not path.exists():
         raise InvalidInput(f"expected a file or folder in {path}, got nothing there")
@@ -105,6 +107,8 @@ def _form_of(path: Path) -> str:
     found = [name for name in names if catalogue.entry(_SHELF, name).recognizes(path)]
     if len(found) == 1:
         return found[0]
+    if not found and path.is_file():
+        require_utf_8(path)
     said = " and ".join(found) if found else "none"
     raise InvalidInput(
         f"expected {path} to have one of the formats {', '.join(names)}, got {said}"
