@@ -102,9 +102,9 @@ def _randomized_response(epsilon, num_pairs, seed):
     member, pairs = paired_coins(num_pairs, seed)
     rng = np.random.default_rng([seed, 7])
     honest = rng.random(num_pairs) < 1 / (1 + math.exp(-epsilon))
-    told = np.where(honest, member[::2], ~member[::2])
+    reported = np.where(honest, member[::2], ~member[::2])
     scores = np.repeat(rng.random(num_pairs), 2)
-    scores[::2] += np.where(told, 1.0, -1.0)
+    scores[::2] += np.where(reported, 1.0, -1.0)
     return scores, signals(member, mode="paired", pairs=pairs)
 
 
@@ -161,7 +161,7 @@ def test_grid_of_guesses_pays_for_its_choice():
 
 @pytest.mark.parametrize("mode", ["paired", "bernoulli"])
 def test_a_mechanism_without_noise_is_caught(mode):
-    """Members are told apart almost surely; a claim of epsilon 2 is refuted."""
+    """Members are distinguished almost surely; a claim of epsilon 2 is refuted."""
     if mode == "paired":
         member, pairs = paired_coins(1_300, 0)
     else:

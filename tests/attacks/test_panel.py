@@ -108,7 +108,7 @@ def test_label_permutation_gives_a_null_distribution():
     assert auc(scores, member).value > max(null)
 
 
-def test_fixed_splits_are_judged_on_equal_numbers():
+def test_fixed_splits_are_evaluated_on_equal_numbers():
     member = np.random.default_rng(0).random(900) < 0.2
     world = signals(member, mode="paper")
     rows = evaluation_rows(world, seed=0)

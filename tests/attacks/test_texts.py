@@ -12,14 +12,14 @@ from trainables.errors import InvalidInput
 from trainables.metrics.membership import auc
 
 
-def _texts(n, seed, *, types=300, told=None):
-    """Random utterances; `told` [n] puts a word of its own into half of those records."""
+def _texts(n, seed, *, types=300, marked=None):
+    """Random utterances; `marked` [n] puts a word of its own into half of those records."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(2, 9, n)
     tokens = np.minimum(rng.zipf(1.5, lengths.sum()) - 1, types - 2)
-    if told is not None:
+    if marked is not None:
         last = np.cumsum(lengths) - 1
-        tokens[last[told & (rng.random(n) < 0.5)]] = types - 1
+        tokens[last[marked & (rng.random(n) < 0.5)]] = types - 1
     return bag_of_words(tokens, lengths, num_types=types)
 
 
@@ -49,7 +49,7 @@ def test_blind_finds_nothing_in_a_random_split(mode):
 def test_blind_finds_a_split_that_gives_its_members_away():
     member = coins(800, 0)
     world = signals(member, 0.0, mode="paper")
-    scores = blind.scores(world, Knowledge(texts=_texts(800, 1, told=member)))
+    scores = blind.scores(world, Knowledge(texts=_texts(800, 1, marked=member)))
     assert 0 < scores.min() < scores.max() == 1, "ranks in a fold, so that folds compare"
     found = auc(scores, member)
     assert found.value > 0.7
@@ -76,9 +76,9 @@ def _hard_words(n, seed):
 
 def test_quantile_takes_out_what_the_words_explain():
     world, knowledge = _hard_words(4_000, 0)
-    judged = world.is_evaluated
-    alone = auc(loss_threshold.scores(world, knowledge)[judged], world.member[judged])
-    found = auc(quantile.scores(world, knowledge)[judged], world.member[judged])
+    evaluated = world.is_evaluated
+    alone = auc(loss_threshold.scores(world, knowledge)[evaluated], world.member[evaluated])
+    found = auc(quantile.scores(world, knowledge)[evaluated], world.member[evaluated])
     assert found.value > alone.value + 0.03
     assert found.low > 0.5
 

@@ -161,8 +161,8 @@ def test_a_counted_number_of_records_is_not_shown() -> None:
     shown = card(counted, replace(_FACTS, n_is_declared=False)).to_dict()
     assert shown["mechanism"]["num_records"] is None
     assert not {"5000", "0.0128"} & set(page.replace("|", " ").split())
-    told = {str(value) for value in shown.values()}
-    assert not {"5000", str(counted.sample_rate), str(counted.steps)} & told
+    printed = {str(value) for value in shown.values()}
+    assert not {"5000", str(counted.sample_rate), str(counted.steps)} & printed
 
 
 def test_the_claim_says_what_it_allows_an_attacker() -> None:

@@ -96,7 +96,7 @@ def check(seen: dict[str, Seen], sweep: SweepFolder, *, audience: str) -> None:
         is_there = any("train_loss" in name for name in names)
         assert is_there == (audience == "curator")
         assert "train_loss" not in names
-        assert "threads" not in names, "what nobody registered is the curator's"
+        assert "threads" not in names, "what is not registered is the curator's"
 
 
 def check_tracker(name: str, sweep: SweepFolder, folder: Path) -> None:

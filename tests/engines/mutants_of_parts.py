@@ -108,7 +108,7 @@ def _tied_layers_are_one() -> None:
     assert ClipRule.of("per_layer", model).num_groups == 1
 
 
-def _noise_is_told() -> None:
+def _noise_is_passed_on() -> None:
     mech = mechanism("dp_sgd")
     made = checks.engine_on(mech, gradients(4), [[]], optimizer="adam_bc")
     made.step(0, 0)
@@ -248,7 +248,7 @@ ROWS: list[Row] = [
      _sensitivity("normalized", 0.3), BOUND),
     ("what keeps the normalised factor finite taken off the norm",
      _divided_by(lambda n: (n - 0.01).clamp(min=1e-3)), _sensitivity("normalized", 0.02), BOUND),
-    ("layers that share a parameter are told apart", _no_ties, _tied_layers_are_one,
+    ("layers that share a parameter are counted apart", _no_ties, _tied_layers_are_one,
      "test_clipping_rules::test_layers_that_share_a_parameter_are_one"),
     ("all layers share the factor of one", _all_in_one_group,
      _released("bert, adapters of the top layer", "per_layer"), SUM),
@@ -270,8 +270,8 @@ ROWS: list[Row] = [
      _released("bert, biases"), SUM),
     ("the steps of the last piece are free", _rest_is_free, _pieces_are_paid, PAID),
     ("a piece of steps is paid for as one", _piece_is_one_step, _pieces_are_paid, PAID),
-    ("the optimiser is told the noise of the sum, not of the mean", _noise_of_the_sum,
-     _noise_is_told, "test_after_the_release::test_the_optimiser_gets_the_added_noise"),
+    ("the optimiser gets the noise of the sum, not of the mean", _noise_of_the_sum,
+     _noise_is_passed_on, "test_after_the_release::test_the_optimiser_gets_the_added_noise"),
     ("training goes on from the average", _average_stays, _training_goes_on_from_the_weights,
      "test_after_the_release::test_the_average_is_of_the_weights_after_each_step"),
 ]  # fmt: skip

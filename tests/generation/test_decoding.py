@@ -63,7 +63,7 @@ def test_plain_sampling_follows_the_model() -> None:
     for token in range(5):
         p = float(expected[token])
         assert abs(first[token] / 4_000 - p) < 4 * (p * (1 - p) / 4_000) ** 0.5
-    # The same draws judged by another row of the chain are rejected.
+    # The same draws compared with another row of the chain are rejected.
     wrong = model.log_probs[1].exp()
     gaps = [abs(first[t] / 4_000 - float(wrong[t])) for t in range(5)]
     assert max(gaps) > 4 * 0.5 / 4_000**0.5

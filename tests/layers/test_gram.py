@@ -128,7 +128,7 @@ class TestFixedRows:
             assert library is not None
             assert len(library.unit_grams.argtypes) == 5
 
-    def test_it_is_of_one_tensor_that_nobody_wrote_to(self) -> None:
+    def test_it_is_of_one_tensor_that_was_not_written_to(self) -> None:
         layer = FactoredLinear(40, torch.eye(3))
         known = layer.known_of(self.x)
         norms = known.fixed.upper_norms(self.x)

@@ -35,8 +35,8 @@ _histograms = st.integers(2, 12).flatmap(
 def of_texts(generated, human, *, by="own"):
     """MAUVE of texts on the module's own features."""
     rows = mauve.features_of_both(generated, human)
-    judge = mauve.with_package if by == "package" else mauve.of_features
-    return judge(*rows, seed=0)
+    compute = mauve.with_package if by == "package" else mauve.of_features
+    return compute(*rows, seed=0)
 
 
 def halves(seed=0):
@@ -146,7 +146,7 @@ def test_mauve_distinguishes_like_from_unlike_text():
     assert of_texts(["a"] * 20, ["a"] * 20).value == pytest.approx(1)
 
 
-def test_mauve_refuses_what_it_cannot_judge():
+def test_mauve_refuses_what_it_cannot_compare():
     rows = np.zeros((10, 3))
     with pytest.raises(InvalidInput, match="at least 10 texts"):
         of_texts(["a"] * 9, ["a"] * 20)

@@ -258,7 +258,7 @@ def test_log_curve_is_the_step_curve():
         ([1.0], [True, False], "one shape"),
     ],
 )
-def test_scores_that_cannot_be_judged_are_refused(scores, member, message):
+def test_scores_that_cannot_be_evaluated_are_refused(scores, member, message):
     with pytest.raises(InvalidInput, match=message):
         figures(np.array(scores), np.array(member))
 

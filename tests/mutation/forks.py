@@ -56,7 +56,7 @@ def _serve(work: Callable[[], Any], writer: int, cpu_seconds: float) -> None:
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)
         try:
             answer = json.dumps(work()).encode()
-        except BaseException:  # noqa: BLE001  # told to the parent: no fault of the mutant's
+        except BaseException:  # noqa: BLE001  # sent to the parent: no fault of the mutant's
             answer = json.dumps({"broken": traceback.format_exc()}).encode()
         while answer:
             answer = answer[os.write(writer, answer) :]

@@ -38,7 +38,7 @@ from trainables.parse.prefix_state import PrefixState
 def test_tokens_give_the_program_back(program):
     tokens = linearise(program)
     assert write(delinearise(tokens)) == write(read(program))
-    # A state that is told the tokens is whole after the last one and not before.
+    # A state that gets the tokens is whole after the last one and not before.
     state = PrefixState()
     for token in tokens:
         assert state.pending > 0

@@ -261,9 +261,9 @@ def test_the_bound_is_valid_and_can_speak() -> None:
     assert loud > 4.0
 
 
-def test_the_bound_is_judged_by_calls_that_did_not_choose_it() -> None:
-    """Both sides of one law, in many more dimensions than calls: any sample of them can be told
-    apart by a direction chosen on it, and no fresh one can. The truth is epsilon 0, so a bound
+def test_the_bound_is_tested_by_calls_that_did_not_choose_it() -> None:
+    """Both sides of one law, in many more dimensions than calls: any sample of them can be
+    separated by a direction chosen on it, and no fresh one can. The truth is epsilon 0, so a bound
     above it is a false alarm: none in 20 at 1e-6 each.
     """
     rng = np.random.default_rng(2)
@@ -271,7 +271,7 @@ def test_the_bound_is_judged_by_calls_that_did_not_choose_it() -> None:
         left, right = rng.normal(size=(2, 100, 3000))
         sides = {"groups": [slice(0, 3000)], "delta": 1e-5, "false_alarm": 1e-6}
         assert distinguish(left, right, **sides) == 0.0
-        # Judged by the half that chose it, it would speak.
+        # Tested on the half that chose it, the bound is far above 0.
         chosen_on = [np.concatenate([side[:50], side[:50]]) for side in (left, right)]
         assert distinguish(*chosen_on, **sides) > 0.5
 

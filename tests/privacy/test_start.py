@@ -130,7 +130,7 @@ def test_noise_has_the_stated_deviation_and_is_no_other_release_s() -> None:
         squares = float(found.square().sum()) / 9
         low, high = chi2.ppf([5e-7, 1 - 5e-7], found.numel())
         assert low < squares < high
-        assert not low < squares * 1.1**2 < high, "ten percent more are told apart"
+        assert not low < squares * 1.1**2 < high, "ten percent more are detected"
     apart = torch.corrcoef(torch.stack([one.flatten() for one in drawn.values()]))[0, 1]
     assert abs(float(apart)) < 5 / math.sqrt(20_000)
     assert torch.equal(

@@ -157,7 +157,7 @@ NO_ATTACK = {"evaluation.attacks": []}
     ],
 )
 def test_a_search_by_leakage_that_no_attack_measures_is_refused(fields: dict[str, Any]) -> None:
-    """Each of its points would be told as failed: the search would be blind."""
+    """Each of its points would be reported as failed: the search would be blind."""
     with pytest.raises(InvalidInput, match=r"loss_threshold or quantile or shadow, or none"):
         spaces.parse({"name": "s", "search": LEAKAGE, **fields})
     spaces.parse({"name": "s", "search": {**LEAKAGE, "objectives": ["validation_ser"]}, **fields})

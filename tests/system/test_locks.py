@@ -61,7 +61,7 @@ def test_threads_exclude_each_other(tmp_path: Path) -> None:
 
 
 def test_many_may_look_at_once(tmp_path: Path) -> None:
-    """A look holds the lock for an instant: nobody who looks takes that for a holder."""
+    """A look holds the lock for an instant: another look does not take it for a holder."""
     path = tmp_path / "a.lock"
     path.touch(mode=0o600)
     seen: list[bool] = []

@@ -180,10 +180,10 @@ def test_a_refused_epoch_is_not_trained_and_not_charged(place: Path, tmp_path: P
 
 def test_no_text_of_a_record_leaves_the_trial(place: Path, tmp_path: Path) -> None:
     result, reports = run(place, tmp_path, config())
-    told = json.dumps([dataclasses.asdict(result), [dataclasses.asdict(r) for r in reports]])
+    reported = json.dumps([dataclasses.asdict(result), [dataclasses.asdict(r) for r in reports]])
     kept = " ".join(f.read_text() for f in tmp_path.rglob("*.json"))
     for word in (*CONTACTS, "jolene", "imagine", "please"):
-        assert f'"{word}"' not in told
+        assert f'"{word}"' not in reported
         assert f'"{word}"' not in kept
 
 

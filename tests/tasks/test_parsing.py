@@ -117,7 +117,7 @@ def test_training_leaves_the_global_random_state_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_anonymous_mode_writes_no_values_and_is_judged_without_them():
+def test_anonymous_mode_writes_no_values_and_is_scored_without_them():
     parser = train_parser(toy(), settings=replace(TINY, literals="anon", epochs=10), seed=0)
     gold = gold_programs(parser, toy())
     assert '"STRING"' in gold[0].exact

@@ -1,5 +1,5 @@
-"""Interrupts of `sweep run` at random moments: each is told, with the right exit code, and leaves
-nothing behind.
+"""Interrupts of `sweep run` at random moments: each is reported, with the right exit code, and
+leaves nothing behind.
 
     python -m tests.torture.interrupts --number 50 --seed 1
 

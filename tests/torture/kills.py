@@ -3,7 +3,7 @@ and the trials of Tune where a scheduler ("asha") waits for them after each epoc
 
 After each one the sweep goes on by itself or says in one line how; then it is resumed. In the end
 all trials are whole, each epoch is there and paid for, and a trial without noise has the same bits
-as in a sweep that nobody killed.
+as in a sweep that was not killed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Killed:
         folder.mkdir()
         self.folder, self.executor, self.tally, self.how = folder, executor, tally, how
         self.kills = 0
-        # The scheduler asks Tune after each epoch, and stops nobody before the last one.
+        # The scheduler asks Tune after each epoch, and stops no trial before the last one.
         search = {"scheduler": "asha", "grace_epochs": EPOCHS} if executor == "asha" else {}
         on = "local" if executor == "local" else "gang"
         self._space = write_space(folder, executor=on, **search)

@@ -91,14 +91,14 @@ def run(
     ended = run_process(
         arguments, stdin=stdin, installed=installed, environment={**(environment or {})}
     )
-    outcome, detail = judge(ended)
+    outcome, detail = classify(ended)
     tally.seconds = max(tally.seconds, ended.seconds)
     tally.growth = max(tally.growth, ended.growth)
     tally.add(outcome, how=f"{' '.join(arguments)[:2_000]} ({how})", detail=detail)
     return ended.code, ended.out + ended.err
 
 
-def judge(ended: Ended) -> tuple[str, str]:
+def classify(ended: Ended) -> tuple[str, str]:
     """The name of an outcome, and what is to be known of one that must never be."""
     if _TRACEBACK in ended.err:
         return "tracebacks", ended.err[-4_000:]

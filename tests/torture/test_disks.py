@@ -76,14 +76,14 @@ def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(
         with (
             without_mlflow(),
             failing_flushes(number, after=after),
-            pytest.raises(StorageFailed, match=WORDS[number]) as told,
+            pytest.raises(StorageFailed, match=WORDS[number]) as failure,
         ):
             run_toy(folder)
         home = settings_in(folder).home
         if not store.names(home):
             continue
         begun += 1
-        assert "`sweep resume toy` continues" in str(told.value)
+        assert "`sweep resume toy` continues" in str(failure.value)
         sweep = store.open_sweep(home, "toy")
         statuses = {record.status for record in sweep.records()}
         assert statuses <= {"done", "interrupted", "planned"}, after

@@ -1,5 +1,5 @@
 """A few of the harness's rounds with fixed seeds: `python -m tests.torture` runs them for as long
-as it is told.
+as it is described.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.sweep.untracked import run_untracked
 from tests.torture import bad_input
 from tests.torture.bad_input import FAMILIES, Bench
 from tests.torture.damage import DAMAGES, Home
-from tests.torture.outcome import BYTES, SECONDS, Ended, Tally, judge, run, run_process
+from tests.torture.outcome import BYTES, SECONDS, Ended, Tally, classify, run, run_process
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_the_harness_sees_what_an_answer_costs(monkeypatch: pytest.MonkeyPatch) 
     )
     assert run_process(["list"], environment={}).growth > BYTES
     ended = Ended(code=0, out="", err="", seconds=SECONDS + 1, waited=SECONDS, growth=0)
-    assert judge(ended)[0] == "over 10 s"
+    assert classify(ended)[0] == "over 10 s"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_harness_sees_what_an_answer_costs(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_refusal_is_one_line(code: int, err: str, outcome: str) -> None:
     ended = Ended(code=code, out="", err=err, seconds=0.1, waited=0.1, growth=0)
-    assert judge(ended)[0] == outcome
+    assert classify(ended)[0] == outcome
 
 
 def test_the_installed_command_says_the_same(bench: Bench) -> None:
@@ -90,7 +90,7 @@ def test_a_result_with_a_word_for_a_number_is_one_line(path: tuple[str, ...], be
     bad_input.fit_manifests(file, bench.home.home)
     ended = run_process(["show", "toy", "--json"], environment=bench.home.environment)
     bench.home.restore()
-    assert judge(ended) == ("refused", "")
+    assert classify(ended) == ("refused", "")
     assert "result.json as it was written" in ended.err
 
 

@@ -1,5 +1,5 @@
 """Noise, batches and dropout of all steps of a run are pairwise independent, and records are drawn
-at the rate that the accountant is told.
+at the rate that the accountant gets.
 
 The trials are the real ones up to their first step, with noise so large that what a step releases
 is its noise. Each check is shown to reject what it is for: a stream that is used again.

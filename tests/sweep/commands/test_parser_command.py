@@ -42,8 +42,8 @@ def test_train_apply_and_score(pairs, tmp_path, capsys):
     rows = [json.loads(line) for line in parsed.read_text().splitlines()]
     assert [row["utterance"] for row in rows] == [row["utterance"] for row in ROWS * 4]
     capsys.readouterr()
-    judge = ["score", "--human", str(pairs), "--synthetic", str(parsed), "--parser", str(folder)]
-    assert cli.run([*judge, "--mauve-texts", "0", "--json"]) == 0
+    score = ["score", "--human", str(pairs), "--synthetic", str(parsed), "--parser", str(folder)]
+    assert cli.run([*score, "--mauve-texts", "0", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     # The release is the human text, so its parses are the parser's of human text.
     for name in ("function_type_overlap", "function_top10", "chi_square"):

@@ -84,7 +84,7 @@ def test_the_page_figures_and_data_are_written_and_named(
     assert {"trials.csv", "charts/frontier-epsilon.png", "charts/frontier-epsilon.csv"} <= there
     assert said["bytes"] == (target / "report.html").stat().st_size
     assert said["trial"] in {record.plan.id for record in toy.records()}
-    assert said["name"].startswith("edp")  # the baseline is nobody's answer
+    assert said["name"].startswith("edp")  # the baseline is never the answer
 
 
 def test_the_numbers_of_the_page_and_of_the_csv_are_those_of_the_disk(
@@ -196,8 +196,8 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
 def test_what_cannot_be_reported_is_refused_in_a_line(
     toy: SweepFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["report", "nobody"]) == 2
-    assert "no sweep named nobody" in capsys.readouterr().err
+    assert run(["report", "missing"]) == 2
+    assert "no sweep named missing" in capsys.readouterr().err
     file = tmp_path / "file"
     file.write_text("")
     assert run(["report", "toy", "--output", str(file)]) == 2

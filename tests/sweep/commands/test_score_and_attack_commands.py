@@ -231,7 +231,7 @@ def test_damaged_scores_are_named_by_line(capsys, tmp_path, line):
     assert f"{path}, line 2: expected" in err
 
 
-def test_scores_of_one_class_cannot_be_judged(capsys, tmp_path):
+def test_scores_of_one_class_cannot_be_evaluated(capsys, tmp_path):
     code, _, err = _run(capsys, "attack", "--scores", _scores(tmp_path, [1, 2], [1, 1]))
     assert code == 2
     assert "members and non-members" in err

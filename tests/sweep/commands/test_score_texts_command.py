@@ -74,14 +74,14 @@ def test_a_human_program_that_is_none_is_named_by_its_line(seed, files, capsys):
     assert err.strip().endswith(f"got a malformed one in {human} line 21")
 
 
-def test_losses_are_judged_where_they_are_stated(files, capsys):
-    judged = [{**row, "loss": 6.0, "num_tokens": 4} for row in ROWS]
+def test_losses_are_scored_where_they_are_stated(files, capsys):
+    with_losses = [{**row, "loss": 6.0, "num_tokens": 4} for row in ROWS]
     options = ["--human", files("h.jsonl", ROWS), "--mauve-texts", "0", "--json", "--synthetic"]
-    code, out, _ = run(capsys, *options, files("s.jsonl", judged))
+    code, out, _ = run(capsys, *options, files("s.jsonl", with_losses))
     assert code == 0
     assert json.loads(out)["fluency_loss"] == 1.5
     assert json.loads(out)["fluency_passed"] is True
-    code, _, err = run(capsys, *options, files("s.jsonl", [*judged, ROWS[0]]))
+    code, _, err = run(capsys, *options, files("s.jsonl", [*with_losses, ROWS[0]]))
     assert code == 2
     assert "expected loss and num_tokens" in err
 

@@ -112,7 +112,7 @@ def test_a_reason_without_a_list_of_limits_still_counts() -> None:
     assert "1 by budget: epsilon 9 exceeds" in refusal(plan_of(full))
 
 
-def test_the_smallest_epsilon_is_told_where_a_budget_refuses_and_one_is_known() -> None:
+def test_the_smallest_epsilon_is_named_where_a_budget_refuses_and_one_is_known() -> None:
     """Of the points that are no baseline, whose epsilon no budget limits."""
     dear, dearer = trial(0, _OVER, epsilon=4.25), trial(1, _OVER, epsilon=9.5)
     free = trial(2, baseline=True, epsilon=0.5)

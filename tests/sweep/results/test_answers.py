@@ -267,8 +267,8 @@ def test_each_line_has_its_answer_or_its_problem(
         begun = time.process_time()
         assert cli.run(["predict", str(place), *filter(None, [option])]) == 2
         assert time.process_time() - begun < 10
-        told, err = capsys.readouterr()
-        answers = told.splitlines()
+        out, err = capsys.readouterr()
+        answers = out.splitlines()
         assert len(answers) == len(lines)
         for number, answer in enumerate(answers, start=1):
             assert answer.startswith(problem) == (number in bad)
@@ -295,11 +295,11 @@ def test_transformers_loads_the_encoder_of_an_exported_bert(name: str, tmp_path:
     place = export_folder(tmp_path, name) / "model"
     found = write_encoder(place)
     assert found is not None
-    encoder, told = BertModel.from_pretrained(
+    encoder, loading = BertModel.from_pretrained(
         found, add_pooling_layer=False, output_loading_info=True
     )
-    assert not told["missing_keys"]
-    assert not told["unexpected_keys"]
+    assert not loading["missing_keys"]
+    assert not loading["unexpected_keys"]
     ours = load_model(tmp_path / "model" / "..").model
     assert torch.equal(encoder.embeddings.word_embeddings.weight, ours.word.weight)
     assert write_encoder(export_folder(tmp_path / "clc", "clc") / "model") is None

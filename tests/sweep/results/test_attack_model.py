@@ -26,8 +26,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialConfig
     place = tmp_path_factory.mktemp("saved")
     base = space_in(place, split="bernoulli", epsilon=1.0, seeds=[0]).base
     by_heart = {**base["training"], "epochs": 15}  # whichever half its coins give it
-    judged = {"attacks": ["loss_threshold"]}
-    config = parse({**base, "engine": "sgd", "training": by_heart, "evaluation": judged})
+    evaluation = {"attacks": ["loss_threshold"]}
+    config = parse({**base, "engine": "sgd", "training": by_heart, "evaluation": evaluation})
     with fixed_keys():
         trial.run(
             config,

@@ -115,7 +115,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, store.SweepFo
     return place, run(place, split="paired", epsilon=0.25, seeds=[0, 1])
 
 
-def test_every_trial_is_judged_against_all_the_others(
+def test_every_trial_is_attacked_with_all_the_others(
     quiet: tuple[Path, store.SweepFolder],
 ) -> None:
     _, folder = quiet
@@ -144,7 +144,7 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(
         assert record.metrics["delta_mia_percent_high"] < 0
         assert record.metrics["delta_ser_percent"] is not None
         assert record.violation is None
-    for record in (sgd, *dp):  # nobody sees membership in words alone
+    for record in (sgd, *dp):  # words alone do not show membership
         assert record.metrics["mia_blind_auc_low"] < 0.55
         assert record.metrics["mia_blind_auc_high"] > 0.45
 
@@ -176,7 +176,7 @@ def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.Swe
         assert names == {"roc.json", "roc.png", "epochs.csv"}
 
 
-def test_judging_again_changes_nothing(quiet: tuple[Path, store.SweepFolder]) -> None:
+def test_computing_panels_again_changes_nothing(quiet: tuple[Path, store.SweepFolder]) -> None:
     _, folder = quiet
     before = [folder.panel(record.plan.id)["time"] for record in folder.records()]
     assert leakage.judge(folder) == ()

@@ -124,7 +124,7 @@ def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> N
 def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
     stopped: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Begun anew it would train its first epoch, which nobody paid for again."""
+    """Begun anew it would train its first epoch, which was paid for only once."""
     loser = stopped.plan().trials[1].id
     place = stopped.trial_folder(loser)
     before = (place / "trained.txt").read_text()

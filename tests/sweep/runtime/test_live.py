@@ -1,4 +1,4 @@
-"""What people are told while a sweep runs: how much is done, how long the rest will take, and why
+"""What is shown while a sweep runs: how much is done, how long the rest will take, and why
 a trial failed.
 """
 
@@ -28,7 +28,7 @@ from trainables.trial import run
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """Seconds that pass when a test says so."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -194,7 +194,7 @@ def test_in_a_pipe_each_phase_is_a_line_once() -> None:
         phases.enter(phases.STARTING_RAY)
         phases.enter(phases.TRAINING)
         phases.enter(phases.COMPARING)
-    phases.enter(phases.DELIVERING)  # nobody listens
+    phases.enter(phases.DELIVERING)  # without a listener
     printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert printed == ["starting Ray ...", "comparing trials ..."]
 

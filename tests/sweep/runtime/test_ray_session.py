@@ -158,7 +158,7 @@ def test_agents_end_with_a_raylet_that_was_killed(
     monkeypatch: pytest.MonkeyPatch, still_called: bool, interrupted: bool
 ) -> None:
     """Ray gives a raylet one second to end them, which a busy machine does not keep; after an
-    interrupt they are nobody's children.
+    interrupt they have no parent.
     """
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)

@@ -125,7 +125,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert len(pids) == 1, "the same worker served every trial"
 
     assert trained_epochs(jobs[2]) == [1, 2], "the budget stops at its epoch"
-    assert trained_epochs(jobs[5]) == [1], "the last trial, stopped: nobody waits for ever"
+    assert trained_epochs(jobs[5]) == [1], "the last trial, stopped: nothing waits for ever"
     (stopped,) = gang.of("t2", "finished")
     assert stopped.reason == "budget"
     assert stopped.result is not None
@@ -209,7 +209,7 @@ def test_a_killed_tune_trial_does_not_keep_its_workers_waiting(
             return super().__call__(event)
 
     diary = Killer()
-    # Without a scheduler nobody waits for a Tune trial; this one stops nothing.
+    # Without a scheduler nothing waits for a Tune trial; this one stops nothing.
     scheduled = replace(SETTINGS, scheduler="median", grace_epochs=10)
     run_trials([job], events=diary, settings=scheduled)
     assert killed

@@ -209,7 +209,7 @@ def test_an_export_is_accepted_again_and_holds_nothing_for_the_curator_only(
     private = {**best.metrics, "mia_shadow_auc": 0.6, "train_loss": 1.0}
     best = type(best)(**{**best.__dict__, "metrics": private})
     target = export_trial(toy, best, tmp_path / "out", chosen_by="mia_shadow_auc")
-    # What nobody registered (the toy's number of threads) is the curator's too.
+    # What is not registered (the toy's number of threads) is the curator's too.
     assert set(json.loads((target / "metrics.json").read_text())) == {"ser", "validation_ser"}
     about = json.loads((target / "about.json").read_text())
     assert any("does not cover the choice" in note for note in about["notes"])

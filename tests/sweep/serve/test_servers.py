@@ -351,7 +351,7 @@ def test_the_views_of_the_newest_sweeps_are_linked_where_the_store_has_them(
 def test_the_password_of_a_store_is_in_no_list_of_processes(
     settings: Settings, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every user of the machine can read the arguments of a process, its environment nobody."""
+    """Every user of the machine can read the arguments of a process, but not its environment."""
     started: list[tuple[list[str], dict[str, str]]] = []
 
     @contextmanager
@@ -390,7 +390,7 @@ def test_a_damaged_sweep_costs_its_own_links_alone(
             assert list(places.views) == ["good"]
 
 
-def test_people_and_programs_are_told_the_same_places() -> None:
+def test_people_and_programs_get_the_same_addresses() -> None:
     places = Places(
         mlflow="http://m",
         ray=["http://r1", "http://r2"],

@@ -276,7 +276,7 @@ def test_entries_under_a_plain_fingerprint_still_count(tmp_path: Path, ledger: L
 
 
 def test_a_lost_key_loses_no_entry(tmp_path: Path, ledger: Ledger) -> None:
-    """Without the key nobody knows which data set an entry is about: nothing may be spent."""
+    """Without the key it is unknown which data set an entry is about: nothing may be spent."""
     ledger.charge(entry("t1"))
     (tmp_path / "ledger.key").unlink()
     again = Ledger(tmp_path / FILE)

@@ -279,12 +279,12 @@ def test_a_warm_start_does_not_depend_on_what_becomes_of_its_source(tmp_path: Pa
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
     given = fields(axes=axes, search=searching(2, warm_start=["toy"]))
     first = run_untracked(tmp_path, **fields(axes=axes, search=searching(2)))
-    told = [r for r in first.records() if not r.plan.baseline]
+    counted = [r for r in first.records() if not r.plan.baseline]
     second = run_untracked(tmp_path, **given, name="second")
     first.delete()
     space = second.space()
     assert search_source.earlier_records(space, settings_in(tmp_path).home, folder=second) == [
-        replace(record, privacy=None) if record.privacy is None else record for record in told
+        replace(record, privacy=None) if record.privacy is None else record for record in counted
     ]
     with without_mlflow():
         runner.resume(second, settings_in(tmp_path), function=TOY)

@@ -171,9 +171,9 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert dump({"a": [math.nan, -math.inf]}) == '{"a": [null, "-inf"]}'
 
 
-def _hold(path: Path, told: Connection) -> None:
+def _hold(path: Path, ready: Connection) -> None:
     with SweepFolder(path).hold_lock():
-        told.send("locked")
+        ready.send("locked")
         signal.pause()
 
 

@@ -70,7 +70,7 @@ def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path: Path) -> Non
         (with_words({"<end>": 0, "\n": 1, "a": 90}, eos_token="<end>"), "at most 32 ids"),
     ],
 )
-def test_a_folder_that_cannot_judge_text_is_refused(
+def test_a_folder_that_cannot_score_text_is_refused(
     tmp_path: Path, change: Callable[[Path], None], why: str
 ) -> None:
     base_in(tmp_path, gpt2=True)

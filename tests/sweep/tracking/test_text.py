@@ -36,7 +36,7 @@ _NAMES = st.text("abcdefghijklmnopqrstuvwxyz_0123456789", min_size=1, max_size=2
 
 
 @given(name=_NAMES)
-def test_a_name_that_nobody_registered_is_never_public(name: str) -> None:
+def test_a_name_that_is_not_registered_is_never_public(name: str) -> None:
     """Neither as it is, nor as a best value, nor as a logarithm."""
     for whole in (name, f"best_{name}", f"log10_{name}"):
         key = metric_key(whole)
