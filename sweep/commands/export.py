@@ -132,7 +132,7 @@ def _choose(
 ) -> tuple[list[TrialRecord], str, str | None]:
     """Trials, the way they were chosen, and the metric that the choice went by.
 
-    Raises: InvalidInput where no trial qualifies, two ways to choose are given, or nobody has said
+    Raises: InvalidInput where no trial qualifies, two ways to choose are given, or no option says
         that a large epsilon is wanted.
     """
     from sweep.results import select

@@ -31,7 +31,7 @@ _OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")
 _MOST_PICTURES = 200  # one costs a tenth of a second and 60 KB, in the trial's folder and in MLflow
 
 
-def judge(folder: SweepFolder) -> tuple[str, ...]:
+def write_panels(folder: SweepFolder) -> tuple[str, ...]:
     """Compute and write every finished trial's panel; returns ids of trials that break their claim.
 
     A trial whose evidence is missing or damaged is left out, with a note in its panel.

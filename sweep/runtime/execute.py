@@ -43,7 +43,7 @@ def require_answer(address: str, *, timeout: float = 5.0) -> None:
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
-        return  # "auto", or a form that Ray judges at once
+        return  # "auto", or a form that Ray checks at once
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
     except (OSError, OverflowError) as error:

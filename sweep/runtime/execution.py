@@ -94,7 +94,7 @@ def execute(
             if source is not None:
                 folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen
             phases.enter(phases.COMPARING)
-            leakage.judge(folder)
+            leakage.write_panels(folder)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
         finally:

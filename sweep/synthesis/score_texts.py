@@ -49,11 +49,11 @@ def score_generated(
         return generation.score(ours, theirs, **options) | extra
     from trainables.tasks.parsing import load_parser
 
-    judge = load_parser(parser)
-    ours = Texts(ours.utterances, judge.parse(ours.utterances))
+    measuring = load_parser(parser)
+    ours = Texts(ours.utterances, measuring.parse(ours.utterances))
     found = generation.score(ours, theirs, **options) | extra
     if theirs.programs is not None:
-        again = Texts(theirs.utterances, judge.parse(theirs.utterances))
+        again = Texts(theirs.utterances, measuring.parse(theirs.utterances))
         same = generation.score(again, theirs, mauve_texts=0, seed=seed)
         found |= {
             f"{name}_ground_truth": value
@@ -130,7 +130,7 @@ def _fluency(path: Path) -> dict[str, Any]:
             raise InvalidData(f"expected loss and num_tokens to be numbers in {where}")
         losses.append(loss)
         counts.append(count)
-    found = loss_filter.judge(losses, counts)
+    found = loss_filter.mean_and_verdict(losses, counts)
     return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 
 

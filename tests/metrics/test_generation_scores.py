@@ -178,12 +178,12 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
 
 
 def test_the_loss_filter_weighs_texts_by_their_tokens():
-    assert loss_filter.judge([2.0, 10.0], [4, 2]).mean_loss == pytest.approx(2.0)
-    assert loss_filter.judge([2.0, 10.0], [4, 2]).passed
-    assert not loss_filter.judge([2.0, 10.1], [4, 2]).passed
+    assert loss_filter.mean_and_verdict([2.0, 10.0], [4, 2]).mean_loss == pytest.approx(2.0)
+    assert loss_filter.mean_and_verdict([2.0, 10.0], [4, 2]).passed
+    assert not loss_filter.mean_and_verdict([2.0, 10.1], [4, 2]).passed
     for losses, tokens in (([1.0], [1, 2]), ([math.nan], [1]), ([-1.0], [1]), ([], [])):
         with pytest.raises(InvalidInput):
-            loss_filter.judge(losses, tokens)
+            loss_filter.mean_and_verdict(losses, tokens)
 
 
 PROGRAMS = ["(Yield (f))", "(Yield (g))", "(Yield (^(T) h))", "(h)"]

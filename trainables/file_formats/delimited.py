@@ -38,7 +38,7 @@ def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
         be a record; InvalidData where the names of the columns cannot be read.
     """
     names: list[str] | None = None
-    supposed: dict[int, str] = {}  # names by column, where nobody has said that there are names
+    supposed: dict[int, str] = {}  # names by column, where no option says that there are names
     for found in rows(path, delimiter=_delimiter(path, first_line(path))):
         if isinstance(found, InvalidData):
             if names is None and options.header is not False:  # a record would be read as names

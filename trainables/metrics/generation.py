@@ -203,8 +203,8 @@ def _in_features(
     rows = mauve.features_of_both(
         generated.utterances, human.utterances, max_texts=max_texts, seed=seed
     )
-    judge = mauve.with_package if by == "package" else mauve.of_features
-    found = judge(*rows, seed=seed)
+    of_rows = mauve.with_package if by == "package" else mauve.of_features
+    found = of_rows(*rows, seed=seed)
     near = neighbours.of_features(*rows)
     return {
         "mauve": found.value,

@@ -35,12 +35,12 @@ class Fluency:
     threshold: float
 
 
-def judge(
+def mean_and_verdict(
     losses: Sequence[float], num_tokens: Sequence[int], *, threshold: float = THRESHOLD
 ) -> Fluency:
     """The mean token loss of a setup, from each text's summed loss (nats) and its tokens.
 
-    >>> judge([2.0, 10.0], [2, 2], threshold=2.5)
+    >>> mean_and_verdict([2.0, 10.0], [2, 2], threshold=2.5)
     Fluency(mean_loss=3.0, passed=False, threshold=2.5)
 
     Raises: InvalidInput for sequences of different length, without a token, or a loss that is NaN

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from trainables.data.texts import EncodedTexts, Tokenizer
-from trainables.metrics.loss_filter import Fluency, judge
+from trainables.metrics.loss_filter import Fluency, mean_and_verdict
 
 
 @torch.no_grad()
@@ -27,4 +27,4 @@ def fluency_of(
         record, values = model.token_losses(encoded.batch(ids))
         np.add.at(sums, ids[record.numpy()], values.double().numpy())
         np.add.at(counts, ids[record.numpy()], 1)
-    return judge(sums.tolist(), counts.tolist())
+    return mean_and_verdict(sums.tolist(), counts.tolist())

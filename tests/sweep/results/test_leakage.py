@@ -179,7 +179,7 @@ def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.Swe
 def test_computing_panels_again_changes_nothing(quiet: tuple[Path, store.SweepFolder]) -> None:
     _, folder = quiet
     before = [folder.panel(record.plan.id)["time"] for record in folder.records()]
-    assert leakage.judge(folder) == ()
+    assert leakage.write_panels(folder) == ()
     assert [folder.panel(record.plan.id)["time"] for record in folder.records()] == before
 
 
@@ -225,7 +225,7 @@ def test_damaged_evidence_is_a_note_and_stops_no_trial(
     (folder.trial_folder(damaged) / "signals.npz").write_bytes(b"not an archive")
     last = folder.records()[2].plan.id
     (folder.trial_folder(last) / "test_counts.npz").write_bytes(b"not an archive")
-    leakage.judge(folder)
+    leakage.write_panels(folder)
     first, second, third = folder.records()
     assert "test_counts.npz, got a file that cannot be read" in third.notes[-1]
     assert "delta_ser_percent" not in third.metrics
@@ -245,7 +245,7 @@ def test_scores_that_are_damaged_are_a_note_and_stop_no_trial(
     shutil.copytree(quiet[1].path, folder.path)
     damaged = folder.records()[0].plan.id
     (folder.trial_folder(damaged) / name).write_bytes(b"not an archive")
-    leakage.judge(folder)
+    leakage.write_panels(folder)
     first, *others = folder.records()
     assert any(f"{name}, got a file that cannot be read" in note for note in first.notes)
     assert len(set(first.notes)) == len(first.notes)
