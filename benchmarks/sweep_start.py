@@ -7,7 +7,8 @@ makes its tables, and then again in the same home. Printed for each: seconds fro
 process to the first result, less the trial's own; seconds from one trial's end to the next one's
 begin (medians of the first and of the last tenth); seconds from the last result to the end of the
 process; and the seconds of the processor of all its processes, which bear a busy machine better.
-`--homes new` runs the first sweep alone.
+`--homes new` runs the first sweep alone. `--floor` also times a process that starts Ray by its own
+defaults and runs one `TorchTrainer` of one worker that reports at once: the part that is Ray's.
 """
 
 from __future__ import annotations
@@ -71,6 +72,29 @@ def child(folder: Path, *, executor: str, num_trials: int, name: str) -> None:
     (done.folder.path / "sweep_start.json").write_text(json.dumps(facts))
 
 
+def bare(folder: Path) -> None:
+    """Ray and one `TorchTrainer` by Ray's own defaults; the worker reports at once."""
+    import ray
+    from ray.train import RunConfig, ScalingConfig, report
+    from ray.train.torch import TorchTrainer
+
+    ray.init(num_cpus=os.cpu_count(), log_to_driver=False)
+    scaling = ScalingConfig(num_workers=1)
+    saved = RunConfig(storage_path=str(folder))
+    TorchTrainer(lambda: report({"figure": 1.0}), scaling_config=scaling, run_config=saved).fit()
+    (folder / "bare.json").write_text(json.dumps({"first": time.time()}))
+
+
+def floor(folder: Path) -> str:
+    """A row of figures of Ray without a sweep."""
+    started = time.time()
+    words = [sys.executable, __file__, "--child", str(folder), "--name", "bare", "--bare"]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    ended = time.time()
+    first = json.loads((folder / "bare.json").read_text())["first"]
+    return f"to the end of fit {first - started:.2f} s, from there to the end {ended - first:.2f} s"
+
+
 def measure(folder: Path, options: argparse.Namespace, name: str) -> str:
     """A row of figures of one sweep."""
     home = folder / "home"
@@ -108,9 +132,14 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--homes", nargs="+", default=["new", "again"])
+    parser.add_argument("--floor", action="store_true", help="also time Ray without a sweep")
+    parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.bare:
+        bare(options.child)
+        return
     if options.child is not None:
         from sweep.cli import QuickExit
 
@@ -131,6 +160,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for home in options.homes:
             print(f"{home} home: {measure(Path(name), options, home)}", flush=True)
+        if options.floor:
+            print(f"Ray alone: {floor(Path(name))}", flush=True)
 
 
 if __name__ == "__main__":
