@@ -20,7 +20,7 @@ from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.config import SHELVES, TAGS, TrialConfig, kinds_of
-from trainables.documents import did_you_mean
+from trainables.documents import nearest_name
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen
 
@@ -75,11 +75,9 @@ def fields_below(path: str | None) -> tuple[FieldRow, ...]:
 def _hint(path: str, rows: tuple[FieldRow, ...]) -> str:
     known = {row.path for row in rows} | {row.path.split(".")[0] for row in rows}
     tails = {each.rpartition(".")[2]: each for each in sorted(known, reverse=True)}
-    if guess := did_you_mean(path, known):
-        return f", got {path!r}{guess}"
-    if guess := did_you_mean(path.rpartition(".")[2], tails):
-        tail = guess.removeprefix(": did you mean ").removesuffix("?")
-        return f", got {path!r}: did you mean {tails[tail]}?"
+    tail = nearest_name(path.rpartition(".")[2], tails)
+    if near := nearest_name(path, known) or (tail and tails[tail]):
+        return f", got {path!r}: did you mean {near}?"
     return f" (sections: {', '.join(sorted({each.split('.')[0] for each in known}))}), got {path!r}"
 
 

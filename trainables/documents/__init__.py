@@ -23,6 +23,7 @@ from trainables.documents.lines import text_lines as text_lines
 from trainables.documents.lines import without_problems as without_problems
 from trainables.documents.quoting import did_you_mean as did_you_mean
 from trainables.documents.quoting import kind_of as kind_of
+from trainables.documents.quoting import nearest_name as nearest_name
 from trainables.documents.quoting import one_line as one_line
 from trainables.documents.quoting import quote as quote
 from trainables.documents.yaml_text import format_yaml as format_yaml

@@ -45,8 +45,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("num_heads", ["num_layers", "dropout"]), did_you_mean("x", ["b", "a"])
     (': did you mean num_layers?', '')
     """
-    near = difflib.get_close_matches(name, known, n=1)
-    return f": did you mean {near[0]}?" if near else ""
+    near = nearest_name(name, known)
+    return "" if near is None else f": did you mean {near}?"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like an unknown one; None where none is alike."""
+    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
 
 
 def one_line(message: str, *, characters: int = 2_000) -> str:
