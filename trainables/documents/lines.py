@@ -33,16 +33,20 @@ def file_lines(path: Path, *, opened: Opener = _plain) -> Iterator[tuple[str, st
     Raises: InvalidData for a file that cannot be read.
     """
     said = ""
+    for where, line in _placed_lines(path, opened):
+        if isinstance(line, DocumentProblem):
+            advice = "" if line.advice == said else line.advice
+            said = line.advice or said
+            yield InvalidData(f"{line} in {where}{advice}")
+        else:
+            yield where, line
+
+
+def _placed_lines(path: Path, opened: Opener) -> Iterator[tuple[str, str | DocumentProblem]]:
     try:
         with opened(path) as file:
             for number, line in text_lines(file):
-                where = f"{path} line {number}"
-                if isinstance(line, DocumentProblem):
-                    advice = "" if line.advice == said else line.advice
-                    said = line.advice or said
-                    yield InvalidData(f"{line} in {where}{advice}")
-                else:
-                    yield where, line
+                yield f"{path} line {number}", line
     except DAMAGED as error:
         raise InvalidData(
             f"expected a file that can be read in {path}, got {type(error).__name__}"
@@ -82,9 +86,9 @@ def require_utf_8(path: Path) -> None:
     with path.open("rb") as file:
         if b"\0" in file.read(_AT_ONCE):
             return
-    for found in file_lines(path):
-        if isinstance(found, InvalidData) and TO_UTF_8 in str(found):
-            raise found
+    for where, line in _placed_lines(path, _plain):
+        if isinstance(line, DocumentProblem) and line.advice == TO_UTF_8:
+            raise InvalidData(f"{line} in {where}{TO_UTF_8}")
 
 
 def without_problems(found: Iterable[T | InvalidData]) -> Iterator[T]:
