@@ -58,7 +58,7 @@ class View:
         self._lock = threading.Lock()
         self._progress: dict[str, Progress] = {}
         self._started = clock()
-        self._began: tuple[float, float] | None = None  # when trials began to run, epochs by then
+        self._course: list[tuple[float, float]] = []  # since a trial runs: finished epochs, time
 
     def enter(self, words: str) -> None:
         """Set the phase of the sweep; empty where those of its trials suffice."""
@@ -68,10 +68,12 @@ class View:
     def update(self, trial_id: str, progress: Progress) -> None:
         """Update the progress of a trial; missing figures keep their last values."""
         with self._lock:
-            if self._began is None and progress.status is TrialStatus.RUNNING:
-                self._began = self._clock(), self._epochs()[0]
+            if not self._course and progress.status is TrialStatus.RUNNING:
+                self._course.append((self._epochs()[0], self._clock()))
             before = self._progress.pop(trial_id, None)
             self._progress[trial_id] = _after(before, progress)
+            if self._course:
+                self._course.append((self._epochs()[0], self._clock()))
 
     def table(self, *, max_rows: int) -> FittedTable:
         """The present state."""
@@ -122,16 +124,20 @@ class View:
         return done, total - sum(row.epochs - row.epochs_done for row in rows if row.trains_no_more)
 
     def _seconds_left(self) -> float | None:
-        """Remaining seconds at the average speed since the first trial began; None if unknown or
-        when nothing is left.
+        """Remaining seconds at the speed of the later half of the epochs; None if unknown or when
+        nothing is left.
+
+        The first half has what happens once: a shadow model is trained, caches are filled.
         """
-        if self._began is None:
+        if not self._course:
             return None
-        when, before = self._began
+        before = self._course[0][0]
         done, total = self._epochs()
         if done <= before or done >= total:
             return None
-        return (self._clock() - when) * (total - done) / (done - before)
+        half = (before + done) / 2
+        by_then, when = next(each for each in reversed(self._course) if each[0] <= half)
+        return (self._clock() - when) * (total - done) / (done - by_then)
 
 
 def _after(before: Progress | None, progress: Progress) -> Progress:

@@ -85,6 +85,20 @@ def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock: Clock) -> None:
     assert view.summary() == "2 of 2 done"
 
 
+def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(clock: Clock) -> None:
+    view = View("toy", clock=clock)
+    for name in "abcd":
+        view.update(name, PLANNED)
+    for name in "ab":
+        view.update(name, replace(RUNNING, name=name))
+        for epochs in (1, 2, 3, 4):
+            clock.now += 10
+            view.update(name, after(epochs, name))
+        clock.now += 600 if name == "a" else 0  # the shadow model of all trials
+        view.update(name, replace(after(4, name), status=TrialStatus.DONE))
+    assert view.summary() == "2 of 4 done, about 1 min 20 s left"
+
+
 def test_a_trial_that_failed_at_once_does_not_hasten_the_others(clock: Clock) -> None:
     view = View("toy", clock=clock)
     for name in "abcd":
@@ -142,11 +156,12 @@ def test_off_a_terminal_lines_report_progress(clock: Clock) -> None:
     for epoch in (1, 2, 3):
         clock.now += 25
         tell("a", after(epoch))
+    clock.now += 25
     tell("a", replace(RUNNING, status=TrialStatus.DONE, epochs_done=4))
     tell("a", replace(RUNNING, status=TrialStatus.DONE, epochs_done=4))
     assert out.getvalue().splitlines() == [
         "running: a (3 of 4 epochs, validation SER 0.5); 1 of 3 done, about 2 min 05 s left",
-        "done: a (4 of 4 epochs, validation SER 0.5); 2 of 3 done, about 1 min 15 s left",
+        "done: a (4 of 4 epochs, validation SER 0.5); 2 of 3 done, about 1 min 40 s left",
     ]
 
 
