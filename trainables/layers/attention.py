@@ -1,24 +1,20 @@
 """Self-attention of packed rows (Vaswani et al. 2017); no parameters, so nothing for the tape.
 
-`attention` takes records in groups of equal length, so no score is computed for padding and no mask
-is needed. `causal_attention` (Radford et al. 2019) pads records for the attention alone; a row
-attends to earlier rows only, so never to padding.
+Records are taken in groups of equal length, so no score is computed for padding. In causal
+attention (Radford et al. 2019) a row attends to the rows of its record up to itself.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.dropout import Masks
-from trainables.layers.packing import ByLength, Rows
+from trainables.layers.packing import ByLength
 from trainables.layers.tape import apply
 
 
@@ -38,18 +34,29 @@ def _rows(values: Tensor, number: int, heads: int, out: Tensor) -> None:
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, qkv: Tensor, layout: ByLength, heads: int, masks: Masks | None, site: int
+        ctx: Any,
+        qkv: Tensor,
+        layout: ByLength,
+        heads: int,
+        causal: bool,
+        masks: Masks | None,
+        site: int,
     ) -> Tensor:
         width = qkv.shape[1] // 3
         out = qkv.new_empty(qkv.shape[0], width)
         scale = 1 / math.sqrt(width // heads)
         longest = max(size for _, _, size in layout.groups)
         masks_of_rows = None if masks is None else masks.attention(longest, heads, site)
+        later = qkv.new_full((longest, longest), -math.inf).triu_(1) if causal else None
         kept = []
         for first, number, size in layout.groups:
             taken = slice(first, first + number * size)
             q, k, v = _heads(qkv[taken], number, size, heads, 3)
-            weights = torch.bmm(q, k.transpose(1, 2)).mul_(scale).softmax(2)
+            if later is None:
+                scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
+            else:
+                scores = torch.baddbmm(later[:size, :size], q, k.transpose(1, 2), alpha=scale)
+            weights = scores.softmax(2)
             dropped, mask = weights, None
             if masks_of_rows is not None:
                 own = masks_of_rows[taken, :, :size].view(number, size, heads, size)
@@ -83,64 +90,23 @@ class _Attention(torch.autograd.Function):
             torch.bmm(g_scores, k, out=g_own[0])
             torch.bmm(g_scores.transpose(1, 2), q, out=g_own[1])
             _rows(g_own, number, heads, g_qkv[taken])
-        return g_qkv, None, None, None, None
+        return g_qkv, None, None, None, None, None
 
 
 def attention(
-    qkv: Tensor, layout: ByLength, *, heads: int, masks: Masks | None = None, site: int = 0
+    qkv: Tensor,
+    layout: ByLength,
+    *,
+    heads: int,
+    causal: bool = False,
+    masks: Masks | None = None,
+    site: int = 0,
 ) -> Tensor:
     """Rows [n, 3 * width] of queries, keys and values -> [n, width], within each record.
 
-    `masks`: dropout on the attention weights, at the place `site` of the model.
+    `causal`: a row attends to the rows of its record up to itself. `masks`: dropout on the
+    attention weights, at the place `site` of the model.
     """
     if masks is not None and masks.dropped == 0:
         masks = None
-    return apply(_Attention, qkv, layout, heads, masks, site)
-
-
-@dataclass(frozen=True, eq=False)
-class Packed:
-    """Packed rows of B records in the batch's order, and their cells in [B, longest]."""
-
-    rows: Rows
-    record: Tensor  # int64[n]
-    position: Tensor  # int64[n], place of the row within its record
-    cell: Tensor  # int64[n], record * longest + position
-    longest: int
-
-
-def causal_layout(lengths: Tensor) -> Packed:
-    """The layout of records of these `lengths` (int64[B], each >= 1).
-
-    >>> causal_layout(torch.tensor([1, 3])).cell.tolist()
-    [0, 3, 4, 5]
-    """
-    sizes = lengths.detach().cpu().numpy().astype(np.int64)
-    longest = int(sizes.max())
-    record = np.repeat(np.arange(sizes.size), sizes)
-    position = np.arange(record.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-
-    def tensor(values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values).to(lengths.device)
-
-    return Packed(
-        rows=Rows(record, sizes.size),
-        record=tensor(record),
-        position=tensor(position),
-        cell=tensor(record * longest + position),
-        longest=longest,
-    )
-
-
-def causal_attention(qkv: Tensor, layout: Packed, *, heads: int) -> Tensor:
-    """Rows [n, 3 * width] of queries, keys and values -> [n, width].
-
-    A row attends to the rows of its record up to itself.
-    """
-    number, longest = layout.rows.num_records, layout.longest
-    width = qkv.shape[1] // 3
-    cells = qkv.new_zeros(number * longest, qkv.shape[1]).index_copy(0, layout.cell, qkv)
-    split = cells.view(number, longest, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-    q, k, v = split.unbind(0)
-    seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return seen.transpose(1, 2).reshape(-1, width).index_select(0, layout.cell)
+    return apply(_Attention, qkv, layout, heads, causal, masks, site)

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
-from trainables.layers.attention import Packed, causal_attention, causal_layout
+from trainables.layers.attention import attention
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows
+from trainables.layers.packing import ByLength, Rows, by_length
 from trainables.models._lora import Adapted, MaybeAdapted
 from trainables.seeding import stream_seed
 
@@ -50,11 +50,11 @@ class Block(nn.Module):
         self.inner: MaybeAdapted = Linear(sizes.width, sizes.intermediate)
         self.outer: MaybeAdapted = Linear(sizes.intermediate, sizes.width)
 
-    def forward(self, x: Tensor, layout: Packed, masks: Masks | None, site: int) -> Tensor:
+    def forward(self, x: Tensor, layout: ByLength, masks: Masks | None, site: int) -> Tensor:
         """Rows [n, width] -> the same."""
         rows = layout.rows
         qkv = self.qkv(self.attention_norm(x, rows), rows)
-        seen = self.attention_out(causal_attention(qkv, layout, heads=self.heads), rows)
+        seen = self.attention_out(attention(qkv, layout, heads=self.heads, causal=True), rows)
         x = x + (seen if masks is None else masks.drop(seen, site))
         fed = self.feed_forward(x, rows)
         return x + (fed if masks is None else masks.drop(fed, site + 1))
@@ -82,7 +82,7 @@ class LmModule(nn.Module, ABC):
 
     @abstractmethod
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """For each counted token: its record int64[m], and -log p in nats [m]."""
+        """For each counted token, in any order: its record int64[m], and -log p in nats [m]."""
 
     @abstractmethod
     def begin(self, num_rows: int, max_tokens: int) -> Any:
@@ -137,26 +137,28 @@ class CausalLm(LmModule):
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
-        layout = causal_layout(batch.lengths)
+        layout = by_length(batch.lengths)
         hidden = self._hidden(batch, layout)
-        counted = batch.counted.nonzero().squeeze(1)
+        counted = batch.counted.index_select(0, layout.source).nonzero().squeeze(1)
         rows = Rows(layout.rows.record[counted.cpu().numpy()], layout.rows.num_records)
         logits = self.head(hidden.index_select(0, counted), rows)
-        values = F.cross_entropy(logits, batch.targets.index_select(0, counted), reduction="none")
+        targets = batch.targets.index_select(0, layout.source.index_select(0, counted))
+        values = F.cross_entropy(logits, targets, reduction="none")
         return layout.record.index_select(0, counted), values
 
-    def _hidden(self, batch: TextBatch, layout: Packed) -> Tensor:
-        if layout.longest > self.sizes.positions:
+    def _hidden(self, batch: TextBatch, layout: ByLength) -> Tensor:
+        if layout.groups[0][2] > self.sizes.positions:
             raise ValueError("expected records no longer than the model's positions")
         rows = layout.rows
-        x = self.word(batch.inputs, rows) + self.position(layout.position, rows)
+        tokens = batch.inputs.index_select(0, layout.source)
+        x = self.word(tokens, rows) + self.position(layout.position, rows)
         masks = self._masks(batch, layout)
         for number, block in enumerate(self.blocks):
             x = block(x, layout, masks, number * _SITES)
         out: Tensor = self.norm(x, rows)
         return out
 
-    def _masks(self, batch: TextBatch, layout: Packed) -> Masks | None:
+    def _masks(self, batch: TextBatch, layout: ByLength) -> Masks | None:
         if not self.training or self.dropout == 0:
             return None
         seed = self._step if self._step is not None else int(torch.randint(2**62, ()))

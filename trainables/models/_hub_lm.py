@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
 from trainables.layers import bookkeeping
-from trainables.layers.attention import causal_layout
-from trainables.layers.packing import Rows
+from trainables.layers.packing import Rows, padded
 from trainables.models._causal_lm import LmModule
 from trainables.models._lora import AdaptedForeign
 
@@ -48,8 +47,8 @@ class HubLm(LmModule):
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
-        layout = causal_layout(batch.lengths)
-        number, longest = layout.rows.num_records, layout.longest
+        layout = padded(batch.lengths)
+        number, longest = layout.num_records, layout.longest
         ids = batch.inputs.new_zeros(number * longest).index_copy(0, layout.cell, batch.inputs)
         there = torch.zeros_like(ids).index_fill(0, layout.cell, 1)
         self._name_rows(Rows(np.repeat(np.arange(number), longest), number))
