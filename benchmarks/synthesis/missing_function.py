@@ -86,11 +86,10 @@ def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
         "remove_function": options.function,
         "num_generated": options.generated,
         "measuring_parser_epochs": 0,
-        "parser_epochs": options.parser_epochs,
         "num_beams": options.num_beams,
     }
     if method == "two_stage":
-        synthesis["parse_epochs"] = options.parse_epochs
+        synthesis |= {"parse_epochs": options.parse_epochs, "parser_epochs": options.parser_epochs}
     return parse(
         {
             "task": "synthesis",
