@@ -46,6 +46,7 @@ check: $(BIN)/.installed-dev  ## ruff, mypy --strict, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
 
 format: $(BIN)/.installed-dev  ## let ruff format and fix

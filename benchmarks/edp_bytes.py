@@ -15,6 +15,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -40,7 +41,7 @@ def main() -> None:
     adam = FlatAdam(layout, learning_rate=1e-3)
     source, target = torch.zeros(size), torch.zeros(size)
     stream = public_key(0, "bytes").stream("pass")
-    how = {"stream": stream, "segments": [(slice(0, size), 1e-3)], "factor": 0.999}
+    how: dict[str, Any] = {"stream": stream, "segments": [(slice(0, size), 1e-3)], "factor": 0.999}
     passes: dict[str, tuple[int, Callable[[], object]]] = {
         "copy": (8, lambda: target.copy_(source)),
         "norm": (4, gradient.norm),

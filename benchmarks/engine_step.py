@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +51,7 @@ class Clock:
     """Processor time by part, exclusive: a part inside another is taken out of it."""
 
     def __init__(self) -> None:
-        self.spent: Counter[str] = Counter()
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self._inside: list[float] = []  # of each open part, what its inner parts took
 
     def wrap(self, owner: Any, name: str, part: str) -> None:
@@ -85,7 +85,11 @@ def by_part(steps: dict[str, Step], *, repeats: int) -> None:
             step(number)
             total = time.process_time() - started
             if number >= _WARM_UP:
-                parts = {**clock.spent, "all else": total - clock.spent.total(), "step": total}
+                parts = {
+                    **clock.spent,
+                    "all else": total - sum(clock.spent.values()),
+                    "step": total,
+                }
                 for part, seconds in parts.items():
                     found[engine][part].append(seconds)
     print(f"{'ms of processor a step':<36}" + "".join(f"{engine:>10}" for engine in steps))

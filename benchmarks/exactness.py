@@ -78,7 +78,7 @@ def _errors(name: str, options: argparse.Namespace) -> tuple[dict[str, list[floa
         worst = max(worst, float(((found - norms).abs() / norms).max()))
         sizes = [p.numel() for _, p in trained]
         for (full, _), mine, its in zip(
-            trained, ours.split(sizes), truth.split(sizes), strict=True
+            trained, torch.split(ours, sizes), torch.split(truth, sizes), strict=True
         ):
             layer, _, own = full.rpartition(".")
             kind = f"{type(owners[layer]).__name__} {own}"

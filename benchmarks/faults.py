@@ -78,8 +78,12 @@ def hurt(fault: str, place: Path) -> str:
     space.write_text(SPACE)
     env = {**os.environ, "SWEEP_HOME": str(home), "OMP_NUM_THREADS": "1", "SWEEP_FAULT": mark}
     sweep = [sys.executable, "-m", "sweep"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    driver = subprocess.Popen([*sweep, "run", str(space), "--name", "hurt"], env=env, **quiet)
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        nowhere = subprocess.DEVNULL
+        return subprocess.Popen([*sweep, *words], env=env, stdout=nowhere, stderr=nowhere)
+
+    driver = start("run", str(space), "--name", "hurt")
     wait_for(home, 1)
     before = count(home)
     resumed = fault in ("driver", "cluster")
@@ -91,7 +95,7 @@ def hurt(fault: str, place: Path) -> str:
                 process.send_signal(signal.SIGKILL)
         driver.wait()
         before = count(home)
-        driver = subprocess.Popen([*sweep, "resume", "hurt"], env=env, **quiet)
+        driver = start("resume", "hurt")
     else:
         for process in mine(mark):
             if any(NAMES[fault] in part for part in process.cmdline()):

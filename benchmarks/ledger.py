@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import psutil
 
@@ -53,11 +54,8 @@ def entries(noises: Iterator[float], sampling: str) -> Iterator[Entry]:
 @contextmanager
 def flushes(action: Callable[[int], None]) -> Iterator[None]:
     """`os.fsync` does `action` in the block."""
-    real, os.fsync = os.fsync, action
-    try:
+    with patch.object(os, "fsync", action):
         yield
-    finally:
-        os.fsync = real
 
 
 def flush_seconds(folder: Path, times: int = 20) -> float:

@@ -9,19 +9,19 @@ as references. The certified bound of its own records must exceed the claim, the
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from sweep.results.leakage_table import violations
+from unittest.mock import patch
 
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
+from sweep.results.tables.leakage import violations
 from sweep.runtime import runner
 from sweep.settings import from_environment
+from trainables.engines import _private
 
 
 def space(epochs: int) -> spaces.SearchSpace:
@@ -48,9 +48,10 @@ def space(epochs: int) -> spaces.SearchSpace:
     )
 
 
-def without_noise(target: Any, *, factor: float = 1.0, **_: Any) -> None:
-    """In place of `add_noise_`: everything but the noise."""
+def without_noise(target: Any, *, factor: float = 1.0, **_: Any) -> bool:
+    """In place of `add_noise_`: everything but the noise; the optimizer steps by itself."""
     target.mul_(factor)
+    return False
 
 
 def main() -> None:
@@ -66,8 +67,8 @@ def main() -> None:
         cache_dir=home / "cache",
         tracking_uri=f"sqlite:///{home / 'mlflow.db'}",
     )
-    importlib.import_module("trainables.engines._private").add_noise_ = without_noise
-    done = runner.start(prepare_space(space(options.epochs), settings=settings), settings)
+    with patch.object(_private, "add_noise_", without_noise):
+        done = runner.start(prepare_space(space(options.epochs), settings=settings), settings)
     records = done.folder.records()
     for record in records:
         names = ("ser", "epsilon_lower_bound", "epsilon_replace_one", "mia_rmia_auc")

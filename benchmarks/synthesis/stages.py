@@ -98,7 +98,7 @@ def _print_norms(options: argparse.Namespace, stage: str) -> None:
         public.texts[: options.norms],
         setup.source.tokenizer,
         max_tokens=setup.config.synthesis.max_tokens,
-        prompts=public.prompts[: options.norms],
+        prompts=public.prompts and public.prompts[: options.norms],
     )
     lengths = np.diff(texts.offsets) - texts.first
     norms = np.array([_norm(model, texts.batch(np.array([i]))) for i in range(len(texts))])

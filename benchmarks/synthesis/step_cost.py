@@ -102,14 +102,15 @@ def _attentions(batch: TextBatch) -> list[Callable[[], None]]:
     rows = torch.randn(int(batch.lengths.sum()), 3 * _WIDTH, requires_grad=True)
 
     def packed() -> None:
-        attention(rows, layout, heads=_HEADS, causal=True).sum().backward()
+        torch.autograd.backward(attention(rows, layout, heads=_HEADS, causal=True).sum())
 
     def block() -> None:
         number, longest = cells.num_records, cells.longest
         filled = rows.new_zeros(number * longest, 3 * _WIDTH).index_copy(0, cells.cell, rows)
         q, k, v = filled.view(number, longest, 3, _HEADS, -1).permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        seen.transpose(1, 2).reshape(-1, _WIDTH).index_select(0, cells.cell).sum().backward()
+        seen = seen.transpose(1, 2).reshape(-1, _WIDTH).index_select(0, cells.cell)
+        torch.autograd.backward(seen.sum())
 
     return [packed, block]
 
