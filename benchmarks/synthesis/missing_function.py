@@ -5,7 +5,7 @@
 Two trials, of one and of two stages, generate utterances at one epsilon from the private pairs, the
 function taken out of the public tenth (`synthesis.remove_function`); `tasks.adaptation` then trains
 a parser on the public pairs alone ("none"), on them and each synthetic set, annotated by the parser
-of all pairs in place of experts, and on all pairs ("full"), with equally many steps each. Judged on
+of all pairs in place of experts, and on all pairs ("full"), with equally many steps each. Tested on
 held-out human pairs with the function, without it, and all. What is there from an earlier start is
 not made again. One thread; progress as lines, a Markdown table at the end.
 """
@@ -111,7 +111,7 @@ def _table(found: dict[str, Any]) -> str:
     """Markdown: EM / API precision / API recall, in percent, of each part."""
     function = found["function"]
     lines = [
-        f"| learnt from | pairs, with {function} | judged on {function} | on all | on the rest |",
+        f"| learnt from | pairs, with {function} | tested on {function} | on all | on the rest |",
         "| --- | --- | --- | --- | --- |",
     ]
     for name, row in found["rows"].items():
