@@ -1,105 +1,84 @@
-"""The shape of the source in figures: `python -m tests.structure [--rev REV] [--json]`.
+"""The size and shape of the house in figures: `python -m tests.structure [--rev REV] [--json]`.
 
-It reads Python files (of the working tree, or of a git revision) and needs nothing but Python and
-git. `tests/test_structure.py` holds the limits.
+It reads files of the working tree, or of a git revision, and needs nothing but Python and git.
+`tests/test_structure.py` holds the totals, which may only fall.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
 import json
 import re
 import subprocess
+import tokenize
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from math import ceil
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOUSES = ("sweep", "trainables", "search_spaces", "dashboards")
 ENGINES = "trainables/engines"
-# Generated text and parsing, whose lines are counted apart too.
-APART = re.compile(r"synthesis|synthesize|generation|pars(e|ing)|lispress|linearise|causal_lm")
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function or method and the lines from its `def` to its end."""
-
-    place: str
-    lines: int
+LIBRARIES = ("ray", "torch", "mlflow", "transformers", "dp_accounting")
+# Written by `sweep/reference.py`, not by hand.
+GENERATED_DOCS = "docs/reference/"
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+    tokenize.ENCODING,
+}
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Figures of one state of the source. Lines are lines of files, blank ones included."""
+    """Figures of one state of the project.
 
+    Tokens are Python's, without docstrings and comments; lines are those of files, blank ones
+    included; words of docs leave out the generated reference.
+    """
+
+    source_tokens: int
     source_lines: int
-    source_lines_without_synthesis_and_parsing: int
+    source_files: int
+    test_tokens: int
     test_lines: int
-    modules_by_folder: dict[str, int]
-    module_lines: dict[str, int]
-    functions: list[Function]
+    docs_words: int
+    untyped_dicts: int  # `dict[str, Any]` in sweep/
+    private_imports: list[str]  # modules that import a private module of a library
     import_contracts: int
     modules_naming_an_engine: list[str]
-
-    def figures(self) -> dict[str, object]:
-        """What is printed: counts, medians and percentiles, and the names of what is over a limit.
-
-        `modules_by_folder` lists folders of more than twenty modules."""
-        modules, functions = list(self.module_lines.values()), [f.lines for f in self.functions]
-        largest = max(self.module_lines, key=lambda name: self.module_lines[name])
-        return {
-            "source_lines": self.source_lines,
-            "source_lines_without_synthesis_and_parsing": (
-                self.source_lines_without_synthesis_and_parsing
-            ),
-            "test_lines": self.test_lines,
-            "modules": len(modules),
-            "module_median": percentile(modules, 50),
-            "module_p90": percentile(modules, 90),
-            "module_largest": f"{largest} ({self.module_lines[largest]})",
-            "folders_over_20_modules": {
-                name: count for name, count in self.modules_by_folder.items() if count > 20
-            },
-            "functions": len(functions),
-            "function_p95": percentile(functions, 95),
-            "functions_over_60": {f.place: f.lines for f in self.functions if f.lines > 60},
-            "import_contracts": self.import_contracts,
-            "modules_naming_an_engine": self.modules_naming_an_engine,
-        }
-
-
-def percentile(values: list[int], percent: int) -> int:
-    """The smallest value that at least `percent` percent of the values do not exceed."""
-    return sorted(values)[ceil(len(values) * percent / 100) - 1]
 
 
 def measure(rev: str | None = None) -> Structure:
     """Measure the working tree, or a git revision."""
     texts = dict(_texts(rev))
-    source = {path: text for path, text in texts.items() if path.split("/")[0] in HOUSES}
+    source = {p: t for p, t in texts.items() if p.split("/")[0] in HOUSES and p.endswith(".py")}
+    tests = {p: t for p, t in texts.items() if p.startswith("tests/") and p.endswith(".py")}
     trees = {path: ast.parse(text) for path, text in source.items()}
-    # A package's `__init__.py` is the folder, not a module in it; its lines count.
-    modules = {
-        path: len(text.splitlines())
-        for path, text in source.items()
-        if not path.endswith("/__init__.py")
-    }
     engines = [Path(p).stem for p in source if p.startswith(f"{ENGINES}/") and "/_" not in p]
+    contracts = tomllib.loads(texts["pyproject.toml"])["tool"]["importlinter"]["contracts"]
     return Structure(
+        source_tokens=sum(_tokens(text) for text in source.values()),
         source_lines=sum(len(text.splitlines()) for text in source.values()),
-        source_lines_without_synthesis_and_parsing=sum(
-            len(text.splitlines()) for path, text in source.items() if not APART.search(path)
+        source_files=len(source),
+        test_tokens=sum(_tokens(text) for text in tests.values()),
+        test_lines=sum(len(text.splitlines()) for text in tests.values()),
+        docs_words=sum(
+            len(text.split())
+            for path, text in texts.items()
+            if path.endswith(".md") and not path.startswith(GENERATED_DOCS)
         ),
-        test_lines=sum(len(t.splitlines()) for p, t in texts.items() if p.startswith("tests/")),
-        modules_by_folder=dict(Counter(str(Path(path).parent) for path in modules)),
-        module_lines=modules,
-        functions=[f for path, tree in trees.items() for f in _functions(path, tree)],
-        import_contracts=_contracts(rev),
+        untyped_dicts=sum(
+            text.count("dict[str, Any]") for p, text in source.items() if p.startswith("sweep/")
+        ),
+        private_imports=sorted(path for path, tree in trees.items() if _imports_private(tree)),
+        import_contracts=len(contracts),
         modules_naming_an_engine=sorted(
             path
             for path, tree in trees.items()
@@ -109,14 +88,19 @@ def measure(rev: str | None = None) -> Structure:
 
 
 def _texts(rev: str | None) -> Iterator[tuple[str, str]]:
-    folders = [*HOUSES, "tests"]
+    """Path and text of each Python file of the houses and tests, and of each page of docs."""
+    places = [*HOUSES, "tests", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+    places.append("pyproject.toml")
     if rev is None:
         # `git ls-files` would miss a new file; a checkout holds no other Python in these folders.
-        for path in sorted(p for folder in folders for p in (ROOT / folder).rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        for place in places:
+            found = (ROOT / place).rglob("*") if (ROOT / place).is_dir() else [ROOT / place]
+            for path in sorted(found):
+                if path.is_file() and path.suffix in (".py", ".md", ".toml"):
+                    yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
         return
-    for name in _git("ls-tree", "-r", "--name-only", rev, "--", *folders).splitlines():
-        if name.endswith(".py"):
+    for name in _git("ls-tree", "-r", "--name-only", rev, "--", *places).splitlines():
+        if name.endswith((".py", ".md", ".toml")):
             yield name, _git("show", f"{rev}:{name}")
 
 
@@ -126,20 +110,34 @@ def _git(*words: str) -> str:
     ).stdout
 
 
-def _contracts(rev: str | None) -> int:
-    text = (
-        (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-        if rev is None
-        else _git("show", f"{rev}:pyproject.toml")
-    )
-    importlinter = tomllib.loads(text).get("tool", {}).get("importlinter", {})
-    return len(importlinter.get("contracts", []))
+def _tokens(text: str) -> int:
+    """Tokens of code: no comment, no docstring, no end of line."""
+    prose = {
+        (node.body[0].lineno, node.body[0].col_offset)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+        and isinstance(getattr(node.body[0], "value", None), ast.Constant)
+    }
+    found = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type not in _NO_CODE and token.start not in prose for token in found)
 
 
-def _functions(path: str, tree: ast.Module) -> Iterator[Function]:
+def _imports_private(tree: ast.Module) -> bool:
+    """Whether code imports a module of a library, or a name of one, that starts with `_`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
-            yield Function(f"{path}:{node.name}", node.end_lineno - node.lineno + 1)
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            head, *rest = name.split(".")
+            if head in LIBRARIES and any(part.startswith("_") for part in rest):
+                return True
+    return False
 
 
 def _names(tree: ast.Module, engine: str) -> bool:
@@ -173,10 +171,10 @@ def main() -> None:
     options = parser.parse_args()
     structure = measure(options.rev)
     if options.json:
-        print(json.dumps({**asdict(structure), "figures": structure.figures()}, indent=1))
+        print(json.dumps(asdict(structure), indent=1))
         return
-    for name, value in structure.figures().items():
-        print(f"{name:45} {value}")
+    for name, value in asdict(structure).items():
+        print(f"{name:28} {value}")
 
 
 if __name__ == "__main__":

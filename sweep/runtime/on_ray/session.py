@@ -252,6 +252,8 @@ def _start_own(settings: RunSettings, ours: str) -> None:
     cpus = settings.cpus or machine_cpus()
     try:
         _start_local(
+            # Whatever RAY_ADDRESS or an address file says: a cluster of our own.
+            address="local",
             num_cpus=cpus,
             resources={TRIAL_SLOT: _TRIAL_SLOTS},
             namespace=NAMESPACE,
