@@ -48,10 +48,10 @@ from trainables.system.disk import flush
 
 # Other files in the home: names, and prefixes of them (the ledger's key and records).
 _OWN_NAMES = (
-    *("cache", "grafana", "mlartifacts", "mlruns", "prometheus", "reproduction", "tensorboard"),
+    *("cache", "mlartifacts", "mlruns", "tensorboard"),
     "wandb",
 )
-_OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus.")
+_OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
 
 
 def create(

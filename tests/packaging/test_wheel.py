@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOUSES = ("sweep", "trainables", "search_spaces", "dashboards")
 # What a run reads beside Python: one file of each kind that would be missed.
 NEEDED = {
-    "dashboards/provisioning/grafana/dashboards/sweep.json",
+    "dashboards/grafana.json",
     "dashboards/templates/report.html.j2",
     "search_spaces/quick.yaml",
     "sweep/deploy/rayjob.yaml",
@@ -111,6 +111,6 @@ def test_it_runs_in_an_empty_folder(installed: Sweep, tmp_path: Path) -> None:
     exported = tmp_path / "empty" / "sweeps" / "tiny"
     assert yaml.safe_load((exported / "sweep.json").read_text())["git_commit"] is None
     assert "report.html" in installed("report", "tiny")
-    assert "compose.yaml" in installed("ui", "--write-dashboards", "grafana")
+    assert "grafana.json" in installed("ui", "--write-dashboards", "grafana")
     assert sorted(site.rglob("*")) == before, "nothing is written beside the code"
     assert list((tmp_path / "home" / ".cache" / "dp-nlu-sweep").glob("*.so")), "C is compiled"

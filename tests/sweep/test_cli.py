@@ -508,14 +508,14 @@ def test_the_ui_serves_mlflow_and_ends_with_its_process(place: Path) -> None:
     )
     assert process.stdout is not None
     found = process.stdout.read(1)
-    from sweep.serve.servers import answers, is_open
+    from sweep.serve import _is_open, _status
 
     assert found == "{"
-    assert answers(f"http://127.0.0.1:{port}/health")
+    assert _status(f"http://127.0.0.1:{port}/health") == 200
     process.terminate()
     assert process.wait(30) == 0
     process.stdout.close()
     deadline = time.monotonic() + 10
-    while is_open(port) and time.monotonic() < deadline:
+    while _is_open(port) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not is_open(port)
+    assert not _is_open(port)

@@ -29,7 +29,7 @@ from sweep.results.export import export_trial
 from sweep.runtime import execution, runner
 from sweep.runtime.events import Interrupted
 from sweep.runtime.execute import run_trials
-from sweep.serve.servers import mlflow_server
+from sweep.serve import mlflow_server
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder

@@ -1,1 +1,0 @@
-"""The MLflow UI, the Ray dashboard, Prometheus and Grafana, on loopback."""
