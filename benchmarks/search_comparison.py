@@ -20,13 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+import sweep
 from search_spaces import space as spaces
-from sweep.notebook import Sweep
-from sweep.planning.prepare import prepare_space
-from sweep.results import select
-from sweep.runtime import runner
 from sweep.settings import Settings, from_environment
-from sweep.store import sweeps as store
 
 LIMITS = (8, 50)
 WAYS: dict[str, dict[str, Any]] = {
@@ -40,12 +38,11 @@ WAYS: dict[str, dict[str, Any]] = {
 NAMES = ("validation_ser", "ser")
 
 
-def run_one(way: str, *, trials: int, seed: int, total: float | None, settings: Settings) -> Sweep:
-    """The sweep of one way to search, run or finished."""
+def run_one(
+    way: str, *, trials: int, seed: int, total: float | None, settings: Settings
+) -> pd.DataFrame:
+    """The trials of one way to search, run or finished."""
     name, search = f"{way}-{seed}", WAYS[way]
-    if name in store.names(settings.home):
-        folder = store.open_sweep(settings.home, name)
-        return Sweep(runner.resume(folder, settings).folder)
     document = spaces.read("search").document()
     number = {} if search["strategy"] == "grid" else {"num_samples": trials, "seed": seed}
     document |= {
@@ -56,23 +53,16 @@ def run_one(way: str, *, trials: int, seed: int, total: float | None, settings: 
         "budget": {} if total is None else {"total": total},
         "resources": {"workers": 1, "executor": "local"},
     }
-    prepared = prepare_space(spaces.parse(document), settings=settings)
-    return Sweep(
-        runner.start(prepared, settings, command=["benchmarks/search_comparison.py"]).folder
-    )
+    found = sweep.run(document, settings=settings, resume=True)
+    return found[found["status"].isin(["done", "stopped"])]
 
 
-def best_within(done: Sweep) -> list[float | None]:
+def best_within(done: pd.DataFrame) -> list[float | None]:
     """Validation and test SER of the best trial of epsilon <= 8, then of that of <= 50."""
-    finished = [r for r in done.records if r.status.is_finished]
     found: list[float | None] = []
     for limit in LIMITS:
-        within = [r for r in finished if (select.value(r, "epsilon") or 0) <= limit]
-        if not within:
-            found += [None, None]
-            continue
-        best = min(within, key=lambda r: select.value(r, "validation_ser") or 9.0)
-        found += [select.value(best, name) for name in NAMES]
+        within = done[done["epsilon"] <= limit].sort_values("validation_ser")
+        found += [None, None] if within.empty else [float(within.iloc[0][n]) for n in NAMES]
     return found
 
 
@@ -102,9 +92,8 @@ def main() -> None:
             )
             cells = best_within(done)
             rows.setdefault(way, []).append(cells)
-            number = sum(r.status.is_finished for r in done.records)
             shown = " | ".join("-" if cell is None else f"{cell:.3f}" for cell in cells)
-            print(f"| {way}, seed {seed} | {number} | {shown} |", flush=True)
+            print(f"| {way}, seed {seed} | {len(done)} | {shown} |", flush=True)
     for way, found in rows.items():
         columns = [
             [cell for cell in column if cell is not None] for column in zip(*found, strict=True)

@@ -1,8 +1,7 @@
 """Running sweeps: plan, budget, store, Ray, MLflow, and the command line on top.
 
-From Python, `plan(space)` lists the trials of a space, `run(space)` runs a sweep, `resume(name)`
-continues one, `load(name)` opens one and `compare(a, b)` compares two; all return the objects that
-the commands use. `load_model(folder)` loads an exported model.
+From Python, `run(space)` runs a sweep, `results(name)` has its trials as a pandas frame and
+`load_model(folder)` loads an exported model.
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep.notebook import Sweep, compare, load, plan, resume, run
+    from sweep import results
+    from sweep.from_python import run
     from sweep.results.predict import load_model
 
-__all__ = ["Sweep", "compare", "load", "load_model", "plan", "resume", "run"]
+__all__ = ["load_model", "results", "run"]
 
 
 def __dir__() -> list[str]:
@@ -26,10 +26,14 @@ def __getattr__(name: str) -> Any:
         from sweep.results import predict
 
         return predict.load_model
-    if name in __all__:
-        from sweep import notebook
+    if name == "results":
+        import importlib
 
-        return getattr(notebook, name)
+        return importlib.import_module("sweep.results")
+    if name == "run":
+        from sweep import from_python
+
+        return from_python.run
     if name == "__version__":
         from sweep.commands._root import version
 

@@ -1,1 +1,21 @@
-"""Analysis of finished trials: selection, comparison, leakage, tables, exports."""
+"""Analysis of finished trials: selection, comparison, leakage, tables, exports.
+
+The package can be called: `sweep.results("quick")` is the frame of `sweep.from_python.results`.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Results(ModuleType):
+    def __call__(self, name: str, **options: Any) -> Any:
+        """As `sweep.from_python.results`."""
+        from sweep import from_python
+
+        return from_python.results(name, **options)
+
+
+sys.modules[__name__].__class__ = _Results

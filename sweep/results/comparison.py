@@ -18,7 +18,7 @@ from trainables import attacks, figures
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,21 +52,6 @@ class Comparison:
     of_prior: tuple[float | None, float | None]
     matched: tuple[float, float, float] | None
     num_matched: int
-
-    def frame(self) -> pd.DataFrame:
-        """One row a figure, one column a side."""
-        import pandas as pd
-
-        columns = [self.first.name, self.second.name]
-        rows = [list(pair) for pair in self.figures.values()]
-        return pd.DataFrame(rows, index=list(self.figures), columns=columns, dtype=float)
-
-    def _repr_html_(self) -> str:
-        """What `sweep compare` prints, in a notebook."""
-        from sweep.results.tables.comparison import comparison_table, sentences
-        from sweep.results.tables.html import to_html
-
-        return to_html(comparison_table(self), sentences=sentences(self))
 
 
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:

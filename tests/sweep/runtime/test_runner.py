@@ -20,12 +20,13 @@ from typing import Any
 import pytest
 import yaml
 
+import sweep
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
-from sweep import notebook
 from sweep.planning.prepare import extend, prepare_space
 from sweep.results import select
 from sweep.results.export import export_trial
+from sweep.results.summary import summary
 from sweep.runtime import execution, runner
 from sweep.runtime.events import Interrupted
 from sweep.runtime.execute import run_trials
@@ -190,16 +191,16 @@ def test_a_resume_of_a_finished_sweep_changes_nothing(done: Path, toy: SweepFold
     assert len(Ledger(toy.path.parent / FILE).entries()) == spent
 
 
-def test_python_gives_frames(done: Path) -> None:
-    sweep = notebook.load("toy", settings=settings_in(done))
-    frame = sweep.trials()
+def test_python_gives_a_frame_of_trials(done: Path) -> None:
+    frame = sweep.results("toy", settings=settings_in(done))
     assert list(frame["status"]) == ["done"] * 3
     assert frame["privacy.noise_multiplier"].tolist()[1:] == [0.5, 1.0]
-    trial = sweep.best("ser")[0].plan.id
-    epochs = sweep.epochs(trial[:8])
-    assert epochs.index.tolist() == [1, 2, 3]
-    assert epochs["validation_ser"].iloc[-1] == frame.loc[trial, "ser"]
-    assert set(sweep.front().index) <= set(frame.index)
+    for trial in summary(store.open_sweep(done / "home", "toy"))["trials"]:
+        mine = frame.loc[trial["id"]]
+        assert (mine["variant"], mine["epsilon"]) == (trial["variant"], trial["epsilon"]) or (
+            trial["epsilon"] is None
+        )
+        assert mine["ser"] == trial["metrics"]["ser"]
 
 
 def test_an_export_is_accepted_again_and_holds_nothing_for_the_curator_only(

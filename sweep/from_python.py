@@ -1,0 +1,84 @@
+"""Sweeps from Python: `run` starts one, `results` has its trials as a frame."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from search_spaces import space as spaces
+from sweep.settings import Settings, from_environment
+from sweep.store import sweeps as store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def run(
+    space: str | Path | dict[str, Any],
+    *,
+    name: str | None = None,
+    overrides: dict[str, Any] | None = None,
+    budget_total: float | None = None,
+    settings: Settings | None = None,
+    address: str | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> pd.DataFrame:
+    """Run a space (a file, a shipped name or the document itself) to its end; its `results`.
+
+    Says on stderr how it goes, a line when a trial ends, unless `quiet`. `budget_total`: refuse it
+    where all sweeps on its data would exceed this epsilon together. `resume`: go on with the sweep
+    of that name where there is one, whose trials that have ended are kept.
+
+    Raises: InvalidInput for what is refused, before anything starts.
+    """
+    from rich.console import Console
+
+    from sweep.planning.prepare import prepare_space, replace_space
+    from sweep.planning.refusals import require_trials
+    from sweep.runtime.live import Execution
+
+    chosen = settings or from_environment()
+    found = spaces.from_source(space, overrides=overrides)
+    if name is not None:
+        found = spaces.rename(found, name)
+    # Lines on stderr: a table that redraws itself is for terminals, not for a notebook's cells.
+    screen = Console(stderr=True, force_terminal=False, force_jupyter=False, highlight=False)
+
+    def say(text: str) -> None:
+        if not quiet:
+            screen.print(text, markup=False, soft_wrap=True)
+
+    execution = Execution(console=screen, quiet=quiet, address=address)
+    if resume and (chosen.home / found.name / "sweep.json").exists():
+        folder = store.open_sweep(chosen.home, found.name)
+        replace_space(folder, found, settings=chosen, accept=True)
+        done = execution.resume(folder, chosen, say=say)
+    else:
+        prepared = prepare_space(found, settings=chosen)
+        require_trials(prepared.plan)
+        for note in prepared.notes:
+            say(note)
+        done = execution.start(prepared, chosen, command=["sweep.run"], budget_total=budget_total)
+    if done.tracking_problem is not None:
+        say(f"not all results are tracked: {done.tracking_problem}")
+    return results(found.name, settings=chosen)
+
+
+def results(name: str, *, settings: Settings | None = None) -> pd.DataFrame:
+    """One row a trial of a sweep, by its id: axes, status, privacy figures and metrics.
+
+    The sweep may be running.
+
+    Raises: InvalidInput for a name that no sweep has.
+    """
+    import pandas as pd
+
+    from sweep.results.summary import columns
+
+    folder = store.open_sweep((settings or from_environment()).home, name)
+    rows = []
+    for record in folder.records():
+        head = columns(record)
+        more = {name: value for name, value in record.metrics.items() if name not in head}
+        rows.append({"trial": record.plan.id, **head, **record.plan.values, **more})
+    return pd.DataFrame(rows, columns=None if rows else ["trial"]).set_index("trial")

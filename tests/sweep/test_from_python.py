@@ -1,0 +1,68 @@
+"""Sweeps from Python behave as the commands: the same refusals and figures, a frame out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import sweep
+from sweep.runtime import runner
+from tests.sweep.sweeps import TOY, settings_in, space_in
+from trainables.errors import InvalidInput
+
+Z0 = "privacy.noise_multiplier"
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials of a few milliseconds in the place of real ones."""
+    for name in ("start", "resume"):
+        monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
+
+
+def test_a_sweep_is_run_and_continued_with_more_trials(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = replace(settings_in(tmp_path), tracking=())
+    document = space_in(tmp_path).document()
+    with pytest.raises(InvalidInput, match="would"):
+        sweep.run(document, budget_total=1e-3, settings=settings, quiet=True)
+    with pytest.raises(InvalidInput, match=r"budget.epsilon"):
+        sweep.run(document, overrides={"budget.epsilon": -1}, settings=settings, quiet=True)
+    assert not (tmp_path / "home" / "toy").exists()
+    assert capsys.readouterr().err == ""
+    first = sweep.run(document, budget_total=1e6, settings=settings)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert sum(line.startswith("done: edp") for line in err.splitlines()) == 2
+    more = [*document["variants"], {"name": "more", "set": {Z0: 2.0}}]
+    with pytest.raises(InvalidInput, match="toy"):
+        sweep.run({**document, "variants": more}, settings=settings, quiet=True)
+    again = sweep.run({**document, "variants": more}, settings=settings, quiet=True, resume=True)
+    assert list(again["status"]) == ["done"] * 4
+    assert again.loc[list(first.index), "ser"].equals(first["ser"]), "finished trials are kept"
+    assert sweep.results("toy", settings=settings).equals(again)
+    with pytest.raises(InvalidInput, match="none"):
+        sweep.results("none", settings=settings)
+
+
+CODE = """
+import sys, sweep
+heavy = {"torch", "ray", "mlflow", "pandas", "numpy", "scipy", "rich", "pydantic"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+from sweep import load_model, results, run
+import sweep.results.comparison, sweep.store.plans
+assert callable(load_model) and callable(results) and callable(run) and callable(sweep.results)
+assert not {"torch", "ray", "mlflow", "pandas"} & set(sys.modules)
+assert set(dir(sweep)) == {*sweep.__all__, "__version__"}
+assert sweep.__version__
+"""
+
+
+def test_the_package_stays_light_and_shows_its_interface_alone() -> None:
+    subprocess.run([sys.executable, "-c", CODE], check=True)
