@@ -1,4 +1,4 @@
-"""Where the time of one training step goes, engine by engine (`sweep bench` compares the whole).
+"""Where the time of one training step goes, engine by engine (`bench.py` compares the whole).
 
     python benchmarks/engine_step.py --model clc --batch-size 32
 
@@ -17,10 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from bench import OURS, Arena, Spec, Step
 from torch.profiler import ProfilerActivity, profile
 
-from sweep.bench.contestants import OURS, Arena, Spec, Step
-from sweep.settings import from_environment
 from trainables.data.batches import Loader
 from trainables.engines import _private
 from trainables.layers import bookkeeping
@@ -126,8 +125,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    settings = from_environment()
-    training = {"expected_batch_size": options.batch_size, "num_workers": 1, "epochs": 1000}
+    training = {"expected_batch_size": options.batch_size, "num_workers": 1}
     arena = Arena(
         Spec(
             fields={
@@ -135,8 +133,6 @@ def main() -> None:
                 "model": {"name": options.model},
                 "training": training,
             },
-            data_dir=settings.data_dir,
-            cache_dir=settings.cache_dir,
         )
     )
     steps = {engine: arena.step_of(engine) for engine in OURS}

@@ -15,10 +15,7 @@ import argparse
 import statistics
 import time
 
-from sweep.bench.children import team_rounds
-from sweep.bench.contestants import OURS, Spec
-from sweep.bench.rounds import rounds
-from sweep.settings import from_environment
+from bench import OURS, Arena, Spec, team_rounds
 
 
 def main() -> None:
@@ -30,7 +27,6 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--steps", type=int, default=5)
     options = parser.parse_args()
-    settings = from_environment()
     print(
         f"{'utterances':>12}{'workers':>9}{'engine':>10}{'ms a step':>11}{'wall ms':>9}"
         f"{'hours an epoch':>16}{'us a record':>13}{'x SGD':>7}"
@@ -40,7 +36,6 @@ def main() -> None:
             training = {
                 "expected_batch_size": options.batch_size,
                 "num_workers": workers,
-                "epochs": 1000,
             }
             spec = Spec(
                 fields={
@@ -52,19 +47,17 @@ def main() -> None:
                 repeats=options.steps,
                 workers=workers,
                 seconds=60.0,
-                data_dir=settings.data_dir,
-                cache_dir=settings.cache_dir,
             )
             started = time.perf_counter()
-            found = rounds(spec, say=lambda _: None) if workers == 1 else team_rounds(spec)
-            base = statistics.median(found.times["sgd"].cpu)
+            found, arena = team_rounds(spec), Arena(spec)
+            base = statistics.median(found["sgd"].cpu)
             for engine in OURS:
-                median = statistics.median(found.times[engine].cpu)
-                wall = statistics.median(found.times[engine].wall)
-                epoch = median * found.steps_per_epoch
+                median = statistics.median(found[engine].cpu)
+                wall = statistics.median(found[engine].wall)
+                epoch = median * arena.steps_per_epoch
                 print(
                     f"{size:>12,}{workers:>9}{engine:>10}{1e3 * median:>11.1f}{1e3 * wall:>9.1f}"
-                    f"{epoch / 3600:>16.3f}{1e6 * epoch / found.num_records:>13.1f}"
+                    f"{epoch / 3600:>16.3f}{1e6 * epoch / arena.num_records:>13.1f}"
                     f"{median / base:>7.2f}",
                     flush=True,
                 )

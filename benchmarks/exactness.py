@@ -14,9 +14,8 @@ import argparse
 from collections import defaultdict
 
 import torch
+from bench import Arena, Spec
 
-from sweep.bench.contestants import Arena, Spec
-from sweep.settings import from_environment
 from tests.privacy.definition import clipped_sum as definition
 from trainables import catalogue
 from trainables.data.batches import Loader
@@ -42,13 +41,10 @@ def main() -> None:
 
 
 def _errors(name: str, options: argparse.Namespace) -> tuple[dict[str, list[float]], float]:
-    settings = from_environment()
-    training = {"expected_batch_size": options.batch_size, "num_workers": 1, "epochs": 1000}
+    training = {"expected_batch_size": options.batch_size, "num_workers": 1}
     arena = Arena(
         Spec(
             fields={"data": {"name": options.data}, "model": {"name": name}, "training": training},
-            data_dir=settings.data_dir,
-            cache_dir=settings.cache_dir,
         )
     )
     config = arena.spec.config("dp_sgd")

@@ -20,18 +20,16 @@ import torch
 if importlib.util.find_spec("opacus") is None:
     print("opacus is not installed: nothing is measured")
     sys.exit()
+import stock
 import torch.nn.functional as F
+from bench import Arena, Spec, Step, rounds
 from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
 from opacus.layers import DPLSTM
 from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+from stock import Batch, StockBert, StockClc
 from torch import Tensor, nn
 
-from sweep.bench import stock
-from sweep.bench.contestants import Arena, Spec, Step
-from sweep.bench.rounds import rounds
-from sweep.bench.stock import Batch, StockBert, StockClc
-from sweep.settings import from_environment
 from trainables.config import ModelConfig
 from trainables.models import bert, clc
 
@@ -146,7 +144,7 @@ class OpacusStep:
 
 
 class WithOpacus(Arena):
-    """The arena of `sweep bench`, with two contestants more."""
+    """The arena of `bench.py`, with two contestants more."""
 
     def step_of(self, engine: str) -> Step:
         """As in `Arena`."""
@@ -166,21 +164,18 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=4)
     options = parser.parse_args()
-    settings = from_environment()
     spec = Spec(
         fields={
             "data": {"name": "atis"},
             "model": {"name": options.model},
-            "training": {"expected_batch_size": options.batch_size, "epochs": 1000},
+            "training": {"expected_batch_size": options.batch_size},
         },
         engines=("stock", "sgd", "dp_sgd", "opacus_ghost", "opacus_hooks"),
         repeats=options.repeats,
-        data_dir=settings.data_dir,
-        cache_dir=settings.cache_dir,
     )
-    found = rounds(spec, say=lambda text: None, arena=WithOpacus(spec))
-    base = statistics.median(found.times["sgd"].cpu)
-    for engine, times in found.times.items():
+    found = rounds(spec, WithOpacus(spec))
+    base = statistics.median(found["sgd"].cpu)
+    for engine, times in found.items():
         middle = statistics.median(times.cpu)
         print(f"{engine:14} {1e3 * middle:8.1f} ms {middle / base:6.2f} x SGD")
 

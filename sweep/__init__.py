@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep import results
     from sweep.from_python import run
+    from sweep.results.frame import results
     from sweep.results.predict import load_model
 
 __all__ = ["load_model", "results", "run"]

@@ -1,4 +1,5 @@
-"""Sweeps from Python: `run` starts one, `results` has its trials as a frame."""
+"""A sweep from Python."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -35,6 +36,7 @@ def run(
 
     from sweep.planning.prepare import prepare_space, replace_space
     from sweep.planning.refusals import require_trials
+    from sweep.results.frame import results
     from sweep.runtime.live import Execution
 
     chosen = settings or from_environment()
@@ -62,23 +64,3 @@ def run(
     if done.tracking_problem is not None:
         say(f"not all results are tracked: {done.tracking_problem}")
     return results(found.name, settings=chosen)
-
-
-def results(name: str, *, settings: Settings | None = None) -> pd.DataFrame:
-    """One row a trial of a sweep, by its id: axes, status, privacy figures and metrics.
-
-    The sweep may be running.
-
-    Raises: InvalidInput for a name that no sweep has.
-    """
-    import pandas as pd
-
-    from sweep.results.summary import columns
-
-    folder = store.open_sweep((settings or from_environment()).home, name)
-    rows = []
-    for record in folder.records():
-        head = columns(record)
-        more = {name: value for name, value in record.metrics.items() if name not in head}
-        rows.append({"trial": record.plan.id, **head, **record.plan.values, **more})
-    return pd.DataFrame(rows, columns=None if rows else ["trial"]).set_index("trial")

@@ -17,7 +17,6 @@ import typer
 from sweep.cli import build
 from sweep.commands import _schemas
 from sweep.planning.fields import FieldRow, config_fields, space_fields
-from sweep.reproduction.layout import grid
 from trainables import figures
 
 
@@ -124,7 +123,9 @@ def _json() -> list[str]:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
     found = list(rows)
-    return [*grid(head, found).splitlines(), ""] if found else []
+    lines = [head, ["---"] * len(head), *found]
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return [*(f"| {' | '.join(line)} |" for line in escaped), ""] if found else []
 
 
 if __name__ == "__main__":

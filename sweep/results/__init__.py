@@ -1,6 +1,6 @@
 """Analysis of finished trials: selection, comparison, leakage, tables, exports.
 
-The package can be called: `sweep.results("quick")` is the frame of `sweep.from_python.results`.
+The package can be called: `sweep.results("quick")` is the frame of `frame.results`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 class _Results(ModuleType):
     def __call__(self, name: str, **options: Any) -> Any:
-        """As `sweep.from_python.results`."""
-        from sweep import from_python
+        """As `frame.results`."""
+        from sweep.results import frame
 
-        return from_python.results(name, **options)
+        return frame.results(name, **options)
 
 
 sys.modules[__name__].__class__ = _Results

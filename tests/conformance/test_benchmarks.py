@@ -1,13 +1,20 @@
-"""The configs that the benchmarks of synthesis make are ones that a trial accepts."""
+"""The configs that the benchmarks make are ones that a trial accepts."""
 
 from __future__ import annotations
 
 import importlib
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+import yaml
 
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
+
+FRAME = pd.DataFrame()
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "synthesis"
 
 
@@ -32,3 +39,28 @@ def test_stages_makes_a_config(stage: str, how: str, monkeypatch: pytest.MonkeyP
     config = module._config(module._options(), stage, how)
     assert config.engine == ("sgd" if how == "plain" else "dp_sgd")
     assert config.synthesis.method == ("one_stage" if stage == "none" else "two_stage")
+
+
+@pytest.mark.parametrize("corpus", ["atis", "nlu_eval", "communication"])
+@pytest.mark.parametrize("model", ["clc", "bert"])
+def test_every_point_and_method_of_table_1_is_a_trial(
+    corpus: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER.parent)
+    table1 = importlib.import_module("table1")
+    table = yaml.safe_load((FOLDER.parent / "table1.yaml").read_text())
+    documents = []
+    monkeypatch.setattr(
+        table1.Pair, "trials", lambda _, part, document: documents.append(document) or FRAME
+    )
+    options = Namespace(set=[], points=None, epochs=None, seeds=None, method=None)
+    pair = table1.Pair(corpus, model, table, options)
+    best = {}
+    for decay in table1.DECAYS:
+        pair.points(decay)
+        best[decay] = table["decays"][decay][0]
+    pair.full(best)
+    for document in documents:
+        points = expand(spaces.parse({**document, "name": "x"})).points
+        assert points
+        assert all(point.config is not None for point in points)

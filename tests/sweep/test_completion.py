@@ -64,7 +64,7 @@ def test_trackers_go_on_after_a_comma() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("sweep re", {"report", "reproduce", "resume"}),
+        ("sweep re", {"report", "resume"}),
         ("sweep show on", {"one"}),
         ("sweep resume ot", {"other"}),
         ("sweep run qu", {"quick"}),

@@ -21,13 +21,13 @@ from sweep.results.tables.leakage import leakage_table, violations
 from sweep.runtime import runner
 from sweep.store import sweeps as store
 from tests.fixed_keys import fixed_keys
-from tests.sweep.reproduction.test_collect import trial
 from tests.sweep.results.test_select import record as made
 from tests.sweep.sweeps import settings_in
 from trainables import attacks, evidence
 from trainables.attacks import one_run
 from trainables.attacks._estimates import gdp
 from trainables.figures import is_public
+from trainables.metrics._counts import NAMES, from_table
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -275,13 +275,24 @@ def test_bounds_of_trials_on_other_records_hold_together_too() -> None:
         assert own["metrics"]["epsilon_lower_bound_p"] == pytest.approx(0.005)
 
 
+def trial(folder: store.SweepFolder, name: str, *, seed: int, error: float) -> store.TrialRecord:
+    """A finished trial with `error` of its intents wrong."""
+    place = folder.trial_folder(name)
+    place.mkdir(parents=True)
+    table = np.zeros((100, len(NAMES)), dtype=np.int64)
+    table[:, NAMES.index("utterances")] = table[:, NAMES.index("reference_intents")] = 1
+    table[: round(error * 100), NAMES.index("intent_errors")] = 1
+    evidence.write_counts(place, np.arange(100), from_table(table))
+    ended = made(name, ser=error)
+    return replace(ended, plan=replace(ended.plan, seed=seed))
+
+
 def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path: Path) -> None:
     folder = store.SweepFolder(tmp_path)
     base = [
-        trial(folder, f"base{seed}", seed=seed, error=error, gap=0.5)
-        for seed, error in ((0, 0.1), (1, 0.2))
+        trial(folder, f"base{seed}", seed=seed, error=error) for seed, error in ((0, 0.1), (1, 0.2))
     ]
-    mine = trial(folder, "mine", seed=1, error=0.2, gap=0.5)
+    mine = trial(folder, "mine", seed=1, error=0.2)
     base = [replace(r, plan=replace(r.plan, baseline=True, group="sgd")) for r in base]
     panels: dict[str, dict[str, Any]] = {r.plan.id: {"metrics": {}} for r in (*base, mine)}
     found = leakage._against_baseline(folder, mine, select.groups(base), {}, panels)
