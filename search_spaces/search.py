@@ -41,7 +41,6 @@ _NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none
 }
 
 
-Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class NumTrials(Part):
@@ -58,8 +57,8 @@ class NumTrials(Part):
 
 class Search(Part):
     """The choice of points: all beforehand (listed or drawn), sequentially by earlier results
-    (adaptive), cheap probes and one last run whose learning rate they fit (linear_scaling), or a
-    random number of independent draws of which only the best is released (private_selection).
+    (adaptive), or a random number of independent draws of which only the best is released
+    (private_selection).
     `num_samples` counts draws for each variant, in an adaptive search configurations over all
     variants.
     """
@@ -82,11 +81,6 @@ class Search(Part):
         default=None,
         description="private_selection: epsilon of the released trial, for which one"
         " noise multiplier of all trials is calibrated",
-    )
-    probe_shares: tuple[Share, Share] = Field(
-        default=(0.05, 0.1),
-        description="linear_scaling: epsilon of a probe in the first and in the"
-        " second stage, as shares of budget.total",
     )
     score_noise: float | None = Field(
         default=None, description="private_selection: always refused, with the reason"
@@ -123,20 +117,13 @@ class Search(Part):
 
     @property
     def kind(self) -> str | None:
-        """The `KIND` of the strategy: listed, drawn, adaptive, linear_scaling or
-        private_selection.
-        """
+        """The `KIND` of the strategy: listed, drawn, adaptive or private_selection."""
         return catalogue.kind_of(STRATEGIES, self.strategy)
 
     @property
     def is_adaptive(self) -> bool:
         """Whether points are chosen by earlier results."""
-        return self.kind in ("adaptive", "linear_scaling")
-
-    @property
-    def is_linear_scaling(self) -> bool:
-        """Whether probes at a small epsilon fit the learning rate of one last run."""
-        return self.kind == "linear_scaling"
+        return self.kind == "adaptive"
 
     @property
     def is_private_selection(self) -> bool:
@@ -167,27 +154,6 @@ class Search(Part):
         for name, why in _NOT_INDEPENDENT.items():
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"expected no {name} with strategy private_selection: {why}")
-        return self
-
-    @model_validator(mode="after")
-    def _for_linear_scaling(self) -> Search:
-        if not self.is_linear_scaling:
-            if self.probe_shares != type(self).model_fields["probe_shares"].default:
-                raise ValueError(
-                    f"expected probe_shares with strategy linear_scaling, got {self.strategy}"
-                )
-            return self
-        first, second = self.probe_shares
-        if not first < second:
-            raise ValueError(f"expected rising probe_shares, got {first:g} and {second:g}")
-        if self.num_samples is not None and (self.num_samples < 5 or self.num_samples % 2 == 0):
-            raise ValueError(
-                "expected an odd num_samples of at least 5 with strategy linear_scaling (as many"
-                f" probes at either stage, and one last run), got {self.num_samples}"
-            )
-        for name in ("scheduler", "warm_start", "num_startup", "objectives", "seed"):
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"expected no {name} with strategy linear_scaling")
         return self
 
     @model_validator(mode="after")

@@ -16,7 +16,6 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from search_spaces.extension import document_in, is_bare_config
 from search_spaces.files import LONGEST_NAME, locate
 from search_spaces.independent_draws import require_independent_draws
-from search_spaces.linear_scaling import require_stages
 from search_spaces.objectives import default_objectives, require_objectives
 from search_spaces.parts import (
     CONFIG_FIELDS,
@@ -138,8 +137,6 @@ class SearchSpace(Part):
     def _permitted_by_the_strategy(self) -> SearchSpace:
         if self.search.is_private_selection:
             require_independent_draws(self)
-        if self.search.is_linear_scaling:
-            require_stages(self)
         return self
 
     @model_validator(mode="after")

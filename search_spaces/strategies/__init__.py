@@ -4,6 +4,5 @@ KIND "listed"              every combination of the axes' values
 KIND "drawn"               `shares(random, num_axes=)`: endless points of the unit cube
 KIND "adaptive"            `sampler(seed=, startup=)`: Optuna's sampler that proposes the next
                            point, and `REPLAYS`, whether it must be called again for earlier ones
-KIND "linear_scaling"      cheap probes that fit the learning rate of one last run
 KIND "private_selection"   a secret number of independent draws
 """

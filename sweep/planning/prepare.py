@@ -79,11 +79,6 @@ def prepare_space(
         notes.append(f"The data set of {space.name} is not available: {changed} instead.")
     if space.search.target_epsilon is not None and NOISE not in space.override:
         space = _with_noise(space, account)
-    if space.search.is_linear_scaling and not space.variants:
-        # It imports the accounting library.
-        from sweep.planning.linear_scaling import with_stages
-
-        space = with_stages(space, account=account)
     seconds_of = cost.estimator(settings.home, known=Footprints(settings).footprint_of)
     plan = planning.make(space, account=account, seconds_of=seconds_of)
     if space.search.is_adaptive:
@@ -169,7 +164,7 @@ def replace_space(
     change of a setting that a privacy filter requires.
     """
     for search in (folder.space().search, space.search):
-        if search.is_private_selection or search.is_linear_scaling:
+        if search.is_private_selection:
             raise InvalidInput(
                 f"expected no --space with strategy {search.strategy}: its price was fixed before"
                 " its first trial and holds for no other space (start a new sweep for another)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from search_spaces.domains import branches
 from search_spaces.expansion import point_at
 from search_spaces.space import SearchSpace
 from sweep.planning.plan import plan_points
@@ -32,9 +31,7 @@ def probes(
     Raises: InvalidInput for an invalid space.
     """
     points = []
-    if space.search.is_linear_scaling:  # the learning rate changes none of a stage's figures
-        points = [point_at(space, b.variant, b.lowest())[0] for b in branches(space)]
-    for draw in range(0 if points else _NUM_PROBES):
+    for draw in range(_NUM_PROBES):
         suggestion = search.suggest(space, (), draw=draw, at_random=True)
         points.append(point_at(space, suggestion.variant, suggestion.values)[0])
     trials = plan_points(space, points, account=account, seconds_of=seconds_of)
@@ -46,8 +43,6 @@ def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
 
     Raises: InvalidInput where a sweep to start from does not exist.
     """
-    if space.search.is_linear_scaling:
-        return [_stages(space, plan)]
     permitted = [trial for trial in plan.probes if trial.runs]
     refused = [trial for trial in plan.probes if not trial.runs]
     text = (
@@ -71,12 +66,3 @@ def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
     if space.budget.total is None:
         found.append(f"The sweep as a whole has no finite epsilon: {UNFILTERED}.")
     return found
-
-
-def _stages(space: SearchSpace, plan: Plan) -> str:
-    number = (plan.to_choose - 1) // 2
-    first, second, last = (format_epsilon(trial.epsilon) for trial in plan.probes)
-    return (
-        f"linear_scaling: {number} trials at epsilon {first}, {number} at {second}, and one at"
-        f" {last} whose learning rate they fit; all together at most {space.budget.total:g}."
-    )

@@ -17,7 +17,6 @@ from search_spaces.domains import Branch, branches, num_seeds
 from search_spaces.expansion import Point, point_at, points_at
 from search_spaces.space import SearchSpace
 from sweep.results import select
-from sweep.search import linear_scaling
 from sweep.search import suggest as search
 from sweep.search.suggest import Observation, Suggestion
 from sweep.store import sweeps as store
@@ -96,15 +95,15 @@ class SearchSource:
         observations = [*self._warm, *observations_of(self._space, records, known=self._observed)]
         known = {trial.group for trial in self._plan.trials} | self._warm_groups
         full, num_before = 0, len(observations)
-        # A search by linear scaling has one answer.
-        patience = 1 if self._space.search.is_linear_scaling else _PATIENCE + _LAST_PATIENCE
-        for attempt in range(patience):
+        for attempt in range(_PATIENCE + _LAST_PATIENCE):
             # Where the sampler keeps suggesting configurations beyond the total, random draws may
             # find a cheaper one.
             if full == _FULL + _CHEAP:
                 break
             by_chance = attempt >= _PATIENCE or full >= _FULL
-            suggestion = self._suggest(observations, draw=num_before + attempt, at_random=by_chance)
+            suggestion = search.suggest(
+                self._space, observations, draw=num_before + attempt, at_random=by_chance
+            )
             points = point_at(self._space, suggestion.variant, suggestion.values)
             group = _group(points[0])
             if group in known:
@@ -131,18 +130,6 @@ class SearchSource:
         if record.status.is_finished or record.status is TrialStatus.REFUSED:
             self._final[trial.id] = record
         return record
-
-    def _suggest(
-        self, observations: Sequence[Observation], *, draw: int, at_random: bool
-    ) -> Suggestion:
-        if self._space.search.is_linear_scaling:
-            return linear_scaling.suggest(self._space, observations, epsilon_of=self._epsilon_of)
-        return search.suggest(self._space, observations, draw=draw, at_random=at_random)
-
-    def _epsilon_of(self, branch: Branch) -> float:
-        """The epsilon of a trial of a branch, whatever the values of its axes."""
-        (point,) = point_at(self._space, branch.variant, branch.lowest())
-        return self._plan_of(point).epsilon or 0.0
 
     def _refusal(self, trials: Sequence[PlannedTrial]) -> str | None:
         """The reason why a permitted configuration may not run in this sweep, or None."""

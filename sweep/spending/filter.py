@@ -28,11 +28,8 @@ UNFILTERED = (
 
 
 def looks_at_results(space: SearchSpace) -> bool:
-    """Whether the releases of trials depend on earlier results. A search by linear scaling chooses
-    only a learning rate by them, which no accountant reads.
-    """
-    chosen = space.search.is_adaptive and not space.search.is_linear_scaling
-    return chosen or space.search.scheduler != "none"
+    """Whether the releases of trials depend on earlier results."""
+    return space.search.is_adaptive or space.search.scheduler != "none"
 
 
 def filter_of(space: SearchSpace, *, delta: float) -> RdpFilter | None:

@@ -19,7 +19,7 @@ from trainables import catalogue
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
 
-_KINDS = ("listed", "drawn", "adaptive", "private_selection", "linear_scaling")
+_KINDS = ("listed", "drawn", "adaptive", "private_selection")
 AXES = {
     "training.learning_rate": {"range": {"low": 1e-4, "high": 1e-1, "log": True}},
     "model.hidden_size": {"choice": [16, 32, 64]},
