@@ -41,8 +41,6 @@ _NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none
 }
 
 
-
-
 class NumTrials(Part):
     """The law of the number of trials of a private selection, and its mean.
 

@@ -239,7 +239,7 @@ class TrainingConfig(Frozen):
 
     later = frozenset(
         {
-            *("precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"),
+            *("precision", "optimizer", "learning_rate_decay", "steps"),
             "gradient_clip_norm",
         }
     )
@@ -275,11 +275,6 @@ class TrainingConfig(Frozen):
     learning_rate_decay: Annotated[str, NameOf("learning_rates")] = Field(
         "constant",
         description="schedule of the learning rate, an entry of trainables/learning_rates",
-    )
-    iterate_average: Annotated[str, NameOf("averages")] = Field(
-        "none",
-        description="average of the weights over steps, an entry of"
-        " trainables/averages; the average is validated and saved",
     )
     gradient_clip_norm: PositiveFloat | None = Field(
         None,

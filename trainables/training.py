@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -28,9 +27,6 @@ class EpochEngine(Protocol):
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of an epoch; its figures."""
-
-    def averaged_weights(self) -> AbstractContextManager[None]:
-        """A context in which the model has the weights that are measured and kept."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The state from which another process can resume."""
@@ -125,16 +121,15 @@ def train(
         metrics = learner.engine.run_epoch(epoch)
         seconds.append(time.perf_counter() - started)
         memory.give_back()
-        with learner.engine.averaged_weights():
-            metrics |= learner.validate()
-            history.append(metrics)
-            name, part = learner.validation_metric(epoch)
-            before = best_epochs.get(part)
-            # Never the weights from before the part's first epoch; of two equal epochs the later.
-            if before is None or _loss(metrics[name]) <= _loss(history[before - 1][name]):
-                best_epochs[part] = len(history)
-                state = learner.model.state_dict()
-                best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
+        metrics |= learner.validate()
+        history.append(metrics)
+        name, part = learner.validation_metric(epoch)
+        before = best_epochs.get(part)
+        # Never the weights from before the part's first epoch; of two equal epochs the later.
+        if before is None or _loss(metrics[name]) <= _loss(history[before - 1][name]):
+            best_epochs[part] = len(history)
+            state = learner.model.state_dict()
+            best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
         if folder is not None and comm.rank == 0:
             checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epochs, facts))
         go_on = _ask(report, history, seconds, comm)

@@ -1,4 +1,4 @@
-"""Optimisers, learning-rate schedules and averages: a new file is found, can be an axis of a space,
+"""Optimisers and learning-rate schedules: a new file is found, can be an axis of a space,
 is budgeted and shown, and is used by engines.
 """
 
@@ -53,17 +53,10 @@ COURSE = '''"""Half of the learning rate from the first step on, and then as it 
 def factor(done):
     return 0.5
 '''
-AVERAGE = '''"""The first iterate, for ever."""
-
-
-def weight(step, *, steps):
-    return 1.0 if step == 1 else 0.0
-'''
 # Shelf, name and text of the new file, and the field that names it.
 NEW = [
     ("optimizers", "signs", OPTIMIZER, "optimizer"),
     ("learning_rates", "halved", COURSE, "learning_rate_decay"),
-    ("averages", "first", AVERAGE, "iterate_average"),
 ]
 _EACH = pytest.mark.parametrize(("shelf", "name", "text", "field"), NEW)
 
@@ -113,8 +106,8 @@ def test_it_is_shown_among_the_fields(
     assert name in row.allowed.split(" | ")
 
 
-def _train(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights after an epoch of two steps of plain training, and their average."""
+def _train(**training: Any) -> torch.Tensor:
+    """Weights after an epoch of two steps of plain training."""
     fields = {"expected_batch_size": 4, "epochs": 1, "learning_rate": 0.25, **training}
     engine = catalogue.marked_entry("engines", "BASELINE")
     config = parse({"engine": engine, "training": fields})
@@ -134,27 +127,17 @@ def _train(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
         ),
     )
     made.run_epoch(0)
-    last = model.groups[0].weight.detach().flatten().clone()
-    with made.averaged_weights():
-        return last, model.groups[0].weight.detach().flatten().clone()
+    return model.groups[0].weight.detach().flatten()
 
 
 def test_a_new_optimiser_takes_the_steps(drop_in: DropIn) -> None:
     drop_in("optimizers", "signs", OPTIMIZER)
-    weights, _ = _train(optimizer="signs")
+    weights = _train(optimizer="signs")
     torch.testing.assert_close(weights, torch.full((3,), -2 * 0.25))
 
 
 def test_a_new_course_sets_the_learning_rate(drop_in: DropIn) -> None:
     drop_in("optimizers", "signs", OPTIMIZER)
     drop_in("learning_rates", "halved", COURSE)
-    weights, _ = _train(optimizer="signs", learning_rate_decay="halved")
+    weights = _train(optimizer="signs", learning_rate_decay="halved")
     torch.testing.assert_close(weights, torch.full((3,), -2 * 0.125))
-
-
-def test_a_new_average_is_what_is_validated(drop_in: DropIn) -> None:
-    drop_in("optimizers", "signs", OPTIMIZER)
-    drop_in("averages", "first", AVERAGE)
-    last, average = _train(optimizer="signs", iterate_average="first")
-    torch.testing.assert_close(last, torch.full((3,), -2 * 0.25))
-    torch.testing.assert_close(average, torch.full((3,), -0.25))

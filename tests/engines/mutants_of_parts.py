@@ -1,12 +1,11 @@
-"""Mutants of what is chosen beside the engine: rules of clipping, trained parts, steps, averages.
+"""Mutants of what is chosen beside the engine: rules of clipping, trained parts, steps.
 
 Each row: what is broken, how, a check that must notice, the test that runs it on the real code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +23,7 @@ from tests.whole_trial.test_released_sum import units_of
 from trainables import catalogue
 from trainables.accountants._release import release
 from trainables.clipping import normalized
-from trainables.engines import Setup, _average, _private
+from trainables.engines import Setup, _private
 from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNormEntry
 from trainables.layers.linear import Linear, LinearEntry
@@ -114,15 +113,6 @@ def _noise_is_passed_on() -> None:
     made.step(0, 0)
     stds = [std * mech.num_microbatches for std in made._optimizer.noise_stds]
     checks.check_noise_scale(mech, stds)
-
-
-def _training_goes_on_from_the_weights() -> None:
-    made = checks.engine_on(mechanism(records=64), gradients(64), iterate_average="exponential")
-    made.step(0, 0)
-    before = [p.detach().clone() for p in made.model.parameters()]
-    with made.averaged_weights():
-        pass
-    assert all(torch.equal(a, b) for a, b in zip(before, made.model.parameters(), strict=True))
 
 
 # --- what is broken ---------------------------------------------------------------------------
@@ -226,15 +216,6 @@ def _noise_of_the_sum(patch: Patch) -> None:
     )
 
 
-def _average_stays(patch: Patch) -> None:
-    @contextmanager
-    def in_place(self: Any) -> Iterator[None]:
-        self._assign(self._mean)
-        yield
-
-    patch.setattr(_average.RunningAverage, "in_place", in_place)
-
-
 BOUND = "test_clipping_rules::test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most"
 SUM = "test_released_sum::test_two_steps_release_what_the_definition_says"
 PAID = "test_steps::test_each_piece_costs_its_steps_and_no_more"
@@ -272,6 +253,4 @@ ROWS: list[Row] = [
     ("a piece of steps is paid for as one", _piece_is_one_step, _pieces_are_paid, PAID),
     ("the optimiser gets the noise of the sum, not of the mean", _noise_of_the_sum,
      _noise_is_passed_on, "test_after_the_release::test_the_optimiser_gets_the_added_noise"),
-    ("training goes on from the average", _average_stays, _training_goes_on_from_the_weights,
-     "test_after_the_release::test_the_average_is_of_the_weights_after_each_step"),
 ]  # fmt: skip

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from trainables.system import checkpoint, memory
+from trainables.system import memory
 from trainables.system.communication import Alone
 from trainables.training import Trained, train
 
@@ -35,9 +33,6 @@ class Staged:
         nn.init.constant_(part.weight, epoch + 1)
         self.epochs_done = epoch + 1
         return {}
-
-    def averaged_weights(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         return f"loss_{self.stages[epoch]}", f"{self.stages[epoch]}."
@@ -130,30 +125,3 @@ def test_freed_memory_goes_back_after_every_epoch(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(memory, "give_back", lambda: done.append(learner.epochs_done))
     run(learner)
     assert done == [1, 2, 3]
-
-
-class Averaged(Staged):
-    """Its weight is measured and kept as a tenth of what the steps made of it."""
-
-    @contextmanager
-    def averaged_weights(self) -> Iterator[None]:
-        part = self.model["all"]
-        assert isinstance(part, nn.Linear)
-        nn.init.constant_(part.weight, part.weight.item() / 10)
-        yield
-        nn.init.constant_(part.weight, part.weight.item() * 10)
-
-    def validate(self) -> dict[str, float]:
-        return {"loss_all": -float(self.model.state_dict()["all.weight"])}
-
-
-def test_the_average_is_measured_and_steps_continue_from_the_weights(
-    tmp_path: Path,
-) -> None:
-    learner = Averaged(["all"] * 3, [])
-    trained = run(learner, folder=tmp_path)
-    assert [epoch["loss_all"] for epoch in trained.history] == pytest.approx([-0.1, -0.2, -0.3])
-    assert learner.kept() == {"all": pytest.approx(0.3)}
-    saved = checkpoint.load(tmp_path)
-    assert saved is not None
-    assert float(saved.part("model")["all.weight"]) == pytest.approx(3.0)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables import catalogue
-from trainables.engines._average import RunningAverage
 from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
@@ -97,8 +94,8 @@ class Setup:
     forwards at once. `public_batch` determines alpha_k with group_scale `public`.
     `secure_noise` draws a GPU's noise on the CPU from AES-256-CTR, as noise on a CPU always is.
     `precision` is that of the products in forward and backward passes (see `layers.precision`).
-    `sampler` replaces the mechanism's sampling, for audits of a chosen batch. `optimizer`,
-    `learning_rate_decay` and `iterate_average` are entries of those shelves (`averages`).
+    `sampler` replaces the mechanism's sampling, for audits of a chosen batch. `optimizer` and
+    `learning_rate_decay` are entries of those shelves.
     `gradient_clip_norm` bounds the norm of the mean gradient of an engine without privacy.
     """
 
@@ -119,7 +116,6 @@ class Setup:
     sampler: Sampler | None = None
     optimizer: str = "adam"
     learning_rate_decay: str = "constant"
-    iterate_average: str = "none"
     gradient_clip_norm: float | None = None
 
     def sampler_for(self, mechanism: Mechanism) -> Sampler:
@@ -169,9 +165,6 @@ class Engine(ABC):
         )
         self._learning_rate = setup.learning_rate
         self._decay = catalogue.entry("learning_rates", setup.learning_rate_decay).factor
-        self._average = RunningAverage(
-            self.layout.parameters, setup.iterate_average, steps=mechanism.steps
-        )
         self._repeats_batch = mechanism.is_whole_batch and self._physical is None
         self._last: tuple[Ids, Any] | None = None
         self._is_updated = False  # by the pass that added the noise of this step
@@ -213,7 +206,6 @@ class Engine(ABC):
             begin_step(epoch, step)
         self.model.train()
         self._flat.zero_()
-        self._average.before(index + 1)
         self._is_updated = False
         stats = self._fill(draw, epoch=epoch, index=index)
         self._flat.message[-1] = self._local_workers
@@ -222,7 +214,6 @@ class Engine(ABC):
         if not self._is_updated:
             self._optimizer.noise_stds = self._noise_stds(epoch)
             self._optimizer.step(self._flat, share=1 / self._divisor(draw))
-        self._average.after(index + 1)
         self.released = self._flat.data
         return stats
 
@@ -251,24 +242,16 @@ class Engine(ABC):
         on_sum = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
         return {"noise_norm": on_sum * math.sqrt(self.layout.size) / mechanism.num_microbatches}
 
-    @contextmanager
-    def averaged_weights(self) -> Iterator[None]:
-        """A context in which the model has the average of its iterates, which is released."""
-        with self._average.in_place():
-            yield
-
     def state_dict(self) -> dict[str, Tensor]:
-        """Flat tensors: optimiser, average, number of steps, and the state of a subclass."""
+        """Flat tensors: optimiser, number of steps, and the state of a subclass."""
         return {
             "next_step": torch.tensor(self._next_step),
             **self._optimizer.state_dict(),
-            **self._average.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore a `state_dict`, on a model whose weights are already restored."""
         self._optimizer.load_state_dict(state)
-        self._average.load_state_dict(state)
         self._next_step = int(state["next_step"])
 
     def _add_piece(

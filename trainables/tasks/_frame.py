@@ -53,7 +53,6 @@ def engine_setup(
         seed=training.seed,
         learning_rate=learning_rate_of(training.learning_rate, mechanism),
         learning_rate_decay=training.learning_rate_decay,
-        iterate_average=training.iterate_average,
         gradient_clip_norm=training.gradient_clip_norm,
         optimizer=training.optimizer,
         precision=training.precision,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -45,14 +44,6 @@ class StagedEngine:
         """All steps of an epoch."""
         stage, own = self.stage_of(epoch)
         return self.parts[stage].run_epoch(own)
-
-    @contextmanager
-    def averaged_weights(self) -> Iterator[None]:
-        """A context in which every stage's model has the average of its iterates."""
-        with ExitStack() as stack:
-            for engine in self.parts.values():
-                stack.enter_context(engine.averaged_weights())
-            yield
 
     def state_dict(self) -> dict[str, Tensor]:
         """The engines' states, each under its stage."""

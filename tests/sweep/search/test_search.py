@@ -258,7 +258,7 @@ def test_a_trial_of_an_earlier_version_keeps_its_point(place: Path) -> None:
 
     def earlier(record: TrialRecord) -> TrialRecord:
         fields = record.plan.fields
-        training = {k: v for k, v in fields["training"].items() if k != "iterate_average"}
+        training = {k: v for k, v in fields["training"].items() if k != "gradient_clip_norm"}
         return replace(record, plan=replace(record.plan, origin={**fields, "training": training}))
 
     observations = observations_of(folder.space(), records)
