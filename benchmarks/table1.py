@@ -1,7 +1,7 @@
 """Table 1 of Dupuy et al. 2021 (arXiv 2107.14586): error, leakage and epsilon of each noise decay.
 
     python benchmarks/table1.py --data atis --model clc [--seeds 1] [--points 2] [--epochs 2]
-        [--points-from docs/notes/reproduction/table1_atis_clc_points.csv] [--set PATH=VALUE]
+        [--points-from docs/measurements/table1_atis_clc_points.csv] [--set PATH=VALUE]
     python benchmarks/table1.py --show          # what has ended; nothing runs
 
 Each pair of corpus and model has one sweep a decay that chooses a point (C, z0, tau) by validation

@@ -11,7 +11,7 @@ from search_spaces.parts import Resources
 from sweep.planning.resources import Machine, Share, choose_slots
 from trainables.system.footprint import Footprint
 
-# The serial share of a step: two processes took 0.70 of one's time (docs/notes/engines.md), so
+# The serial share of a step: two processes took 0.70 of one's time (docs/measurements.md), so
 # w of them take 0.4 + 0.6 / w.
 _UNDIVIDED = 0.4
 
