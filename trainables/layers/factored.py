@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import FixedRows, gram_norms
 from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, is_rounding, product
-from trainables.layers.products import by_weight, library_for
 from trainables.layers.rounding import Size, upper_bound, upper_row_norms
 from trainables.layers.tape import (
     Tape,
@@ -51,10 +51,9 @@ class FactoredEntry:
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """|S^T sum g x^T|^2, as that of a `Linear` whose output gradients are the rows of g S."""
         terms = [(self.x, weights[self.layer.weight])]
-        shares = self.layer.shares
-        with library_for(self.g, len(self.g) * shares.numel()):
-            of_parts = self.g @ shares
-        found = gram_norms(units.of(self.rows), terms, of_parts, 0.0, fixed=self.fixed)
+        found = gram_norms(
+            units.of(self.rows), terms, self.g @ self.layer.shares, 0.0, fixed=self.fixed
+        )
         return upper_bound(found.upper, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
@@ -68,9 +67,7 @@ class FactoredEntry:
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """One large product, then a small one straight into the flat buffer."""
         g, x = scaled_pair(self.g, self.x, row_factors(units, factors, self.rows))
-        with library_for(x, g.numel() * x.shape[1]):
-            of_outputs = g.t() @ x
-        views[self.layer.weight].addmm_(self.layer.shares.t(), of_outputs)
+        views[self.layer.weight].addmm_(self.layer.shares.t(), g.t() @ x)
 
     def without(self, units: Units, dropped: Tensor) -> FactoredEntry:
         """Rows of the dropped units set to 0."""
@@ -108,7 +105,7 @@ class _TapedFactored(torch.autograd.Function):
         operand, kept = known.pair(x.detach())
         ctx.save_for_backward(kept, own)
         ctx.layer = (layer, tape, rows, known.fixed)
-        return by_weight(operand, own.to(operand.dtype))
+        return F.linear(operand, own.to(operand.dtype))
 
     @staticmethod
     @once_differentiable
@@ -149,6 +146,6 @@ class FactoredLinear(nn.Module):
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
         if tape is None or not self.weight.requires_grad:
-            return by_weight(x, self.outputs_of(self.weight))
+            return F.linear(x, self.outputs_of(self.weight))
         known = self.known_of(x)
         return apply(_TapedFactored, x, self.weight, self, known, tape, rows, widen=False)

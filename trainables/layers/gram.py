@@ -27,7 +27,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.layers.products import library_for
 from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound, upper_row_norms
 from trainables.layers.units import UnitRows
 from trainables.system import native
@@ -299,8 +298,7 @@ def _by_sum(terms: Terms, g: Tensor, start: int, number: int, ones: float) -> Te
     for a, weight in terms:
         own = a[start : start + g.shape[0]].view(number, -1, a.shape[1])
         for unit in range(number):
-            with library_for(own, own.shape[1] * own.shape[2] * g.shape[1]):
-                gradient = per_unit[unit].t() @ own[unit]
+            gradient = per_unit[unit].t() @ own[unit]
             norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
             total[unit] += weight * norm.square()
     return total

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, product
-from trainables.layers.products import by_weight, library_for
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
@@ -65,8 +65,7 @@ class LinearEntry:
         scale = row_factors(units, factors, self.rows)
         if self.weight.requires_grad:
             g, x = scaled_pair(self.g, self.x, scale)
-            with library_for(x, g.shape[0] * self.weight.numel()):
-                views[self.weight].addmm_(g.t(), x)
+            views[self.weight].addmm_(g.t(), x)
         if self.bias is not None and self.bias.requires_grad:
             views[self.bias].add_(column_sums(self.g, scale))
 
@@ -83,7 +82,7 @@ class _TapedLinear(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = (weight, bias, tape, rows)
-        return by_weight(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+        return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
     @staticmethod
     @once_differentiable
@@ -104,5 +103,5 @@ class Linear(nn.Linear):
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
         if tape is None or not any(p.requires_grad for p in self.parameters()):
-            return by_weight(x, self.weight, self.bias)
+            return F.linear(x, self.weight, self.bias)
         return apply(_TapedLinear, as_operand(x), self.weight, self.bias, tape, rows, widen=False)

@@ -25,7 +25,6 @@ from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.lstm_recurrence import advance, retreat
 from trainables.layers.packing import TimeMajor
 from trainables.layers.precision import as_operand, product
-from trainables.layers.products import library_for
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Entry,
@@ -92,12 +91,10 @@ class LstmEntry:
         for direction in (0, 1):
             if layer.weight_ih.requires_grad:
                 dz, x = scaled_pair(self.dz[direction], self.x[direction], scale)
-                with library_for(x, x.shape[0] * layer.weight_ih[0].numel()):
-                    views[layer.weight_ih][direction].addmm_(dz.t(), x)
+                views[layer.weight_ih][direction].addmm_(dz.t(), x)
             if layer.weight_hh.requires_grad:
                 dz, h = scaled_pair(self.dz[direction], self.h[direction], scale)
-                with library_for(h, h.shape[0] * layer.weight_hh[0].numel()):
-                    views[layer.weight_hh][direction].addmm_(dz[later:].t(), h[later:])
+                views[layer.weight_hh][direction].addmm_(dz[later:].t(), h[later:])
             if layer.bias.requires_grad:
                 views[layer.bias][direction].add_(column_sums(self.dz[direction], scale))
 
@@ -120,8 +117,7 @@ def _forward(
     for direction in (0, 1):
         own, weight, out = x[direction], w_ih[direction].t(), gates[direction]
         if own.dtype == out.dtype:
-            with library_for(own, own.shape[0] * weight.numel()):
-                torch.addmm(bias[direction], own, weight, out=out)
+            torch.addmm(bias[direction], own, weight, out=out)
         else:
             torch.add(bias[direction], product(own, weight), out=out)
     return advance(gates, w_hh, layout)
@@ -157,8 +153,7 @@ class _BiLstm(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             near, far = dz.to(x.dtype)
             g_x = product(far, w_ih[1]).index_select(0, layout.reverse)
-            with library_for(near, near.shape[0] * w_ih[0].numel()):
-                g_x.addmm_(near, w_ih[0].to(x.dtype))
+            g_x.addmm_(near, w_ih[0].to(x.dtype))
         h = torch.zeros_like(states)
         h[:, layout.num_records :] = states.index_select(1, layout.previous)
         inputs = (x.detach().to(dz.dtype), x_reversed.to(dz.dtype))

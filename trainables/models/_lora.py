@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
@@ -16,7 +17,6 @@ from trainables.layers.linear import Linear, LinearEntry
 from trainables.layers.lstm import BiLstm, both_directions
 from trainables.layers.packing import Rows, TimeMajor
 from trainables.layers.precision import product
-from trainables.layers.products import by_weight
 from trainables.layers.tape import Entry
 
 
@@ -41,7 +41,7 @@ class LowRank(nn.Module):
         `x` [n, width] are its inputs, `g` [n, out] the gradient of the loss by its output.
         """
         up, down = (cast(nn.Parameter, layer.weight) for layer in (self.up, self.down))
-        narrow_x, narrow_g = self.scale * by_weight(x, down), self.scale * product(g, up)
+        narrow_x, narrow_g = self.scale * F.linear(x, down), self.scale * product(g, up)
         return LinearEntry(up, None, narrow_x, g, rows), LinearEntry(down, None, x, narrow_g, rows)
 
 
