@@ -36,6 +36,6 @@ def text_of(start: Start) -> str:
         path=json.dumps(str(start.utterances.absolute()), ensure_ascii=False),
         schema=json.dumps(str(start.schema.absolute()), ensure_ascii=False),
         num_records=start.num_records,
-        epsilon=f"{start.epsilon:g}",
+        epsilon=repr(start.epsilon).removesuffix(".0"),  # rounded, it may exceed what was asked
         batch=min(64, max(LEAST_BATCH, start.num_records // 16 * LEAST_BATCH)),
     )

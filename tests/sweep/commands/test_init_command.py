@@ -6,12 +6,14 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sweep import cli
 from sweep.planning.own_data.parts import part_of
 from trainables.data.records import Utterance
+from trainables.documents import read_yaml
 
 SECRET = "xylophone"
 
@@ -66,7 +68,42 @@ def test_a_space_of_few_records_plans_whole(
     assert answer(capsys, "init", str(csv_in(place, number=number)))[0] == 0
     code, out, _ = answer(capsys, "plan", "mine/space.yaml", "--json")
     assert code == 0
-    assert [trial["reason"] for trial in json.loads(out)["trials"]] == [None] * 5
+    assert [trial["reason"] for trial in json.loads(out)["trials"]] == [None] * 4
+
+
+@pytest.mark.parametrize("asked", [None, 0.7123456, 3.0])
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_an_asked_epsilon_is_a_budget_for_every_private_trial(
+    form: str, asked: float | None, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also for the paper's trial, a comment, and for one that a user adds."""
+    path = csv_in(place, number=200)
+    if form == "jsonl":
+        rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+        path = place / "mine.jsonl"
+        path.write_text("".join(json.dumps({"text": r[0], "intent": r[1]}) + "\n" for r in rows))
+    given = () if asked is None else ("--epsilon", str(asked))
+    assert answer(capsys, "init", str(path), *given)[0] == 0
+    space = Path("mine/space.yaml")
+    limit = asked or 8.0
+    assert read_yaml(space)["budget"]["epsilon"] == limit
+
+    def planned() -> dict[str, dict[str, Any]]:
+        code, out, _ = answer(capsys, "plan", str(space), "--json")
+        assert code == 0
+        return {trial["name"]: trial for trial in json.loads(out)["trials"]}
+
+    for trial in planned().values():
+        assert trial["reason"] is None
+        assert trial["baseline"] or 0.99 * limit < trial["epsilon"] <= limit
+    whole = space.read_text()
+    papers = re.sub(r"(?m)^  # (- name: edp-sgd|  .*)$", r"  \1", whole)
+    space.write_text(papers)
+    refused = planned()["edp-sgd"]
+    assert float(refused["epsilon"]) > 1e3
+    assert refused["reason"].endswith(f" exceeds budget.epsilon={limit:g}")
+    space.write_text(papers.replace("budget:", "# budget:"))
+    assert planned()["edp-sgd"]["reason"] is None
 
 
 def test_a_file_of_too_few_records_is_refused(
