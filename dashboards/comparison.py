@@ -193,7 +193,7 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     """
     found = []
     for seeds in _by_group(t for t in trials if t.is_measured and not t.baseline):
-        known = [(t.epsilon or 0.0, ser.value) for t in seeds if (ser := t.figure("ser"))]
+        known = [(t.compared_epsilon or 0.0, s.value) for t in seeds if (s := t.figure("ser"))]
         finite = [point for point in known if 0 < point[0] < math.inf]
         if finite:
             found.append(tuple(map(statistics.fmean, zip(*finite, strict=True))))
@@ -215,7 +215,8 @@ def _best(trials: Sequence[Trial]) -> Trial:
         return math.inf if found is None else found.value
 
     def place(group: list[Trial]) -> tuple[float, float]:
-        epsilons = (math.inf if trial.epsilon is None else trial.epsilon for trial in group)
+        known = (trial.compared_epsilon for trial in group)
+        epsilons = (math.inf if epsilon is None else epsilon for epsilon in known)
         return statistics.fmean(map(key, group)), statistics.fmean(epsilons)
 
     best = min(_by_group(trials), key=place)

@@ -46,7 +46,8 @@ class Trial:
     """One trial of a sweep.
 
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
-    infinity without a guarantee, None where unknown. `metrics` holds every figure by
+    infinity without a guarantee, None where unknown; `compared_epsilon` is the one that a choice
+    goes by, its target where it was calibrated. `metrics` holds every figure by
     name; `rocs` and every figure that `curator_only` names are for the curator alone. `audited` is
     the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
     equal for trials of the same data and of the same model, whatever else they say; `model_name` is
@@ -64,6 +65,7 @@ class Trial:
     seconds: float
     group: str = ""
     epsilon: float | None = None
+    compared_epsilon: float | None = None
     epsilon_paper: float | None = None
     noise_multiplier: float | None = None
     max_grad_norm: float | None = None

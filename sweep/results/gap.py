@@ -196,11 +196,11 @@ def _with_larger_epsilon(
     better = [
         record
         for record in select.front(finished, (metric, figures.EPSILON))
-        if _epsilon(record) > _epsilon(best)
+        if _compared(record) > _compared(best)
         and (other := select.value(record, metric)) is not None
         and cost(metric, other) < cost(metric, figure)
     ]
-    return min(better, key=_epsilon, default=None)
+    return min(better, key=_compared, default=None)
 
 
 def _records(record: TrialRecord) -> list[str]:
@@ -232,4 +232,9 @@ def _of(record: TrialRecord) -> str:
 
 def _epsilon(record: TrialRecord) -> float:
     value = select.value(record, figures.EPSILON)
+    return math.inf if value is None else value
+
+
+def _compared(record: TrialRecord) -> float:
+    value = select.compared(record, figures.EPSILON)
     return math.inf if value is None else value

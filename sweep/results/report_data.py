@@ -140,6 +140,7 @@ def _trial(
         epochs=plan.epochs,
         seconds=record.seconds,
         epsilon=select.value(record, EPSILON),
+        compared_epsilon=select.compared(record, EPSILON),
         epsilon_paper=(
             None
             if public and plan.reveals_count(EPSILON_PAPER)

@@ -28,6 +28,9 @@ _CHOSEN_BY = {
     "leakage": (figures.LEAKAGE,),
 }
 WAYS = (*_CHOSEN_BY, "pareto")
+# Noise is rounded up at its fifth digit, and epsilon falls at most with its 50th power
+# (`accountants._calibration`), so a trial that has spent all of its target is within this share.
+_OF_TARGET = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,23 +56,45 @@ class Group:
 
     def spread(self, metric: str) -> Spread | None:
         """The metric over the seeds; None where no trial has it. An infinite one stays infinite."""
-        values = [v for r in self.records if (v := value(r, metric)) is not None]
-        if not values:
-            return None
-        if not all(math.isfinite(v) for v in values):
-            return Spread(mean=math.inf, std=None, count=len(values))
-        mean, count = math.fsum(values) / len(values), len(values)
-        # `statistics.stdev` adds fractions: ten times as long for a result of the same digits.
-        squares = math.fsum((v - mean) * (v - mean) for v in values)
-        std = math.sqrt(squares / (count - 1)) if count > 1 else None
-        return Spread(mean=mean, std=std, count=count)
+        return _spread([v for r in self.records if (v := value(r, metric)) is not None])
+
+    def cost(self, metric: str) -> float | None:
+        """What decides between groups, smaller is better: the mean over the seeds of `compared`."""
+        found = _spread([v for r in self.records if (v := compared(r, metric)) is not None])
+        return None if found is None else figures.cost(metric, found.mean)
 
     def middle(self, metric: str) -> TrialRecord:
         """The median trial by `metric`, of those that have it where any has."""
-        known = [(cost, r) for r in self.records if (cost := _cost(r, metric)) is not None]
+        known = [(v, r) for r in self.records if (v := compared(r, metric)) is not None]
         if not known:
             return self.records[(len(self.records) - 1) // 2]
-        return sorted(known, key=lambda pair: pair[0])[(len(known) - 1) // 2][1]
+        ordered = sorted(known, key=lambda pair: figures.cost(metric, pair[0]))
+        return ordered[(len(known) - 1) // 2][1]
+
+
+def _spread(values: Sequence[float]) -> Spread | None:
+    if not values:
+        return None
+    if not all(math.isfinite(v) for v in values):
+        return Spread(mean=math.inf, std=None, count=len(values))
+    mean, count = math.fsum(values) / len(values), len(values)
+    # `statistics.stdev` adds fractions: ten times as long for a result of the same digits.
+    squares = math.fsum((v - mean) * (v - mean) for v in values)
+    std = math.sqrt(squares / (count - 1)) if count > 1 else None
+    return Spread(mean=mean, std=std, count=count)
+
+
+def compared(record: TrialRecord, metric: str) -> float | None:
+    """The figure that decides between trials: as `value`, but the epsilon of a trial whose noise
+    was calibrated is its `target_epsilon`, of which rounding leaves a part unspent. A trial that
+    was stopped before has spent less, and keeps its own.
+    """
+    found = value(record, metric)
+    if metric != figures.EPSILON or found is None:
+        return found
+    noise = record.plan.fields.get("privacy", {}).get("noise_multiplier")
+    target = noise.get("target_epsilon") if isinstance(noise, dict) else None
+    return target if target and abs(found - target) <= _OF_TARGET * target else found
 
 
 def value(record: TrialRecord, metric: str) -> float | None:
@@ -196,9 +221,9 @@ def front(
 def _front(records: Sequence[TrialRecord], names: Sequence[str]) -> list[TrialRecord]:
     known = []
     for group in groups(records):
-        means = [(name, spread.mean) for name in names if (spread := group.spread(name))]
-        if len(means) == len(names):
-            known.append((group, tuple(figures.cost(name, mean) for name, mean in means)))
+        point = tuple(cost for name in names if (cost := group.cost(name)) is not None)
+        if len(point) == len(names):
+            known.append((group, point))
     unbeaten: list[tuple[float, ...]] = []
     # A point that dominates another comes before it in this order, and so does one on the front.
     for candidate in sorted({point for _, point in known}):
@@ -305,18 +330,12 @@ def rank_groups(found: Sequence[Group], metric: str) -> list[Group]:
     those without the metric are left out.
     """
 
-    def place(group: Group, mean: float) -> tuple[float, float]:
-        epsilon = group.spread(figures.EPSILON)
-        return figures.cost(metric, mean), math.inf if epsilon is None else epsilon.mean
+    def place(of: tuple[float, Group]) -> tuple[float, float]:
+        epsilon = of[1].cost(figures.EPSILON)
+        return of[0], math.inf if epsilon is None else epsilon
 
-    known = [(spread.mean, g) for g in found if (spread := g.spread(metric)) is not None]
-    return [group for _, group in sorted(known, key=lambda pair: place(pair[1], pair[0]))]
-
-
-def _cost(record: TrialRecord, metric: str) -> float | None:
-    """A figure with the sign that makes smaller better."""
-    found = value(record, metric)
-    return None if found is None else figures.cost(metric, found)
+    known = [(cost, group) for group in found if (cost := group.cost(metric)) is not None]
+    return [group for _, group in sorted(known, key=place)]
 
 
 def _is_measured(record: TrialRecord) -> bool:

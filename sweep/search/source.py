@@ -219,7 +219,7 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
     """A finished trial's objectives; None where one is missing."""
     found = []
     for name in space.search.objectives:
-        value = select.value(record, name)
+        value = select.compared(record, name)
         if value is None or math.isnan(value):
             return None
         # Samplers compare epsilons by size and cannot handle infinity: a bounded logarithm.

@@ -54,6 +54,7 @@ def trial(trial_id: str, engine: str, ser: float, epsilon: float | None, **field
         epochs=3,
         seconds=6.0,
         epsilon=epsilon,
+        compared_epsilon=fields.pop("compared_epsilon", epsilon),
         epsilon_paper=fields.pop("epsilon_paper", None),
         metrics=metrics,
         rocs=(Roc(attack="shadow", fpr=(0.001, 0.01, 0.1, 1.0), tpr=(0.0, 0.02, 0.15, 1.0)),),

@@ -168,3 +168,11 @@ def test_the_front_has_means_over_seeds() -> None:
     ]
     other = samples.trial("other", "dp_sgd", 0.3, 9.0)
     assert comparison.front_steps([*seeds, other]) == [(8.0, pytest.approx(0.34)), (9.0, 0.3)]
+
+
+def test_what_rounding_leaves_of_a_target_is_no_step_of_the_front() -> None:
+    found = [
+        samples.trial(name, "dp_sgd", ser, epsilon, compared_epsilon=8.0)
+        for name, ser, epsilon in (("good", 0.2, 7.99999), ("bad", 0.48, 7.99975))
+    ]
+    assert comparison.front_steps(found) == [(8.0, 0.2)]

@@ -27,9 +27,12 @@ def record(
     data: str = "atis",
     task: str = "nlu",
     engine: str = "edp_sgd",
+    target: float | None = None,
     **metrics: float | None,
 ) -> TrialRecord:
     config: dict[str, Any] = {"task": task, "data": {"name": data}}
+    if target is not None:
+        config["privacy"] = {"noise_multiplier": {"target_epsilon": target}}
     plan = PlannedTrial(
         id=name, name=name, variant=name, baseline=baseline, values={}, origin=config,
         group=group or name, engine=engine, seed=0, epochs=1,
@@ -178,6 +181,45 @@ def test_the_front_is_what_nothing_beats(points: list[tuple[float, float]]) -> N
 
     for n, mine in enumerate(points):
         assert (n in best) == (not any(beats(other, mine) for other in points))
+
+
+UNSPENT = st.floats(0, 0.004)  # of a target, by rounding the noise up
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 3, 8]), FIGURE, UNSPENT), min_size=1, max_size=12))
+def test_what_rounding_leaves_of_a_target_decides_nothing(
+    trials: list[tuple[int, float, float]],
+) -> None:
+    """Neither on a front nor between equal trials, by whatever way one is chosen."""
+    target_of = {str(n): target for n, (target, _, _) in enumerate(trials)}
+    made = [
+        [
+            record(str(n), target=target, ser=ser, mauve=-ser, epsilon=target * (1 - share * left))
+            for n, (target, ser, left) in enumerate(trials)
+        ]
+        for share in (0, 1)
+    ]
+    exact, rounded = ([r.plan.id for r in select.front(records)] for records in made)
+    assert exact == rounded
+    fronts = [[r.plan.id for r in select.choose(records, best="pareto")] for records in made]
+    assert fronts == [exact, exact]
+    sers = {(target_of[name], trials[int(name)][1]) for name in rounded}
+    assert len({target for target, _ in sers}) == len(sers), "one SER a target"
+    for way in ("ser", "mauve"):
+        assert len({select.choose(records, best=way)[0].plan.id for records in made}) == 1
+    assert (
+        len({gap_of.larger and gap_of.larger.plan.id for gap_of in map(gap.gap, made) if gap_of})
+        == 1
+    )
+
+
+def test_a_calibrated_trial_that_was_stopped_has_spent_less_than_its_target() -> None:
+    whole = record("whole", target=8.0, ser=0.2, epsilon=7.9998)
+    stopped = record("stopped", target=8.0, ser=0.3, epsilon=5.0)
+    dearer = record("dearer", ser=0.2, epsilon=8.0)
+    assert [r.plan.id for r in select.front([whole, stopped])] == ["whole", "stopped"]
+    assert [select.compared(r, "epsilon") for r in (whole, stopped, dearer)] == [8.0, 5.0, 8.0]
+    assert select.value(whole, "epsilon") == 7.9998, "the figure of a table is the trial's own"
 
 
 def test_a_trial_without_a_figure_is_on_no_front() -> None:
