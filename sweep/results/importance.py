@@ -8,9 +8,10 @@ is reliable. Correlated axes share their importance.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
@@ -19,12 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search_spaces.domains import rank
+from search_spaces.paths import set_path
 from sweep.results import select
 from sweep.results.select import Group
 from sweep.store.plans import CORPUS
 from sweep.store.sweeps import TrialRecord
+from trainables import accountants
+from trainables.config import TargetEpsilon, parse
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
+from trainables.figures import EPSILON, EPSILON_PAPER
+from trainables.privacy.from_config import build, with_noise
 
 Array = NDArray[np.float64]
 Predict = Callable[[Array], Array]
@@ -32,6 +38,8 @@ FEWEST = 6  # fewest configurations for an estimate
 _TREES = 200
 _SHUFFLES = 20
 _MOST = 500  # most configurations of a forest; a random subset of more
+_MOST_VALUES = 8  # of an axis, to see whether an accountant reads it
+_TOGETHER = 0.7  # rank correlation from which two axes' effects cannot be told apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +78,10 @@ def importance(
         chosen = np.random.default_rng(0).choice(len(rows), _MOST, replace=False)
         rows = [rows[place] for place in sorted(chosen)]
     corpora = {f"data.{key}" for key in CORPUS}
-    paths = [p for p in varied_axes([g.records[0] for g, _ in rows]) if p not in corpora]
+    kin = [g.records[0] for g, _ in rows]
+    paths = [p for p in varied_axes(kin) if p not in corpora]
+    if name in (EPSILON, EPSILON_PAPER):
+        paths = [p for p in paths if moves_epsilon(kin, p, figure=name)]
     if len(rows) < FEWEST or not paths:
         return None
     columns = {p: _column([_value(group.records[0], p) for group, _ in rows]) for p in paths}
@@ -168,6 +179,56 @@ def varied_axes(records: Sequence[TrialRecord]) -> list[str]:
         for path in ("variant", *paths)
         if len({repr(_value(record, path)) for record in records}) > 1
     ]
+
+
+def moves_epsilon(records: Sequence[TrialRecord], path: str, *, figure: str = EPSILON) -> bool:
+    """Whether an accountant reads an axis: whether one value of it in the place of another, all
+    else equal, changes what a trial releases, or the target that its noise is calibrated to.
+    """
+    of = {repr(v): r for r in records if (v := _value(r, path)) is not None}
+    some = list(of.values())[:_MOST_VALUES]
+    if path == "variant":
+        return len({_accounted(r, {}, figure) for r in some} - {None}) > 1
+    return any(
+        len({_accounted(one, {path: _value(r, path)}, figure) for r in (one, other)} - {None}) > 1
+        for one, other in itertools.pairwise((*some, *some[:1]))
+    )
+
+
+def _accounted(record: TrialRecord, changed: Mapping[str, Any], figure: str) -> str | None:
+    """All that an epsilon of a trial with `changed` values depends on; None where it is none."""
+    fields, number = record.plan.fields, record.plan.num_records
+    for path, value in changed.items():
+        fields = set_path(fields, path, value)
+    try:
+        config = parse(fields)
+        target = config.privacy.noise_multiplier
+        if isinstance(target, TargetEpsilon):
+            if figure == EPSILON:
+                return repr(target)
+            config = with_noise(config, 1.0)
+        mechanism = build(config, num_records=number or 0)
+    except InvalidInput:
+        return None
+    return repr((target, accountants.values_of(mechanism)))
+
+
+def together(records: Sequence[TrialRecord], paths: Sequence[str]) -> set[str]:
+    """The axes of `paths` that vary together with another one, so that an effect of one may be
+    that of the other.
+    """
+    columns = {p: _column([_value(record, p) for record in records]) for p in paths}
+    ranks = {p: np.unique(column, return_inverse=True)[1] for p, column in columns.items()}
+    found: set[str] = set()
+    for (one, a), (other, b) in itertools.combinations(ranks.items(), 2):
+        sizes = {len(set(a.tolist())), len(set(b.tolist()))}
+        if 1 in sizes:
+            continue
+        pairs = len(set(zip(a.tolist(), b.tolist(), strict=True)))
+        is_one_to_one = sizes == {pairs} and pairs < len(a)
+        if is_one_to_one or abs(np.corrcoef(a, b)[0, 1]) >= _TOGETHER:
+            found |= {one, other}
+    return found
 
 
 def _value(record: TrialRecord, path: str) -> Any:

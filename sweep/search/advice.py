@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.results.gap import USABLE
-from sweep.results.importance import Importance, varied_axes
+from sweep.results.importance import Importance, moves_epsilon, together, varied_axes
 from sweep.results.standing import Standing, standings
 from sweep.search import suggest as search
 from sweep.search.source import observations_of
@@ -24,7 +23,7 @@ from trainables.errors import InvalidInput
 from trainables.figures import EPSILON
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
-_FEWEST = 4
+_FEWEST = 4  # trials, of a variant or for each axis that a forest judges
 _SAME = 1.01  # times an epsilon: what differs by less is equal
 _MOST = 200  # most groups used for a proposal
 EpsilonOf = Callable[[Point], float | None]
@@ -52,7 +51,7 @@ def advice(
     }
     said = [
         *(words for on, groups in ranked.items() if groups for words in _edges(groups, on=on)),
-        *_weights(found, finished),
+        *_weights(found, [group for groups in ranked.values() for group in groups]),
         *(words for each in where or standings(records) for words in _indistinguishable(each)),
     ]
     if len(ranked) > 1:  # an adaptive search has one corpus
@@ -68,7 +67,13 @@ def _edges(groups: Sequence[select.Group], *, on: str) -> list[str]:
     """
     best, said = groups[0].records[0], []
     kin = [g.records[0] for g in groups if g.records[0].plan.variant == best.plan.variant]
-    for path in varied_axes(kin):
+    axes = varied_axes(kin)
+    if len(kin) < _FEWEST:
+        return []
+    tied, moving = together(kin, axes), [path for path in axes if moves_epsilon(kin, path)]
+    for path in axes:
+        if path in tied:
+            continue
         ranks = [r for record in kin if (r := rank(record.plan.values.get(path))) is not None]
         # A target epsilon is a budget and need not be raised.
         mine = rank(best.plan.values.get(path))
@@ -82,16 +87,20 @@ def _edges(groups: Sequence[select.Group], *, on: str) -> list[str]:
             if mine == end:
                 said.append(
                     f"{label(path)}: the best trial{on} has the {size} value tried, {value}:"
-                    f" {_beyond(kin, path, end, word)}"
+                    f" {_beyond(kin, path, end, word, moving=moving)}"
                 )
     return said
 
 
-def _beyond(kin: Sequence[TrialRecord], path: str, end: float, word: str) -> str:
+def _beyond(
+    kin: Sequence[TrialRecord], path: str, end: float, word: str, *, moving: Sequence[str]
+) -> str:
     """Whether to go on beyond the end of an axis, which must not raise epsilon in silence."""
-    epsilons = _epsilons(kin, path)
-    if end not in epsilons or len(epsilons) < 2:
+    if path not in moving:
         return f"try {word}"
+    epsilons = _epsilons(kin, path, moving=moving)
+    if end not in epsilons or len(epsilons) < 2:
+        return f"{word} may help, but changes epsilon"
     near = min((other for other in epsilons if other != end), key=lambda other: abs(other - end))
     here, before = epsilons[end], epsilons[near]
     if here <= _SAME * before:
@@ -102,25 +111,41 @@ def _beyond(kin: Sequence[TrialRecord], path: str, end: float, word: str) -> str
     return f"{word} may help, but raises epsilon ({prices})"
 
 
-def _epsilons(kin: Sequence[TrialRecord], path: str) -> dict[float, float]:
-    """The median epsilon at each value of an axis."""
-    found: dict[float, list[float]] = {}
+def _epsilons(
+    kin: Sequence[TrialRecord], path: str, *, moving: Sequence[str]
+) -> dict[float, float]:
+    """The epsilon of whole trials at each value of an axis, where all other axes that an
+    accountant reads (`moving`) are as in the first trial, so that the difference is this axis's.
+    """
+    found: dict[float, float] = {}
+    first, others = kin[0].plan, [other for other in moving if other != path]
     for record in kin:
-        place, epsilon = rank(record.plan.values.get(path)), select.value(record, EPSILON)
-        if place is not None and epsilon is not None:
-            found.setdefault(place, []).append(epsilon)
-    return {place: statistics.median_low(values) for place, values in found.items()}
+        plan = record.plan
+        if plan.variant != first.variant or record.epochs_done < plan.epochs:
+            continue
+        place, epsilon = rank(plan.values.get(path)), select.compared(record, EPSILON)
+        is_alike = all(plan.values.get(other) == first.values.get(other) for other in others)
+        if is_alike and place is not None and epsilon is not None:
+            found[place] = epsilon
+    return found
 
 
-def _weights(found: Importance | None, records: Sequence[TrialRecord]) -> list[str]:
+def _weights(found: Importance | None, ranked: Sequence[select.Group]) -> list[str]:
+    """`ranked` are the groups, the best first. No sentence from too few trials for the number of
+    axes, nor about an axis that varies together with another.
+    """
     if found is None or found.explained < 0.2:
         return []
-    said = []
-    for path, share in found.shares.items():
+    if found.num_configurations < _FEWEST * len(found.shares):
+        return []
+    records = [group.records[0] for group in ranked]
+    tied, said = together(records, list(found.shares)), []
+    shares = {path: share for path, share in found.shares.items() if path not in tied}
+    for path, share in shares.items():
         if share >= _MUCH:
             words = _refine(path, records)
             said.append(f"{label(path)} mattered most ({100 * share:.0f} %): {words}")
-    idle = [label(path) for path, share in found.shares.items() if share < _LITTLE]
+    idle = [label(path) for path, share in shares.items() if share < _LITTLE]
     if idle:
         said.append(f"{', '.join(idle)} hardly mattered: fix {'it' if len(idle) == 1 else 'them'}")
     return said
@@ -128,11 +153,14 @@ def _weights(found: Importance | None, records: Sequence[TrialRecord]) -> list[s
 
 def _refine(path: str, records: Sequence[TrialRecord]) -> str:
     """What to do about an axis that matters; one that sets epsilon buys errors with privacy."""
-    epsilons = _epsilons(records, path).values()
+    if not moves_epsilon(records, path):
+        return "refine it"
+    moving = [other for other in varied_axes(records) if moves_epsilon(records, other)]
+    epsilons = _epsilons(records, path, moving=moving).values()
+    ends = ""
     if len(epsilons) > 1 and max(epsilons) > _SAME * min(epsilons):
-        ends = f"{formats.epsilon(min(epsilons))} to {formats.epsilon(max(epsilons))}"
-        return f"epsilon depends on it ({ends}), so compare its values at equal epsilon"
-    return "refine it"
+        ends = f" ({formats.epsilon(min(epsilons))} to {formats.epsilon(max(epsilons))})"
+    return f"epsilon depends on it{ends}, so compare its values at equal epsilon"
 
 
 def _indistinguishable(found: Standing) -> list[str]:

@@ -179,7 +179,9 @@ def test_advice_does_not_trade_the_guarantee_away_in_silence() -> None:
     def of(noise: float, clip: float, epsilon: float) -> TrialRecord:
         made = private(f"z{noise}c{clip}", ser=noise + clip, epsilon=epsilon)
         values = {Z: noise, C: clip}
-        return replace(made, plan=replace(made.plan, values=values, variant="v"))
+        origin = {**made.plan.fields, "engine": "edp_sgd"}
+        plan = replace(made.plan, values=values, variant="v", origin=origin, num_records=1200)
+        return replace(made, plan=plan)
 
     space = spaces.parse({"name": "s"})
     dear = [of(z, c, 1000 / z) for z in (0.1, 0.2, 0.4) for c in (0.5, 1.0)]
