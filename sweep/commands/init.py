@@ -26,7 +26,15 @@ _NumRecords = Annotated[
 ]
 _Schema = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Label schema; default: the labels found in the records."),
+    typer.Option(
+        metavar="FILE", help="Label schema; default: the labels found in 5 records or more."
+    ),
+]
+_KeepRare = Annotated[
+    bool,
+    typer.Option(
+        "--keep-rare-labels", help="Also labels found in fewer records, which they reveal."
+    ),
 ]
 
 
@@ -37,6 +45,7 @@ def init(
     epsilon: _Epsilon = None,
     num_records: _NumRecords = None,
     schema: _Schema = None,
+    keep_rare_labels: _KeepRare = False,
     *,
     options: own.SourceOptions,
     skip_invalid: own.SkipInvalid = False,
@@ -47,10 +56,14 @@ def init(
     Output consists of counts and names of fields, without any text. On a terminal it prompts for
     the epsilon if none is given.
     """
+    from sweep.planning.own_data.corpus import FEW
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema
+    from trainables.errors import InvalidInput
     from trainables.formats import argument
 
+    if keep_rare_labels and schema is not None:
+        raise InvalidInput("expected --keep-rare-labels without --schema, which has the labels")
     labels = None if schema is None else read_schema(schema)
     begun = start(
         options.source(data),
@@ -59,6 +72,7 @@ def init(
         num_records=num_records,
         skip_invalid=skip_invalid,
         schema=labels,
+        least=1 if keep_rare_labels else FEW,
     )
     if as_json:
         print_json("init", begun.facts())

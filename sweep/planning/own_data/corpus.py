@@ -21,30 +21,39 @@ _SHARE = 10  # percent of the records for a part that the file lacks
 
 @dataclass
 class CorpusCounts:
-    """Distinct records of each part, records of each label, records left out."""
+    """Distinct records of each part, records of each label, records left out. `labels` counts
+    records by part, intent and names of slots.
+    """
 
     parts: Counter[Part] = field(default_factory=Counter)
     intents: Counter[str] = field(default_factory=Counter)
     slots: Counter[str] = field(default_factory=Counter)
+    labels: Counter[tuple[Part, str, frozenset[str]]] = field(default_factory=Counter)
     num_duplicates: int = 0
     num_invalid: int = 0
-    outside: Counter[Part] = field(default_factory=Counter)  # with a label that the schema lacks
     why: str = ""  # of the parts
-
-    @property
-    def num_training(self) -> int:
-        """Records that a model can be trained on."""
-        return self.parts["train"] - self.outside["train"]
 
     @property
     def num_rare(self) -> int:
         """Labels with fewer than `FEW` records."""
         return sum(count < FEW for of in (self.intents, self.slots) for count in of.values())
 
-    def schema(self, *, source: str) -> LabelSchema:
-        """The labels that occur, sorted, which the owner declares public."""
-        intents = tuple(sorted(self.intents)) or (NO_INTENT,)
-        return LabelSchema(intents, tuple(sorted(self.slots)), source=source)
+    def outside(self, schema: LabelSchema) -> Counter[Part]:
+        """Records of each part with a label that a schema lacks, which no model is trained on."""
+        intents, slots = set(schema.intents), set(schema.slots)
+        found: Counter[Part] = Counter()
+        for (part, intent, names), count in self.labels.items():
+            if intent not in intents or not names <= slots:
+                found[part] += count
+        return found
+
+    def schema(self, *, source: str, least: int) -> LabelSchema:
+        """The labels of at least so many records, sorted, which the owner declares public."""
+        intents, slots = (
+            tuple(sorted(name for name, count in of.items() if count >= least))
+            for of in (self.intents, self.slots)
+        )
+        return LabelSchema(intents if self.intents else (NO_INTENT,), slots, source=source)
 
 
 def write_corpus(
@@ -52,17 +61,16 @@ def write_corpus(
     path: Path,
     *,
     form: str,
-    schema: LabelSchema | None = None,
     skip_invalid: bool = False,
 ) -> CorpusCounts:
     """Write all records of a source in a format of the shelf; a missing part is split off the
-    training part. Labels outside of a `schema` are counted.
+    training part.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped.
     """
     parts = _parts_of(source)
     counted = CorpusCounts(why=_why(parts))
-    records = _read_and_count(source, counted, parts, schema, skip_invalid=skip_invalid)
+    records = _read_and_count(source, counted, parts, skip_invalid=skip_invalid)
     catalogue.entry("file_formats", form).write(path, records, slots=source.has_slots)
     if not counted.parts:
         raise InvalidInput(f"expected utterances in {source.path}, got none that can be read")
@@ -87,7 +95,6 @@ def _read_and_count(
     source: Source,
     counted: CorpusCounts,
     parts: frozenset[Part],
-    schema: LabelSchema | None,
     *,
     skip_invalid: bool,
 ) -> Iterator[Utterance]:
@@ -99,7 +106,7 @@ def _read_and_count(
             counted.num_invalid += 1
             continue
         utterance = found if found.part != "train" else _with_part(found, parts)
-        _count(utterance, counted, seen, schema)
+        _count(utterance, counted, seen)
         yield utterance
     if first is not None and not skip_invalid:
         more = counted.num_invalid - 1
@@ -113,9 +120,7 @@ def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:
     return replace(utterance, part=part_of(utterance, validation=validation, test=test))
 
 
-def _count(
-    utterance: Utterance, counted: CorpusCounts, seen: set[int], schema: LabelSchema | None
-) -> None:
+def _count(utterance: Utterance, counted: CorpusCounts, seen: set[int]) -> None:
     key = text_hash(utterance.tokens)
     if key in seen:  # a corpus has equal texts once
         counted.num_duplicates += 1
@@ -124,8 +129,6 @@ def _count(
     counted.parts[utterance.part] += 1
     if utterance.intent != NO_INTENT:
         counted.intents[utterance.intent] += 1
-    slots = {name for name, _, _ in slots_lenient(utterance.tags)}
+    slots = frozenset(name for name, _, _ in slots_lenient(utterance.tags))
     counted.slots.update(slots)
-    if schema is not None:
-        known = utterance.intent in schema.intents and slots <= set(schema.slots)
-        counted.outside[utterance.part] += not known
+    counted.labels[utterance.part, utterance.intent, slots] += 1

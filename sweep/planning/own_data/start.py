@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from trainables.file_formats import Source
 from trainables.formats import argument
 
 _SMALL = 100  # below, an error of 20 % has a 95 % interval of 8 points to either side, or more
-_SOURCE = "read from the private records by sweep init and declared public by their owner"
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 
@@ -36,6 +36,7 @@ class StartResult:
     schema: LabelSchema
     num_records: int
     num_snapped: int
+    least: int | None  # records of a label of the schema; None: it was given
 
     def facts(self) -> dict[str, Any]:
         """Counts and names of fields as plain data."""
@@ -49,12 +50,13 @@ class StartResult:
             "num_snapped": self.num_snapped,
             "num_duplicates": self.counted.num_duplicates,
             "num_invalid": self.counted.num_invalid,
-            "num_outside_schema": self.counted.outside.total(),
+            "num_outside_schema": self.counted.outside(schema).total(),
             "parts": {part: self.counted.parts[part] for part in PARTS},
             "parts_because": self.counted.why,
             "num_intents": len(schema.intents) if schema.has_intents else 0,
             "num_slots": len(schema.slots),
             "num_rare_labels": self.counted.num_rare,
+            "num_labels_left_out": self.counted.num_rare if self.least == FEW else 0,
             "num_records_declared": self.num_records,
             "grouped": survey.with_group > 0,
         }
@@ -77,9 +79,9 @@ class StartResult:
             " first of equal ones.",
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {self.folder / SCHEMA}"
-            f"{', read from the records' if self.schema.source == _SOURCE else ''}, and the number"
-            f" of training records, about {self.num_records} (data.num_records). Exports show both,"
-            " and no epsilon covers them: remove a label, or round the number, if it would reveal"
+            f"{', read from the records' if self.least else ''}, and the number of training"
+            f" records, about {self.num_records} (data.num_records). Exports show both, and no"
+            " epsilon covers them: remove a label, or round the number, if it would reveal"
             " something about one record.",
         ]
         if facts["num_invalid"]:
@@ -91,11 +93,18 @@ class StartResult:
             )
         if facts["num_outside_schema"]:
             found.append(
-                "Records with a label that the schema lacks are kept but not used for training"
+                "Records with a label that the schema lacks are kept but not used for training, and"
+                " are errors of every model in validation and test"
                 f" ({facts['num_outside_schema']}; `sweep data check {corpus} --schema {schema}`)."
             )
-        if facts["num_rare_labels"]:
-            num_labels = len(self.counted.intents) + len(self.counted.slots)
+        num_labels = len(self.counted.intents) + len(self.counted.slots)
+        if facts["num_labels_left_out"]:
+            found.append(
+                f"Labels with fewer than {FEW} records are left out of the schema, because their"
+                f" names reveal something about them ({facts['num_labels_left_out']} of"
+                f" {num_labels}; --keep-rare-labels keeps them)."
+            )
+        elif facts["num_rare_labels"]:
             found.append(
                 f"Labels with fewer than {FEW} records reveal something about them by their names"
                 f" ({facts['num_rare_labels']} of {num_labels}; `sweep data describe {corpus}`)."
@@ -122,9 +131,10 @@ def start(
     num_records: int | None,
     skip_invalid: bool,
     schema: LabelSchema | None = None,
+    least: int = FEW,
 ) -> StartResult:
     """Write corpus, schema and space into a new folder, atomically. The labels are those of a
-    `schema`, or all that occur in the records.
+    `schema`, or those of at least `least` records.
 
     Raises: InvalidInput where the folder exists, records cannot be read, or there are too few.
     """
@@ -132,26 +142,26 @@ def start(
         raise InvalidInput(f"expected a new folder in --to, got {folder}, which exists")
     if not folder.parent.is_dir():
         raise InvalidInput(f"expected --to in a folder that exists, got {folder}")
+    given = least if schema is None else None
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         counted = write_corpus(
             source,
             partial / UTTERANCES,
             form="json_lines",
-            schema=schema,
             skip_invalid=skip_invalid,
         )
         _require_labels(counted, source)
-        _require_enough(counted, source)
         schema = replace(
-            schema or counted.schema(source=_SOURCE),
+            schema or counted.schema(source=_source(least), least=least),
             tokenize=source.options.tokenize,
             intent_separator=source.options.intent_separator,
         )
+        num_training = _require_enough(counted, source, schema, least=given)
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
-        declared = num_records or rounded_size(counted.num_training)
+        declared = num_records or rounded_size(num_training)
         if not source.survey.with_group:  # with groups, it may be their number
-            require_near(declared, counted.num_training, by_group=False)
+            require_near(declared, num_training, by_group=False)
         space = Start(
             name=name_of(folder.name),
             file=folder / SPACE,
@@ -171,6 +181,7 @@ def start(
         schema=schema,
         num_records=declared,
         num_snapped=source.num_snapped(),
+        least=given,
     )
 
 
@@ -184,15 +195,33 @@ def _require_labels(counted: CorpusCounts, source: Source) -> None:
         )
 
 
-def _require_enough(counted: CorpusCounts, source: Source) -> None:
-    """Raises: InvalidInput where a trial of the starting space would have too few records."""
-    there = {**counted.parts, "train": counted.num_training}
-    if there["train"] < LEAST_BATCH or not all(there.get(part) for part in PARTS):
-        shown = ", ".join(f"{there.get(part, 0)} {part}" for part in PARTS)
+def _require_enough(
+    counted: CorpusCounts, source: Source, schema: LabelSchema, *, least: int | None
+) -> int:
+    """The number of records that a model can be trained on.
+
+    Raises: InvalidInput where a trial of the starting space would have too few records.
+    """
+    there = counted.parts - Counter({"train": counted.outside(schema)["train"]})
+    if there["train"] < LEAST_BATCH or not all(there[part] for part in PARTS):
+        shown = ", ".join(f"{there[part]} {part}" for part in PARTS)
+        rare = ""
+        if least == FEW and counted.num_rare:
+            rare = (
+                f"; {formats.count(counted.num_rare, 'label')} with fewer than {FEW} records left"
+                " out, which --keep-rare-labels keeps"
+            )
         raise InvalidInput(
             f"expected at least {LEAST_BATCH} records that train, one of validation and one of test"
-            f" in {source.path}, got {shown} ({counted.why})"
+            f" in {source.path}, got {shown} ({counted.why}{rare})"
         )
+    return there["train"]
+
+
+def _source(least: int) -> str:
+    """Where the labels of at least so many records came from, as the privacy card quotes it."""
+    some = f" (labels of {least} records or more)" if least > 1 else ""
+    return f"read from the private records by sweep init{some} and declared public by their owner"
 
 
 def _spans(facts: dict[str, Any]) -> str:

@@ -247,10 +247,50 @@ def test_repeated_texts_stay_in_the_file(place: Path, capsys: pytest.CaptureFixt
 def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = answer(capsys, "init", str(csv_in(place)), "--intent", "text")
+    wrong = ("init", str(csv_in(place)), "--intent", "text")
+    code, _, err = answer(capsys, *wrong)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "got 0 train" in err
+    assert "; 300 labels with fewer than 5 records left out, which --keep-rare-labels keeps" in err
+    code, out, _ = answer(capsys, *wrong, "--keep-rare-labels")
     assert code == 0
     assert "fewer than 5 records reveal something about them by their names (300 of 300;" in out
-    assert SECRET not in out
+    assert SECRET not in out + err
+
+
+def test_labels_of_few_records_are_no_part_of_the_schema(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever kind of label, and whatever is made of it says so. Their records stay: nothing is
+    trained on them, and a model cannot be right about them."""
+    rows = [{"text": f"call ann{n}", "intent": "call", "slots": [["who", 1, 2]]} for n in range(90)]
+    rows += [{"text": f"ring bob{n}", "intent": "ring", "slots": [["who", 1, 2]]} for n in range(5)]
+    rows += [{"text": f"sue eve{n}", "intent": "sue", "slots": [["who", 1, 2]]} for n in range(4)]
+    rows += [{"text": "call dr who", "intent": "call", "slots": [["title", 1, 2]]}]
+    Path("calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, _ = answer(capsys, "init", "calls.jsonl")
+    assert code == 0
+    assert "Labels with fewer than 5 records are left out of the schema" in out
+    assert "(2 of 5; --keep-rare-labels keeps them)" in out
+    assert "kept but not used for training, and are errors of every model in validation" in out
+    assert len(Path("calls/utterances.jsonl").read_text().splitlines()) == 100
+    schema = json.loads(Path("calls/schema.json").read_text())
+    assert (schema["intents"], schema["slots"]) == (["call", "ring"], ["who"])
+    assert "by sweep init (labels of 5 records or more) and declared" in schema["source"]
+    chosen = ("calls/utterances.jsonl", "--schema", "calls/schema.json")
+    assert "got 5 problems in 100 records" in answer(capsys, "data", "check", *chosen)[2]
+    assert answer(capsys, "plan", "calls/space.yaml")[0] == 0
+    kept = ("--keep-rare-labels", "--to", "all", "--json")
+    code, out, _ = answer(capsys, "init", "calls.jsonl", *kept)
+    facts = json.loads(out)
+    assert (facts["num_rare_labels"], facts["num_labels_left_out"]) == (2, 0)
+    assert facts["num_outside_schema"] == 0
+    schema = json.loads(Path("all/schema.json").read_text())
+    assert (schema["intents"], schema["slots"]) == (["call", "ring", "sue"], ["title", "who"])
+    both = ("--schema", "all/schema.json", "--keep-rare-labels", "--to", "new")
+    code, _, err = answer(capsys, "init", "calls.jsonl", *both)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected --keep-rare-labels without --schema" in err
 
 
 def test_labels_that_were_public_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,7 +298,7 @@ def test_labels_that_were_public_before(place: Path, capsys: pytest.CaptureFixtu
     chosen = ("--schema", "public.json", "--tokenize", "punctuation")
     code, out, _ = answer(capsys, "init", str(csv_in(place)), *chosen)
     assert code == 0
-    assert "lacks are kept but not used for training (100;" in out
+    assert "are errors of every model in validation and test (100;" in out
     assert "read from the" not in out
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["tokenize"]) == (["play", "sing"], "punctuation")
