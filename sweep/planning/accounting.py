@@ -28,9 +28,11 @@ from trainables.data.sizes import (
     require_known_size,
     require_near,
 )
+from trainables.encoders.learnt import require_unlearnt
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
+from trainables.tasks import _public_text
 from trainables.tasks._synthesis_checks import require_ready
 
 
@@ -76,8 +78,17 @@ def _require_model(config: TrialConfig, settings: Settings) -> None:
     entry = catalogue.entry("models", config.model.name)
     if hasattr(entry, "require_usable"):
         entry.require_usable(config.model, config.data)
+    encoder = getattr(config.model, "encoder", "scratch")
+    is_public = catalogue.entry("datasets", config.data.name).PUBLIC
+    if not config.generates and encoder != "scratch" and not is_public:
+        _require_unlearnt(encoder, config.data, settings)
     if hasattr(entry, "require_built"):
         _require_built(config.model.model_dump_json(), config.data, settings)
+
+
+@lru_cache(maxsize=256)
+def _require_unlearnt(encoder: str, data: DataConfig, settings: Settings) -> None:
+    require_unlearnt(encoder, open_data(data, settings))
 
 
 @lru_cache(maxsize=256)
@@ -144,3 +155,14 @@ def _require_ready(config: TrialConfig, settings: Settings) -> None:
 def _ready(config: TrialConfig, settings: Settings) -> None:
     """The check of a config without its mechanism, cached for equal configs."""
     require_ready(config, open_pair_data(config.data, settings))
+    if _public_text.learns_from_public_text(config):
+        _require_unlearnt_pairs(config.data, settings)
+
+
+@lru_cache(maxsize=256)
+def _require_unlearnt_pairs(data: DataConfig, settings: Settings) -> None:
+    pairs = open_pair_data(data, settings)
+    if not pairs.public:
+        _public_text.require_unlearnt(
+            pairs, _public_text.public_utterances(data_dir=settings.data_dir)[0]
+        )

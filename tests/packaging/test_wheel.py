@@ -24,6 +24,7 @@ NEEDED = {
     "sweep/deploy/rayjob.yaml",
     "sweep/planning/own_data/space.yaml.template",
     "trainables/data/schemas/atis.json",
+    "trainables/encoders/shipped/small/learnt.npy",
     "trainables/encoders/shipped/small/model.safetensors",
     "trainables/layers/_gram.c",
     "trainables/pretraining/texts/snips.txt",

@@ -17,10 +17,11 @@ from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
 from trainables.encoders.about import read_about
 from trainables.encoders.folder import WORDS, read
+from trainables.encoders.learnt import Hashes, read_learnt
 from trainables.encoders.word_vectors import VectorFile
 from trainables.errors import InvalidInput
 from trainables.models.features import build, require_usable
-from trainables.pretraining import left_out, loop
+from trainables.pretraining import left_out, loop, result
 from trainables.pretraining.config import PretrainingConfig, parse
 from trainables.pretraining.loop import pretrain
 from trainables.pretraining.result import write
@@ -111,12 +112,18 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(tmp_path: Path)
 def test_an_encoder_started_from_another_lists_its_corpora(tmp_path: Path) -> None:
     """Also from those of the first of three; each folder stands alone."""
     start: dict[str, Any] = {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8}
+    learnt: list[Hashes] = []
     for number, corpus in enumerate(("health", "video", "communication")):
         fields = {"encoder": start, "corpora": [{"name": corpus, "num_utterances": 1_000}]}
         done, _ = train(tmp_path / f"run {number}", **fields)
         write(done, config(**fields), tmp_path / str(number))
+        learnt.append(result.learnt(done.corpora[0]))
         start = {"name": "clc", "encoder": str(tmp_path / str(number))}
     assert read_about(str(tmp_path / "2")).corpora == ("communication", "video", "health")
+    known = read_learnt(read_about(str(tmp_path / "2")))
+    assert known is not None
+    assert set(known.tolist()) == set(np.concatenate(learnt).tolist())
+    assert min(map(len, learnt)) > 900
     for name in ("features", "clc"):
         part = model_part(name=name, encoder=str(tmp_path / "2"))
         with pytest.raises(InvalidInput, match="without health"):

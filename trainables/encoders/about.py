@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Files of a folder, of which `encoders.folder` has all.
 ABOUT, WEIGHTS = "encoder.json", "weights.safetensors"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
+LEARNT = "learnt.npy"
 _FORMAT = 2
 _SHIPPED = Path(__file__).with_name("shipped")
 

@@ -6,6 +6,7 @@
     moments.safetensors  mean and covariance of the layers' joined rows, of tokens and of records
     names.safetensors    how label names score tokens and records, learnt on the public corpora
     words.npz            the word table of a clc, where it has one
+    learnt.npy           hashes of its pretraining texts (`encoders.learnt`)
     tokenizer files      of a bert
 
 A folder contains no private data; it is made from the public corpora that the card names.
@@ -23,7 +24,16 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from trainables.encoders import tensors
-from trainables.encoders.about import ABOUT, MOMENTS, NAMES, WEIGHTS, About, read_about, write_about
+from trainables.encoders.about import (
+    ABOUT,
+    LEARNT,
+    MOMENTS,
+    NAMES,
+    WEIGHTS,
+    About,
+    read_about,
+    write_about,
+)
 from trainables.encoders.identity import NO_FILE, digest_of
 from trainables.encoders.moments import load_moments, save_moments
 from trainables.encoders.names import NameScores
@@ -34,7 +44,7 @@ from trainables.errors import InvalidData
 WORDS = "words.npz"
 # The files of an encoder; other files in its folder are never exported.
 FILES = (
-    *(ABOUT, WEIGHTS, MOMENTS, NAMES, WORDS, "config.json", "model.safetensors"),
+    *(ABOUT, WEIGHTS, MOMENTS, NAMES, WORDS, LEARNT, "config.json", "model.safetensors"),
     *("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
     *("special_tokens_map.json", "added_tokens.json"),
 )

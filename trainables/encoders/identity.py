@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trainables.encoders.about import about_of
+from trainables.encoders.about import LEARNT, about_of
 from trainables.encoders.families import is_on_hub_alone, public_encoder
 from trainables.encoders.hub import digest_of_files
 from trainables.errors import InvalidInput
@@ -51,8 +51,10 @@ def encoder_digest(name: str) -> str:
 
 
 def digest_of(place: Path) -> str:
-    """SHA-256 of all files by name and content, those written by `transformers` included."""
-    files = sorted(place.iterdir())
+    """SHA-256 of all files by name and content, those written by `transformers` included; the list
+    of its texts, which no feature depends on, left out.
+    """
+    files = (file for file in sorted(place.iterdir()) if file.name != LEARNT)
     return digest_of_files(f for f in files if f.is_file() and not f.name.startswith("."))
 
 

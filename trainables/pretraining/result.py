@@ -11,6 +11,7 @@ import torch
 
 from trainables.encoders import folder as encoder_folder
 from trainables.encoders.about import about_of
+from trainables.encoders.learnt import Hashes, hashes_of, keys_of, read_learnt, write_learnt
 from trainables.encoders.recipe import make_recipe
 from trainables.encoders.rows import Moments, MomentSums
 from trainables.encoders.tensors import Bits
@@ -42,6 +43,7 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
         fields["encoder"] = "."
     elif config.vocabulary is not None or config.reads_word_file:
         fields["word_vectors"] = encoder_folder.WORDS
+    write_learnt(place, [*_learnt_by_start(config), *map(learnt, done.corpora)])
     found = moments(encoder, done.corpora, done.layers, seed=config.seed)
     encoder_folder.write(
         place,
@@ -119,6 +121,18 @@ def _corpora_of_start(config: PretrainingConfig) -> list[str]:
     """The corpora of earlier pretraining of the starting encoder."""
     about = about_of(getattr(config.encoder, "encoder", "scratch"))
     return [] if about is None else list(about.corpora)
+
+
+def _learnt_by_start(config: PretrainingConfig) -> list[Hashes]:
+    """What the starting encoder had learnt from, where its folder says it."""
+    about = about_of(getattr(config.encoder, "encoder", "scratch"))
+    found = None if about is None else read_learnt(about)
+    return [] if found is None else [found]
+
+
+def learnt(each: PublicCorpus) -> Hashes:
+    """The hashes of the texts that a pretraining reads of a corpus, the held-out ones included."""
+    return hashes_of(keys_of(each.corpus, np.concatenate([each.train, each.held_out])))
 
 
 def _start(done: Pretrained, config: PretrainingConfig) -> str:

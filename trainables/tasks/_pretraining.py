@@ -11,39 +11,17 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from trainables import catalogue
-from trainables.config import SynthesisConfig, data_config
-from trainables.data.corpus import data_path, make_once
+from trainables.config import SynthesisConfig
+from trainables.data.corpus import make_once
 from trainables.data.texts import EncodedTexts
-from trainables.errors import InvalidData
 from trainables.generation._material import PARSES, StageTexts
 from trainables.models._causal_lm import LmModule
 from trainables.models._lm_source import LmSource
 from trainables.seeding import generator, stream_seed
 
-CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where available
-_MOST_TEXTS = 12_000  # of those corpora together
 _REPEATS = 3  # of the public part, which is small and of the right kind
 _BATCH = 64
 _RECIPE = "mean over tokens"  # of the training below, a part of the cache's key
-
-
-def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
-    """A fixed sample of utterances of the available public corpora, and the names of these."""
-    found: list[str] = []
-    names = []
-    for name in CORPORA:
-        config = data_config(name=name)
-        entry = catalogue.entry("datasets", name)
-        place = data_path(config, data_dir=data_dir)
-        try:
-            texts = [" ".join(u.tokens) for u in entry.read(place, config=config)]
-        except InvalidData:
-            continue  # not available; the trial's notes name those that were
-        found += sorted(set(texts))
-        names.append(name)
-    order = generator(0, "public utterances").permutation(len(found))[:_MOST_TEXTS]
-    return [found[place] for place in order], tuple(names)
 
 
 def pretrain(

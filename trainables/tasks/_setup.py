@@ -18,6 +18,7 @@ from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.encoders.identity import ENCODER, files_digest
+from trainables.encoders.learnt import require_unlearnt
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
@@ -148,7 +149,9 @@ def prepare(
     entry = catalogue.entry("models", config.model.name)
     if hasattr(entry, "require_usable"):
         entry.require_usable(config.model, config.data)
-    return assemble(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    setup = assemble(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    require_unlearnt(getattr(config.model, "encoder", "scratch"), setup.corpus)
+    return setup
 
 
 def assemble(

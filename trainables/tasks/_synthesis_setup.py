@@ -31,7 +31,12 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key
-from trainables.tasks._pretraining import mix_texts, pretrain, public_utterances
+from trainables.tasks._pretraining import mix_texts, pretrain
+from trainables.tasks._public_text import (
+    learns_from_public_text,
+    public_utterances,
+    require_unlearnt,
+)
 from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
 from trainables.tasks._synthesis_checks import require_data
 from trainables.tasks._synthesis_data import exchange_programs, materials, prompt_frequencies
@@ -98,6 +103,8 @@ def prepare(
     pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
     private, groups = exchange_programs(private, seed=pair_seed)
     corpora, names = public_utterances(data_dir=data_dir)
+    if learns_from_public_text(config):
+        require_unlearnt(corpus, corpora)
     seen = [*corpora, *public.utterances, *public.programs, *public.prompts]
     source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
     stages: tuple[str, ...] = method.STAGES if synthesis.only is None else (synthesis.only,)

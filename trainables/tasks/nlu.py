@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
 from trainables.encoders.about import about_of, words_of_left_out
+from trainables.encoders.learnt import words as words_of_learnt
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
@@ -195,6 +196,8 @@ def _public(setup: Setup) -> list[str]:
     about = about_of(getattr(setup.config.model, "encoder", "scratch"))
     if about is not None and (left_out := words_of_left_out(about)):
         found.append(left_out)
+    if about is not None and not catalogue.entry("datasets", setup.corpus.name).PUBLIC:
+        found.append(words_of_learnt(about))
     if getattr(setup.config.model, "views", 1) > 1:
         made = ", ".join(setup.config.model.model_dump()["view_corpora"])
         found.append(f"values of the made corpora {made}, for views of a record")

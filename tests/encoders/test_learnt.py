@@ -1,0 +1,192 @@
+"""Who has learnt from private records is decided by their texts, whatever the data is called."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search_spaces import space as spaces
+from sweep.planning.accounting import accounting
+from sweep.planning.plan import make
+from tests.sweep.sweeps import settings_in
+from trainables import catalogue
+from trainables.config import TrialConfig, data_config, parse
+from trainables.data.corpus import Corpus, open_corpus
+from trainables.data.pairs import Pair, corpus_of
+from trainables.encoders.about import LEARNT, About, read_about
+from trainables.encoders.identity import encoder_digest
+from trainables.encoders.learnt import (
+    hashes_of,
+    key_of,
+    read_learnt,
+    require_unlearnt,
+    shares_records,
+    words,
+)
+from trainables.errors import InvalidData, InvalidInput
+from trainables.system.communication import Alone
+from trainables.tasks import _public_text
+from trainables.tasks._setup import prepare
+
+PUBLIC = [
+    " ".join(utterance.tokens)
+    for utterance in catalogue.entry("datasets", "health").read(
+        Path(), config=data_config(name="health", num_utterances=4_000)
+    )
+]  # the encoder that ships has learnt from these
+NEW = [f"call extension {n} of the northern office before the meeting" for n in range(300)]
+WRITTEN: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "upper case": str.upper,
+    "other spaces": lambda text: f" {text}  ".replace(" ", "\u00a0 "),
+    "punctuation": lambda text: f"{text.replace(' ', ', ')}!",
+    "one token": lambda text: text.replace(" ", "-"),
+}
+
+
+def mine(folder: Path, texts: list[str], **fields: Any) -> dict[str, Any]:
+    """Data fields of a private corpus of these texts."""
+    rows = [{"tokens": text.split(), "intent": "a"} for text in texts]
+    (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "mine.schema.json").write_text('{"intents": ["a"], "slots": []}')
+    place = {"path": str(folder / "mine.jsonl"), "schema_file": str(folder / "mine.schema.json")}
+    return {"name": "json_lines", **place, "num_records": len(texts) // 2, **fields}
+
+
+def corpus_in(folder: Path, texts: list[str]) -> Corpus:
+    fields = data_config(**mine(folder, texts))
+    return open_corpus(fields, data_dir=folder, cache_dir=folder / "cache")
+
+
+def heads(data: dict[str, Any]) -> TrialConfig:
+    training = {"epochs": 1, "expected_batch_size": 20}
+    model = {"name": "features", "encoder": "small"}
+    return parse({"engine": "sgd", "data": data, "model": model, "training": training})
+
+
+def earlier(folder: Path) -> About:
+    """The shipped encoder as an earlier version wrote it, in another folder."""
+    shutil.copytree(read_about("small").place, folder / "earlier")
+    (folder / "earlier" / LEARNT).unlink()
+    return read_about(str(folder / "earlier"))
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how: str, tmp_path: Path) -> None:
+    texts = [*map(WRITTEN[how], PUBLIC[:100]), *NEW]
+    with pytest.raises(InvalidInput, match="has not learnt from the records of json_lines") as told:
+        require_unlearnt("small", corpus_in(tmp_path, texts))
+    assert not any(character.isdigit() for character in str(told.value)), "no count"
+    require_unlearnt("scratch", corpus_in(tmp_path, texts))
+
+
+def test_a_plan_and_a_trial_refuse_it(tmp_path: Path) -> None:
+    data = mine(tmp_path, PUBLIC[:400])
+    config = heads(data)
+    with pytest.raises(InvalidInput, match="has not learnt from the records"):
+        prepare(config, comm=Alone(), data_dir=tmp_path, cache_dir=tmp_path / "cache")
+    variants = [
+        {"name": "heads", "set": {"model": {"name": "features", "encoder": "small"}}},
+        {"name": "clc", "set": {"model": {"name": "clc"}}},
+    ]
+    base = {"engine": "sgd", "data": data, "training": {"epochs": 1, "expected_batch_size": 20}}
+    space = spaces.parse({"name": "s", "base": base, "variants": variants})
+    refused, runs = make(space, account=accounting(settings_in(tmp_path))).trials
+    assert "has not learnt from the records of json_lines" in str(refused.reason)
+    assert (refused.refused_by, runs.reason) == ("mechanism", None)
+
+
+def test_what_chance_explains_is_allowed_and_said(tmp_path: Path) -> None:
+    few = [text for text in PUBLIC if len(key_of(text)) >= 24][:3]
+    setup = prepare(
+        heads(mine(tmp_path, [*NEW, *few])),
+        comm=Alone(),
+        data_dir=tmp_path,
+        cache_dir=tmp_path / "cache",
+    )
+    from trainables.tasks.nlu import _public
+
+    assert words(read_about("small")) in _public(setup)
+    known = hashes_of(map(key_of, PUBLIC))
+    short = [text for text in PUBLIC if len(key_of(text)) < 24][:30]
+    assert not shares_records(map(key_of, [*NEW, *short]), known), "up to a tenth in short texts"
+    assert shares_records(map(key_of, [*NEW[:200], *short]), known)
+
+
+def test_a_folder_of_an_earlier_version_is_compared_by_name_and_says_so(tmp_path: Path) -> None:
+    old = earlier(tmp_path)
+    require_unlearnt(str(old.place), corpus_in(tmp_path, PUBLIC[:100]))
+    assert "by name alone" in words(old)
+    assert encoder_digest(str(old.place)) == encoder_digest("small"), "its trials go on"
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"not hashes"])
+def test_a_damaged_list_is_refused(content: bytes, tmp_path: Path) -> None:
+    old = earlier(tmp_path)
+    (old.place / LEARNT).write_bytes(content)
+    with pytest.raises(InvalidData, match="expected hashes of texts in"):
+        read_learnt(old)
+    np.save(old.place / LEARNT, np.array([2, 1], dtype=np.uint32))
+    with pytest.raises(InvalidData, match="expected hashes of texts in"):
+        read_learnt(old)
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=40))
+def test_texts_that_differ_in_case_signs_and_spaces_are_one(texts: list[str]) -> None:
+    known = hashes_of(map(key_of, texts))
+    assert len(known) == len(set(map(key_of, texts)) - {b""})
+    for other in (str.lower, lambda text: f"¿{text}?", lambda text: " ".join(text)):
+        assert (hashes_of(key_of(other(text)) for text in texts) == known).all()
+
+
+def test_a_text_that_was_not_learnt_is_taken_for_one_as_rarely_as_stated() -> None:
+    """Of 200,000 texts 2.5 are expected at 1 in 80,000; more than 12 are one in a million."""
+    known = read_learnt(read_about("small"))
+    assert known is not None
+    assert len(known) / 2**32 == pytest.approx(1 / 80_000, rel=0.02)
+    fresh = hashes_of(f"made text {number}".encode() for number in range(200_000))
+    assert np.isin(fresh, known).sum() <= 12
+
+
+def test_a_language_model_has_learnt_from_no_private_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_public_text, "CORPORA", ("health",))  # it needs no file
+    texts, names = _public_text.public_utterances(data_dir=tmp_path)
+    assert names == ("health",)
+
+    def pairs(own: list[str], *, public: bool = False) -> Any:
+        rows = [Pair(text, "", str(n)) for n, text in enumerate(own)]
+        return corpus_of(rows, name="pair_lines", public=public)
+
+    copied = [*(text.upper() for text in texts[:50]), *NEW]
+    with pytest.raises(InvalidInput, match="records of pair_lines that model"):
+        _public_text.require_unlearnt(pairs(copied), texts)
+    _public_text.require_unlearnt(pairs(copied, public=True), texts)
+    _public_text.require_unlearnt(pairs([*NEW, *[texts[0]] * 200]), texts)
+    (tmp_path / "mine.jsonl").write_text(
+        "".join(
+            json.dumps({"utterance": text, "dialogue_id": str(n), "domain": "a"}) + "\n"
+            for n, text in enumerate(copied * 10)
+        )
+    )
+    base = {
+        "task": "synthesis",
+        "engine": "dp_sgd",
+        "data": {"name": "pair_lines", "path": str(tmp_path / "mine.jsonl")},
+        "model": {"name": "causal_lm"},
+        "synthesis": {"method": "one_stage", "num_generated": 20},
+        "privacy": {"noise_multiplier": 1.0},
+        "training": {"epochs": 1, "expected_batch_size": 32},
+    }
+    space = spaces.parse({"name": "s", "base": base})
+    [trial] = make(space, account=accounting(settings_in(tmp_path))).trials
+    assert "that model.encoder=scratch has not learnt from" in str(trial.reason)
