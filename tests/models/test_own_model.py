@@ -29,6 +29,7 @@ from trainables.errors import InvalidInput
 from trainables.models._own.network import OwnModel
 from trainables.privacy import per_record
 from trainables.privacy.flat import FlatGradient, Layout
+from trainables.system import checkpoint
 
 __all__ = ["place"]
 
@@ -127,6 +128,66 @@ def test_in_bf16_the_clipped_sum_keeps_to_the_bound(here: Path) -> None:
         assert float(out.data.double().norm()) == pytest.approx(0.7, rel=1e-4)
 
 
+_PLACE = "self.norm = nn.LayerNorm(width)"
+TIED = {
+    "two layers": (
+        "self.norm = nn.Linear(width, width)\n"
+        "        self.twice = nn.Linear(width, width)\n"
+        "        self.twice.weight = self.norm.weight",
+        "self.twice(self.norm(x).tanh())",
+    ),
+    "scores by the table": (
+        "self.norm = nn.Linear(width, buckets)\n        self.norm.weight = self.words.weight",
+        "self.norm(x).tanh() @ self.words.weight",
+    ),
+}
+
+
+def with_tied(tied: str) -> str:
+    """The example's code with a weight that two places use."""
+    declared, used = TIED[tied]
+    return EXAMPLE.replace(_PLACE, declared).replace("self.norm(x)", used)
+
+
+@pytest.mark.parametrize("tied", TIED)
+def test_a_tied_weight_is_clipped_once_and_exactly(here: Path, tied: str) -> None:
+    """Its gradient is the sum over both uses, its norm counts once, both paths agree with a loop;
+    a checkpoint has it under both names, and the model that is read back is tied again."""
+    name = f"tied_{len(tied)}"
+    (here / f"{name}.py").write_text(with_tied(tied), encoding="utf-8")
+    found = model(factory=f"{name}:build").eval()
+    names = [n for n, p in found.named_parameters() if p.requires_grad]
+    everything = found.state_dict()
+    (shared,) = {n for n in everything if n.startswith("module.")} - set(names)
+    batch, bound = random_batch(found, 9, seed=1), 0.7
+    weights = torch.linspace(0.5, 2.0, 9)
+    truth = torch.zeros(sum(p.numel() for p in found.parameters() if p.requires_grad))
+    for row, loss in enumerate(found.losses(batch) * weights):
+        own = torch.autograd.grad(
+            loss, [dict(found.named_parameters())[n] for n in names], retain_graph=row < 8
+        )
+        flat = torch.cat([g.flatten() for g in own])
+        truth += flat * min(1.0, bound / float(flat.norm()))
+    out = torch.zeros_like(truth)
+    per_record.clipped_sum(
+        found, batch, weight_of_record=weights, max_grad_norm=bound,
+        group_scale=torch.ones(len(names), dtype=torch.float64), out=out,
+    )  # fmt: skip
+    torch.testing.assert_close(out, truth, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(loops(found, batch, weights, bound)[0], truth, rtol=1e-4, atol=1e-5)
+    checkpoint.save(here / "kept", checkpoint.Checkpoint(tensors=everything, state={}))
+    again = model(factory=f"{name}:build")
+    with torch.no_grad():
+        for parameter in again.parameters():
+            parameter.zero_()
+    kept = checkpoint.load(here / "kept")
+    assert kept is not None
+    again.load_state_dict(kept.tensors)
+    for each in names:
+        assert torch.equal(again.state_dict()[each], everything[each])
+    assert again.state_dict()[shared].data_ptr() in {p.data_ptr() for p in again.parameters()}
+
+
 def test_gradients_by_parameter_are_those_of_a_loop(here: Path) -> None:
     """Each record's own, to 1e-6."""
     found = model().eval()
@@ -203,6 +264,12 @@ def test_a_record_has_the_same_score_in_any_batch(here: Path) -> None:
             None,
         ),
         (
+            "self.norm = nn.LayerNorm(width)",
+            "self.norm = nn.Linear(width, width)\n"
+            "        self.around.bias = nn.Parameter(self.norm.bias.data)",
+            r"share no memory or are one parameter, got around\.bias and norm\.bias",
+        ),
+        (
             "x = self.words(words)\n",
             "x = self.words(words)\n        self.count = getattr(self, 'count', 0) + 1\n"
             "        x = x * self.count\n",
@@ -260,9 +327,12 @@ def test_the_id_goes_with_the_source(here: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
-def test_a_trial_of_own_code(here: Path, place: Path, engine: str) -> None:
-    """Stopped after an epoch and gone on with, it learns; its audit passes; what it saved is read
-    back where its code is named, and only there."""
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_trial_of_own_code(here: Path, place: Path, engine: str, tied: bool) -> None:
+    """Tied weights or not: stopped after an epoch and gone on with, it learns; its audit passes;
+    what it saved is read back where its code is named, and only there."""
+    if tied:
+        (here / "my_tagger.py").write_text(with_tied("two layers"), encoding="utf-8")
     usual = config(engine, training={"epochs": 6, "learning_rate": 0.05})
     fields = usual.model_dump(mode="json")
     if engine != "sgd":

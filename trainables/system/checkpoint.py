@@ -66,7 +66,14 @@ def _write(fresh: Path, checkpoint: Checkpoint) -> None:
     from safetensors.torch import save_file
 
     fresh.mkdir(mode=0o700)
-    tensors = {name: tensor.detach().contiguous() for name, tensor in checkpoint.tensors.items()}
+    tensors: dict[str, torch.Tensor] = {}
+    places: set[int] = set()
+    for name, tensor in checkpoint.tensors.items():
+        whole = tensor.detach().contiguous()
+        place = whole.untyped_storage().data_ptr()
+        # safetensors writes no tensors that share memory, as tied weights do.
+        tensors[name] = whole.clone() if place in places else whole
+        places.add(place)
     save_file(tensors, str(fresh / "tensors.safetensors"))
     (fresh / _STATE).write_text(json.dumps(checkpoint.state), encoding="utf-8")
     for file in fresh.iterdir():

@@ -45,11 +45,19 @@ def _require_numbers(model: OwnModel) -> None:
     trained = [(name, p) for name, p in model.module.named_parameters() if p.requires_grad]
     if not trained:
         raise _refusal(model, "with weights to train", "none")
+    places: dict[int, str] = {}
     for name, parameter in trained:
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise _refusal(model, "whose weights have their sizes", f"a lazy one, {name}")
         if parameter.dtype != torch.float32:
             raise _refusal(model, "with weights of float32", f"{parameter.dtype} for {name}")
+        other = places.setdefault(parameter.untyped_storage().data_ptr(), name)
+        if other != name and parameter.numel():  # each would have an optimiser of its own
+            raise _refusal(
+                model,
+                "whose weights share no memory or are one parameter (b.weight = a.weight)",
+                f"{other} and {name}",
+            )
 
 
 def _require_shapes(model: OwnModel, records: Tensor) -> None:
