@@ -7,6 +7,8 @@ With one record a unit this is DP-SGD (Abadi et al. 2016), with a worker's batch
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,9 @@ class PrivateEngine(Engine):
         keep_draws_secret = getattr(model, "keep_draws_secret", None)
         if keep_draws_secret is not None and mechanism.is_private:
             keep_draws_secret()
-        self._buffers = [(name, b, b._version) for name, b in model.named_buffers()]
+        self._watched: Callable[[], AbstractContextManager[None]]
+        self._watched = getattr(model, "watched", nullcontext)
+        self._remember_buffers()
         # 1 for all before the first step of a data-dependent source.
         self.group_scale: Tensor
         self._set_scale(scaling.unit_scales(len(self.layout.names)))
@@ -57,9 +61,10 @@ class PrivateEngine(Engine):
         return float(self._mechanism.num_microbatches)
 
     def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
-        if self._mechanism.group_scale == "first_step" and not self._scale_is_known:
-            self._take_raw_scale(draw)
-        stats, factor = self._add_clipped(draw)
+        with self._watched():
+            if self._mechanism.group_scale == "first_step" and not self._scale_is_known:
+                self._take_raw_scale(draw)
+            stats, factor = self._add_clipped(draw)
         self._refuse_changed_buffers()
         self._add_noise(epoch, index, factor)
         return stats
@@ -84,6 +89,7 @@ class PrivateEngine(Engine):
         super().load_state_dict(state)
         self._set_scale(state["group_scale"])
         self._scale_is_known = bool(state["group_scale_is_known"])
+        self._remember_buffers()
 
     def _add_clipped(self, draw: Draw) -> tuple[StepStats, float]:
         """The sum of this process' clipped units, in original scale: the flat buffer times the
@@ -200,7 +206,8 @@ class PrivateEngine(Engine):
         if batch is None:
             raise InvalidInput("expected a public batch with group_scale public, got none")
         self._flat.zero_()
-        self._source.add_mean(batch, self._flat)
+        with self._watched():
+            self._source.add_mean(batch, self._flat)
         alpha = scaling.from_norms(self._flat.group_norms())
         # The accounting relies on the declared bound.
         self._set_scale(scaling.cap(alpha, self._mechanism.max_group_scale))
@@ -213,6 +220,9 @@ class PrivateEngine(Engine):
         self.comm.all_reduce_sum(self._flat.message)
         self._set_scale(scaling.from_norms(self._flat.group_norms()))
         self._flat.zero_()
+
+    def _remember_buffers(self) -> None:
+        self._buffers = [(name, b, b._version) for name, b in self.model.named_buffers()]
 
     def _refuse_changed_buffers(self) -> None:
         """A buffer that a training pass writes would carry private statistics past the noise."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -121,6 +122,15 @@ class NluModel(nn.Module, ABC):
     def begin_step(self, *names: str | int) -> None:
         """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
         self._step = stream_seed(self._seed, "dropout", *names)
+
+    @contextmanager
+    def watched(self, *, deep: bool = False) -> Iterator[None]:
+        """A context of passes after which nothing in the model may have changed. A step looks at
+        what is cheap to compare; `deep`, at the latest after each epoch, compares everything.
+
+        Raises: TrialFailed at its end, naming what changed.
+        """
+        yield
 
     def masks(self, batch: PackedBatch, layout: TimeMajor | ByLength) -> Masks | None:
         """Dropout for the rows of a layout; None where nothing is dropped."""

@@ -123,11 +123,12 @@ def _gather(
     device = next(model.parameters()).device
     mine = np.arange(comm.rank, len(ids), comm.world_size)
     share = []
-    for found, batch in loader.evaluation_batches(ids[mine], max_tokens=_MAX_TOKENS):
-        lengths = batch.lengths.cpu().numpy()
-        paths, *columns = read(batch.to(device), lengths)
-        tags = np.split(paths.cpu().numpy(), np.cumsum(lengths)[:-1])
-        share.append((mine[found], tags, columns))
+    with model.watched(deep=True):
+        for found, batch in loader.evaluation_batches(ids[mine], max_tokens=_MAX_TOKENS):
+            lengths = batch.lengths.cpu().numpy()
+            paths, *columns = read(batch.to(device), lengths)
+            tags = np.split(paths.cpu().numpy(), np.cumsum(lengths)[:-1])
+            share.append((mine[found], tags, columns))
     every = [each for share in comm.gather(share) for each in share]
     places = np.concatenate([mine[:0], *(places for places, _, _ in every)])
     order = np.argsort(places)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, TrialFailed
 from trainables.models._own import factory as factories
-from trainables.models._own.network import OwnModel
+from trainables.models._own.network import OwnModel, drawn_from
 from trainables.privacy import per_record
 
 _WORDS = ("show", "me", "flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "a", "18")
@@ -24,8 +24,7 @@ def require_sound(model: OwnModel) -> None:
     Raises: InvalidInput naming the unmet requirement.
     """
     was_training = model.training
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with drawn_from(0):
         words = model.feature_table(_WORDS).words
         records = words[torch.randint(len(words), (_RECORDS, _LENGTH))]
         others = words[torch.randint(len(words), (_RECORDS, _LENGTH))]
@@ -34,10 +33,27 @@ def require_sound(model: OwnModel) -> None:
         intents = torch.randint(model.num_intents, (_RECORDS,))
         inputs = (records, tags, intents)
         _require_numbers(model)
-        _require_shapes(model, records)
-        _require_no_mixing(model, inputs, others)
-        _require_gradients(model, inputs)
-        _require_by_record(model, inputs)
+        checks: tuple[Callable[[], None], ...] = (
+            lambda: _require_shapes(model, records),
+            lambda: _require_shapes(model, records[:, :1]),
+            lambda: _require_no_mixing(model, inputs, others),
+            lambda: _require_gradients(model, inputs),
+            lambda: _require_by_record(model, inputs),
+        )
+        for check in checks:
+            found: InvalidInput | None = None
+            try:
+                with model.watched(deep=True):
+                    try:
+                        check()
+                    except InvalidInput as problem:
+                        if problem.__cause__ is not None:  # its code fails
+                            raise
+                        found = problem
+            except TrialFailed as state:  # which explains the rest
+                raise InvalidInput(str(state)) from None
+            if found is not None:
+                raise found
     model.train(was_training)
 
 
@@ -61,7 +77,7 @@ def _require_numbers(model: OwnModel) -> None:
 
 
 def _require_shapes(model: OwnModel, records: Tensor) -> None:
-    wanted = [(len(records), _LENGTH, model.num_tags), (len(records), model.num_intents)]
+    wanted = [(*records.shape[:2], model.num_tags), (len(records), model.num_intents)]
     with torch.no_grad(), _in_mode(model, training=False):
         found = _try(model, lambda: model.module(records))
         shapes = (
@@ -87,12 +103,10 @@ def _require_no_mixing(
     training mode, which may use statistics of a batch."""
     records, tags, intents = inputs
     parameters = [p for p in model.module.parameters() if p.requires_grad]
-    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     for training in (False, True):
         found = []
         for words in (records, others):
-            with _in_mode(model, training=training):
-                torch.manual_seed(1)  # equal masks
+            with _in_mode(model, training=training), drawn_from(1):  # equal masks
                 loss = _try(model, lambda: model(words, tags, intents)[0])  # noqa: B023
                 grads = torch.autograd.grad(loss, parameters, allow_unused=True)
             found.append([loss, *(g.to_dense() for g in grads if g is not None)])
@@ -102,9 +116,6 @@ def _require_no_mixing(
                 "that processes each record independently (layer norm instead of batch norm)",
                 "a record's gradient that changes with the records beside it",
             )
-    for name, buffer in model.named_buffers():
-        if not torch.equal(buffer, before[name]):
-            raise _refusal(model, "whose buffers do not change in training", f"{name} changed")
 
 
 def _require_gradients(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -157,8 +168,11 @@ def _are_close(a: Tensor, b: Tensor) -> bool:
 def _in_mode(model: OwnModel, *, training: bool) -> Iterator[None]:
     was = model.training
     model.train(training)
+    modes = [layer.training for layer in model.modules()]
     try:
         yield
+        if modes != [layer.training for layer in model.modules()]:
+            raise _refusal(model, "whose passes leave the mode (train, eval) alone", "another mode")
     finally:
         model.train(was)
 

@@ -6,6 +6,7 @@ not depend on other records. The losses of tags are independent; decoding follow
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,10 +22,11 @@ from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import bucket
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._own import factory as factories
+from trainables.models._own.state import NotComparable, State, content_of
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
@@ -79,20 +81,81 @@ class OwnModel(NluModel):
         self.forbid_broken_spans(schema)
         self._is_secret = False
         self._passes = 0
+        self._state: State | None = None
 
     def feature_table(self, types: Sequence[str]) -> WordTable:
-        """The module's `encode_word` of each distinct word, or its hash bucket."""
+        """The module's `encode_word` of each distinct word, or its hash bucket.
+
+        Raises: InvalidInput where it fails, or a word's numbers depend on the words before it.
+        """
         own = getattr(self.module, "encode_word", None)
         if own is None:
             size = self.word_buckets
             return WordTable(torch.tensor([bucket(word, size) for word in types]))
+        state = self._known_state()
         try:
-            return WordTable(torch.tensor([own(word) for word in types]))
+            found = torch.tensor([own(word) for word in types])
+            state.clear_caches()
+            again = torch.tensor([own(word) for word in reversed(types)]).flip(0)
         except Exception as error:  # noqa: BLE001  the user's own code; its message may quote words
             raise InvalidInput(
                 f"expected encode_word of model.factory={self.factory} to give each word one"
                 f" number, or equally many, got {type(error).__name__}"
             ) from None
+        name = state.changed()
+        if name is not None or not torch.equal(found, again):
+            raise InvalidInput(
+                f"expected encode_word of model.factory={self.factory} without state, which would"
+                " carry words of a record into others, got"
+                f" {name or 'numbers that depend on the order of words'}"
+                + (" changed" if name else "")
+            )
+        return WordTable(found)
+
+    @contextmanager
+    def watched(self, *, deep: bool = False) -> Iterator[None]:
+        """See `NluModel.watched`."""
+        state = self._known_state()
+        state.clear_caches()
+        trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+        before = [p.detach().clone() for _, p in trained]
+        modes = [each.training for each in self.module.modules()]
+        yield
+        found = state.changed(deep=deep)
+        for (name, p), old in zip(trained, before, strict=True):
+            if found is None and not torch.equal(content_of(old), content_of(p)):
+                found = name
+        if found is None and modes != [each.training for each in self.module.modules()]:
+            found = "the mode of a layer (train, eval)"
+        if found is not None:
+            raise TrialFailed(
+                f"expected a module without state from model.factory={self.factory}, got {found}"
+                " changed by a pass: it would carry records past the noise"
+            )
+
+    def load_state_dict(self, *given: Any, **fields: Any) -> Any:
+        """As of any module; what is loaded is no change of a pass."""
+        self._state = None
+        return super().load_state_dict(*given, **fields)
+
+    def _apply(self, *given: Any, **fields: Any) -> Any:
+        self._state = None  # its tensors move to another device
+        return super()._apply(*given, **fields)  # type: ignore[no-untyped-call]
+
+    def _known_state(self) -> State:
+        """The state that no pass may change, as it was before the first one.
+
+        Raises: InvalidInput for an attribute that cannot be compared.
+        """
+        if self._state is None:
+            try:
+                self._state = State(self.module, factories.load(self.factory))
+            except NotComparable as problem:
+                raise InvalidInput(
+                    f"expected a module from model.factory={self.factory} whose attributes can be"
+                    f" compared before and after a pass, got {problem}, which may be state"
+                ) from None
+        return self._state
 
     def keep_draws_secret(self) -> None:
         """Draw dropout from a secret seed. A mask depends on a record's place in its pass, which
@@ -178,10 +241,24 @@ class OwnModel(NluModel):
         seed = secrets.randbits(62)
         if not self._is_secret and self._step is not None:
             seed = stream_seed(self._step, "pass", self._passes)
-        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
+        with drawn_from(seed):
             yield
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """A context whose global generators start at `seed` and leave no trace of their draws."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)
 
 
 @dataclass(frozen=True, eq=False)

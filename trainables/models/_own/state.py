@@ -1,0 +1,313 @@
+"""State of a user's module: whatever a pass may change and a later pass may read.
+
+Clipping bounds a record's own gradient. State carries a record into the gradients of others, past
+the clip and the noise, so a module has none. Everything that Python reaches from the module, its
+classes and the files of its code is compared: attributes, buffers, containers, closures, globals,
+random generators. Installed libraries are trusted; their functions and classes count by name.
+"""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import io
+import pickle
+import sys
+import sysconfig
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_SMALL = 1 << 16  # bytes of an attribute that are compared at every step, not only at each epoch
+_SMALL_TENSOR = 1 << 20  # elements
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_CONTAINERS = (dict, OrderedDict, list, tuple, set, frozenset)
+_BASES = (*_CONTAINERS, str, bytes, int, float, complex)
+_OF_EVERY_CLASS = frozenset(
+    ("__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl")
+)
+_OF_EVERY_FILE = frozenset(
+    ("__builtins__", "__spec__", "__loader__", "__cached__", "__warningregistry__")
+)
+_DESCRIPTORS = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+_LOCKS = (_thread.LockType, _thread.RLock)
+_CACHE = type(functools.lru_cache(len))
+_OURS = ("torch", "numpy", "trainables", "search_spaces", "dashboards", "sweep")
+
+
+class NotComparable(Exception):
+    """Names an attribute that may be state, and that nothing can compare."""
+
+
+@dataclass(eq=False)
+class _Node:
+    """An object whose parts are compared one by one."""
+
+    thing: Any
+    name: str
+    parts: dict[str, tuple[int, object]] = field(default_factory=dict)  # (bytes, what they are)
+    content: Tensor | None = None  # of a tensor that training leaves alone
+
+
+class State:
+    """The state of `module` when this is made, to be compared with later.
+
+    Raises: NotComparable.
+    """
+
+    def __init__(self, module: nn.Module, factory: Callable[..., Any]) -> None:
+        self._own = factory.__module__.partition(".")[0]
+        self._nodes: dict[int, _Node] = {}
+        self._new: list[_Node] = []
+        self._at = ""
+        self._buffer = io.BytesIO()
+        self._pickler = _Pickler(self._buffer, self._reduced)
+        self._caches: list[Any] = []
+        self._trained = {id(p) for p in module.parameters() if p.requires_grad}
+        every = (module.named_modules(), module.named_parameters(), module.named_buffers())
+        for named in every:
+            for name, thing in named:
+                self._node(thing, name or type(module).__name__)
+        self._node(factory, factory.__qualname__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # copies of iterators
+            while self._new:
+                node = self._new.pop()
+                for part, value in self._parts(node.thing).items():
+                    node.parts[part] = self._found(node, part, value)
+                if isinstance(node.thing, Tensor) and id(node.thing) not in self._trained:
+                    try:
+                        node.content = content_of(node.thing).clone()
+                    except RuntimeError as error:
+                        raise NotComparable(f"{node.name} (tensor)") from error
+
+    def clear_caches(self) -> None:
+        """Empty every functools.cache, whose content Python does not show."""
+        for cache in self._caches:
+            cache.cache_clear()
+
+    def changed(self, *, deep: bool = True) -> str | None:
+        """The name of something that is not as it was, or None. Not `deep`: large attributes and
+        tensors are left out, except for tensors that torch knows to have changed."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            for node in list(self._nodes.values()):
+                name = self._changed_part(node, deep=deep)
+                if name is not None:
+                    return f"{node.name}{name}"
+        return None
+
+    def _changed_part(self, node: _Node, *, deep: bool) -> str | None:
+        now = self._parts(node.thing)
+        for part in now.keys() ^ node.parts.keys():
+            return f".{part}"
+        for part, value in now.items():
+            size, before = node.parts[part]
+            if not deep and size > _SMALL:
+                continue
+            try:
+                found = self._found(node, part, value)
+            except NotComparable:
+                return f".{part}"
+            if found != (size, before):
+                return "" if isinstance(node.thing, Tensor) else f".{part}"
+        content = node.content
+        if content is None or not (deep or content.numel() <= _SMALL_TENSOR):
+            return None
+        return None if torch.equal(content, content_of(node.thing)) else ""
+
+    def _found(self, node: _Node, part: str, value: Any) -> tuple[int, object]:
+        """(number of bytes, what stands for a value of a part)."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return 0, (kind, repr(value))
+        if kind in _CONTAINERS and not value:
+            return 0, kind
+        self._at = f"{node.name}.{part}"
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        self._pickler.clear_memo()
+        try:
+            self._pickler.dump(value)
+        except Exception as error:  # whatever the user's objects raise
+            raise NotComparable(f"{self._at} ({kind.__name__})") from error
+        return self._buffer.tell(), hash(self._buffer.getvalue())
+
+    def _node(self, thing: Any, name: str) -> tuple[Any, ...]:
+        """What a pickle holds in place of a thing that is compared by itself."""
+        if id(thing) not in self._nodes:
+            self._nodes[id(thing)] = _Node(thing, name)
+            self._new.append(self._nodes[id(thing)])
+        return _parts_of, (id(thing),)
+
+    def _reduced(self, thing: Any) -> Any:
+        """See `pickle.Pickler.reducer_override`."""
+        if isinstance(thing, nn.Module | Tensor):
+            return self._node(thing, self._at)
+        if isinstance(thing, types.ModuleType):
+            if self._is_library(thing.__name__):
+                return _parts_of, (thing.__name__,)
+            return self._node(thing, thing.__name__)
+        if isinstance(thing, type | types.FunctionType):
+            if self._is_library(thing.__module__ or "") and (
+                isinstance(thing, type) or _is_found_by_name(thing)
+            ):
+                return _parts_of, (thing.__module__, thing.__qualname__)
+            return self._node(thing, f"{thing.__module__}.{thing.__qualname__}")
+        if isinstance(thing, _CACHE):
+            if thing not in self._caches:
+                self._caches.append(thing)
+            return self._node(thing, f"{self._at} (cache)")
+        if (special := _special(thing)) is not None:
+            return _parts_of, special
+        if not self._is_library(type(thing).__module__):
+            return self._node(thing, self._at)
+        return NotImplemented
+
+    def _parts(self, thing: Any) -> dict[str, Any]:
+        if isinstance(thing, Tensor):
+            hooks = (thing._backward_hooks, getattr(thing, "_post_accumulate_grad_hooks", None))
+            about = (tuple(thing.shape), str(thing.dtype), str(thing.device), thing.requires_grad)
+            version = None if id(thing) in self._trained else thing._version
+            return {**vars(thing), "": (*about, version, hooks), "grad": thing.grad}
+        if isinstance(thing, nn.Module):
+            return {k: v for k, v in vars(thing).items() if k != "training"} | _slots(thing)
+        if isinstance(thing, types.ModuleType):
+            return {k: v for k, v in vars(thing).items() if k not in _OF_EVERY_FILE}
+        if isinstance(thing, type):
+            own = {k: v for k, v in vars(thing).items() if k not in _OF_EVERY_CLASS}
+            return {**own, "__bases__": thing.__bases__, "file": self._file(thing.__module__)}
+        if isinstance(thing, types.FunctionType):
+            return {
+                **vars(thing),
+                "__code__": id(thing.__code__),
+                "__defaults__": thing.__defaults__,
+                "__kwdefaults__": thing.__kwdefaults__,
+                **_closure(thing),
+                "file": self._file(thing.__globals__.get("__name__", "")),
+            }
+        if isinstance(thing, _CACHE):
+            return dict(vars(thing))
+        return {**getattr(thing, "__dict__", {}), **_slots(thing), **_inherited(thing)}
+
+    def _file(self, name: str) -> types.ModuleType | None:
+        """The module of code that is not installed."""
+        return None if self._is_library(name) else sys.modules.get(name)
+
+    def _is_library(self, name: str) -> bool:
+        top = name.partition(".")[0]
+        return top in _OURS or (top != self._own and _is_installed(top))
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, reduced: Callable[[Any], Any]) -> None:
+        super().__init__(file, protocol=5)
+        self._reduced = reduced
+
+    def reducer_override(self, thing: Any) -> Any:
+        return NotImplemented if thing is _parts_of else self._reduced(thing)
+
+
+def _parts_of(*parts: Any) -> tuple[Any, ...]:
+    """What pickles name in place of a thing; they are compared and never read."""
+    return parts
+
+
+def _special(thing: Any) -> tuple[Any, ...] | None:
+    """What is compared of kinds that pickle cannot write, or writes without their state."""
+    kind = type(thing).__name__
+    if isinstance(thing, property):
+        return kind, thing.fget, thing.fset, thing.fdel
+    if isinstance(thing, classmethod | staticmethod):
+        return kind, thing.__func__
+    if isinstance(thing, types.MethodType):
+        return kind, thing.__func__, thing.__self__
+    if isinstance(thing, types.BuiltinFunctionType):
+        owner = thing.__self__
+        return kind, thing.__qualname__, None if isinstance(owner, types.ModuleType) else owner
+    if isinstance(thing, types.MappingProxyType):
+        return kind, dict(thing)
+    if isinstance(thing, weakref.ref):
+        return kind, thing()
+    if isinstance(thing, torch.Generator):
+        return kind, str(thing.device), bytes(thing.get_state().tolist())
+    if isinstance(thing, functools.cached_property):
+        return kind, thing.func
+    if isinstance(thing, _DESCRIPTORS):
+        return kind, thing.__qualname__
+    if isinstance(thing, types.CodeType):
+        return kind, id(thing)
+    return (kind,) if isinstance(thing, _LOCKS) else None
+
+
+def content_of(tensor: Tensor) -> Tensor:
+    """The bytes of a tensor, of which not-a-number equals itself."""
+    dense = tensor.detach()
+    dense = (dense.to_dense() if dense.layout != torch.strided else dense).contiguous()
+    return dense.reshape(-1).view(torch.uint8)
+
+
+def _closure(function: types.FunctionType) -> dict[str, Any]:
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not yet set
+            found[name] = None
+    return found
+
+
+def _slots(thing: Any) -> dict[str, Any]:
+    found = {}
+    for kind in type(thing).__mro__:
+        own = vars(kind).get("__slots__", ())
+        for name in (own,) if isinstance(own, str) else own:
+            if name not in ("__dict__", "__weakref__") and hasattr(thing, name):
+                found[name] = getattr(thing, name)
+    return found
+
+
+def _inherited(thing: Any) -> dict[str, Any]:
+    """What an object of a user's class holds by a class that is not the user's."""
+    for base in _BASES:
+        if isinstance(thing, base):
+            values: Any = dict.items(thing) if isinstance(thing, dict) else thing
+            return {"value": list(values) if base in _CONTAINERS else base(thing)}
+    by_object = type(thing).__reduce__ is object.__reduce__
+    return {} if by_object else {"value": thing.__reduce_ex__(4)}
+
+
+def _is_found_by_name(function: types.FunctionType) -> bool:
+    found: Any = sys.modules.get(function.__module__ or "")
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is function
+
+
+@functools.cache
+def _is_installed(top: str) -> bool:
+    """Whether a package is of Python or installed, in contrast to code in a folder."""
+    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+        return True
+    found = sys.modules.get(top)
+    places = [getattr(found, "__file__", None), *getattr(found, "__path__", ())]
+    installed = {Path(place) for name, place in sysconfig.get_paths().items() if "lib" in name}
+    return any(
+        installed & set(Path(place).parents) or "site-packages" in Path(place).parts
+        for place in places
+        if place
+    )
