@@ -10,7 +10,9 @@ import pytest
 
 from tests.models.test_own_model import EXAMPLE, here, model
 from tests.tasks.test_nlu_trial import config, place, run
+from trainables import saved
 from trainables.config import parse
+from trainables.data.records import NO_INTENT
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.system import checkpoint
 
@@ -255,3 +257,25 @@ def own(engine: str) -> Any:
 def test_the_example_has_the_places_that_lines_are_added_to() -> None:
     assert all(place in EXAMPLE for place in (INIT, FORWARD))
     assert re.search(r"def build\(", EXAMPLE)
+
+
+@pytest.mark.parametrize("scores", ["inf", "nan"])
+@pytest.mark.parametrize("head", ["tags", "intents"])
+def test_scores_that_are_not_finite_are_errors_and_end_no_trial(
+    here: Path, place: Path, scores: str, head: str
+) -> None:
+    """Records of 3 words have none; the others count, and nothing is said of leakage but why."""
+    made = code(forward=f"bad = float('{scores}') if words.shape[1] == 3 else 0.0")
+    old = {"tags": "self.tags(x)", "intents": "self.intents(x.mean(dim=1))"}[head]
+    write(here, made.replace(old, f"({old} + bad)"))
+    chosen = own("dp_sgd")
+    result, reports = run(place, here / "trial", chosen)
+    assert len(reports) == 3
+    assert 0.5 <= result.metrics["ser"] < float("inf")
+    assert result.metrics["intent_accuracy"] <= 0.5 + 1e-9
+    assert not [name for name in result.metrics if name.startswith("mia_")]
+    assert any("not finite" in note for note in result.notes)
+    assert not (here / "trial" / "signals.npz").exists()
+    found = saved.load(here / "trial", factory="own:build")
+    said = found.read([saved.unlabelled(["please", "call", "ann"]), saved.unlabelled(["call"])])
+    assert [frame.intent == NO_INTENT for frame in said.frames(found.schema)] == [True, False]

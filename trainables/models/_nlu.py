@@ -64,8 +64,8 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False)
 class BestLabels:
-    """What a model takes a batch for, in the batch's order: `intents` int64[B] and `tag_paths`
-    int64[T], packed.
+    """What a model takes a batch for, in the batch's order: `intents` int64[B], -1 for a record
+    whose scores are not finite, and `tag_paths` int64[T], packed.
     """
 
     intents: Tensor
@@ -159,9 +159,11 @@ class NluModel(nn.Module, ABC):
         """The labels of `predict` alone: no posterior and no loss is worked out."""
         encoded = self.encode(batch)
         intent, emissions = self._heads(encoded)
-        paths, _ = self.crf.best_paths(emissions, encoded.layout)
+        paths, scores = self.crf.best_paths(emissions, encoded.layout)
+        scored = scores.isfinite() & ~intent.log_softmax(1).isnan().any(1)
         return BestLabels(
-            intents=intent.argmax(1), tag_paths=paths.index_select(0, encoded.layout.place)
+            intents=intent.argmax(1).where(scored, -1),
+            tag_paths=paths.index_select(0, encoded.layout.place),
         )
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from torch import Tensor
 from trainables.attacks import features_of
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.bio import slots_lenient
-from trainables.data.records import Frame, LabelSchema
+from trainables.data.records import NO_INTENT, Frame, LabelSchema
 from trainables.models._nlu import NluModel
 from trainables.system.communication import Communicator
 
@@ -26,7 +26,8 @@ _NO_INTENTS = np.zeros(0, dtype=np.int64)
 class Labels:
     """The predicted labels of n records, in the order of the request.
 
-    `intents` int64[n]; `tags` has one int64[length] a record.
+    `intents` int64[n], -1 for a record whose scores are not finite, which has no label; `tags` has
+    one int64[length] a record.
     """
 
     intents: NDArray[np.int64]
@@ -35,12 +36,15 @@ class Labels:
     def tag_names(self, schema: LabelSchema) -> list[tuple[str, ...]]:
         """BIO tags of each record."""
         names = schema.tags
-        return [tuple(names[tag] for tag in tags) for tags in self.tags]
+        return [
+            tuple(names[tag] if intent >= 0 else "O" for tag in tags)
+            for intent, tags in zip(self.intents, self.tags, strict=True)
+        ]
 
     def frames(self, schema: LabelSchema) -> list[Frame]:
         """Intent and slots of each record."""
         return [
-            Frame(schema.intents[intent], slots_lenient(tags))
+            Frame(schema.intents[intent] if intent >= 0 else NO_INTENT, slots_lenient(tags))
             for intent, tags in zip(self.intents, self.tag_names(schema), strict=True)
         ]
 
@@ -90,16 +94,19 @@ def infer(
     ) -> tuple[Tensor, *tuple[NDArray[Any], ...]]:
         predicted = model.predict(batch)
         log_probs = predicted.intent_log_probs.cpu().numpy()
+        path_log_prob = predicted.path_log_prob.cpu().numpy()
+        scored = np.isfinite(path_log_prob) & ~np.isnan(log_probs).any(axis=1)
+        intents = np.where(scored, log_probs.argmax(axis=1), -1)
         features = features_of(
             intent_log_probs=log_probs,
             token_marginals=predicted.token_marginals.cpu().numpy(),
             lengths=lengths,
-            path_log_prob=predicted.path_log_prob.cpu().numpy(),
+            path_log_prob=path_log_prob,
         )
         losses = (
             predicted.intent_losses.cpu().numpy() + predicted.tag_losses.cpu().numpy() / lengths
         )
-        return predicted.tag_paths, log_probs.argmax(axis=1), features, -losses.astype(np.float64)
+        return predicted.tag_paths, intents, features, -losses.astype(np.float64)
 
     empty = (_NO_INTENTS, np.zeros((0, 8)), np.zeros(0))
     tags, columns = _gather(read, model, loader, ids, comm=comm, empty=empty)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from trainables import attacks, catalogue, evidence
 from trainables.attacks import Knowledge, Signals
+from trainables.errors import InvalidInput
 from trainables.seeding import generator
 from trainables.tasks._inference import Inference
 from trainables.tasks._setup import Setup
@@ -60,21 +61,28 @@ def measure(
     trial's folder.
     """
     started = time.perf_counter()
+    if not (np.isfinite(predicted.features).all() and np.isfinite(predicted.log_confidence).all()):
+        why = "no leakage: attacks compare scores, and the model's are not finite for every record"
+        return Leakage(metrics={}, seconds=0.0, shadow_seconds=0.0, notes=(why,))
     signals = _signals(setup, found, predicted)
     chosen = names(setup)
     shadow_signals, shadow_seconds = None, 0.0
-    if "shadow" in chosen:
-        shadow_signals, shadow_seconds = shadow(
-            setup.config, setup.corpus, comm=setup.comm, data_dir=data_dir, cache_dir=cache_dir
-        )
-    metrics: dict[str, float] = {}
     notes: tuple[str, ...] = ()
+    if "shadow" in chosen:
+        try:
+            shadow_signals, shadow_seconds = shadow(
+                setup.config, setup.corpus, comm=setup.comm, data_dir=data_dir, cache_dir=cache_dir
+            )
+        except InvalidInput as problem:  # its scores are not finite; the trial is trained and paid
+            chosen.discard("shadow")
+            notes = (f"no attack shadow: {problem}",)
+    metrics: dict[str, float] = {}
     if setup.comm.rank == 0:
         known = Knowledge(shadow=shadow_signals, texts=_texts(setup, signals))
         sampling, unit = setup.mechanism.sampling, setup.mechanism.unit
         can = set(attacks.possible(signals, known, sampling=sampling, unit=unit))
         if setup.config.evaluation.attacks is not None:
-            notes = tuple(
+            notes += tuple(
                 f"attack {name}: not possible on this split or unit" for name in chosen - can
             )
         chosen &= can
