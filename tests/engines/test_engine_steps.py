@@ -158,6 +158,8 @@ def test_a_layer_through_which_records_meet_is_refused_by_name(layer: nn.Module)
     model.norm = layer
     with pytest.raises(InvalidInput, match=f"{type(layer).__name__} at norm"):
         engine_on(mechanism(), gradients(4), model=model)
+    model.norm = nn.InstanceNorm1d(4)  # keeps no statistics
+    engine_on(mechanism(), gradients(4), model=model)
 
 
 def test_a_buffer_that_training_writes_stops_the_trial() -> None:

@@ -9,13 +9,15 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2, kstest, norm, poisson
 
-from trainables.privacy import _native, noise
+from trainables.generation import histogram
+from trainables.privacy import _native, noise, start
 from trainables.privacy.noise import (
     GaussianSource,
     SecretKey,
@@ -89,6 +91,21 @@ def test_segments_have_their_own_scale_across_chunks() -> None:
     add_noise_(target, stream=KEY.stream("s"), segments=segments)
     stds = [float(target[where].std()) for where, _ in segments]
     assert stds == pytest.approx([1.0, 0.0, 3.0], rel=0.02)
+
+
+def test_counts_and_starts_ask_for_the_secure_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, too, where torch's own normal numbers end."""
+    asked: list[bool] = []
+
+    def add_noise(target: torch.Tensor, *, secure: bool = False, **how: Any) -> bool:
+        asked.append(secure)
+        return add_noise_(target, secure=secure, **how)
+
+    for module in (histogram, start):
+        monkeypatch.setattr(module, "add_noise_", add_noise)
+    histogram.add_noise({"a": 1.0}, std=1.0, key=KEY, trial_id="t")
+    start.add_noise(torch.zeros(2), std=1.0, key=KEY, name="n", trial_id="t")
+    assert asked == [True, True]
 
 
 def test_segments_never_share_their_noise() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def test_the_dearest_configuration_sets_the_price(tmp_path: Path, law: str, mean
     assert prices[1, 4.0] < prices[1, 2.0]
 
 
+_RANGES = {
+    "training.epochs": {"range": {"low": 3, "high": 9, "integer": True}},
+    "training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}},
+}
+
+
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
@@ -77,6 +84,21 @@ def test_the_dearest_configuration_sets_the_price(tmp_path: Path, law: str, mean
         (
             {"axes": {"privacy.noise_multiplier": {"range": {"low": 1, "high": 2}}}},
             r"axes.privacy.noise_multiplier: expected a list of values",
+        ),
+        *(  # the middle costs what one end costs, and not what the other does
+            (
+                {
+                    "axes": {
+                        "training.epochs": {"range": {"low": low, "high": low + 1, "integer": True}}
+                    }
+                },
+                r"axes.training.epochs: expected a list of values",
+            )
+            for low in (2, 3)
+        ),
+        *(  # beside a range that costs nothing, before it and after it
+            ({"axes": dict(axes)}, r"axes.training.epochs: expected a list of values")
+            for axes in itertools.permutations(_RANGES.items())
         ),
     ],
 )

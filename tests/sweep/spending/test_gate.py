@@ -366,15 +366,16 @@ def build_sgd() -> Mechanism:
 
 def test_a_filter_counts_each_release_once_and_refuses_what_is_too_much() -> None:
     what = release(mechanism())
-    filter_ = RdpFilter.of(1.0, delta=1e-5)
+    filter_ = RdpFilter.of(2.0, delta=1e-5)
     room = math.floor(filter_.budget / filter_.cost(what))
-    total = TotalBudget(1.0, filter_=filter_)
+    assert room > 2, "of two others the larger may pass for their sum"
+    total = TotalBudget(2.0, filter_=filter_)
     for number in range(room):
         assert total.refusal(number, what, delta=1e-5) is None
         total.charge(number, release(mechanism(), last=1), delta=1e-5)
         total.charge(number, what, delta=1e-5)  # in the place of the shorter one
     assert total.refusal("more", what, delta=1e-5) == (
-        f"budget.total=1 has no room for it with the {room} attempt before it (filter)"
+        f"budget.total=2 has no room for it with the {room} attempts before it (filter)"
     )
     assert total.refusal(0, what, delta=1e-5) is None, "it takes its own place"
     grouped = release(mechanism(unit="group"))

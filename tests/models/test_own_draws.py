@@ -1,0 +1,94 @@
+"""A user's module: whose masks it draws, how it encodes words, and which labels count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.models._builds import SCHEMA, random_batch
+from trainables import catalogue
+from trainables.config import model_part
+from trainables.models._own.network import OwnModel
+
+CODE = """
+import torch
+from torch import nn
+
+class Tagger(nn.Module):
+    def __init__(self, labels):
+        super().__init__()
+        self.words = nn.Embedding(40, 8)
+        self.drop = nn.Dropout(0.5)
+        self.tags = nn.Linear(8, len(labels.tags))
+        self.intents = nn.Linear(8, len(labels.intents))
+
+    def encode_word(self, word):
+        return len(word) % 40
+
+    def forward(self, words):
+        x = self.drop(self.words(words))
+        return self.tags(x), self.intents(x.mean(1))
+
+def build(labels):
+    return Tagger(labels)
+"""
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnModel:
+    """In training mode, of seed 0."""
+    (tmp_path / "drawn_tagger.py").write_text(CODE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return of_seed(0)
+
+
+def of_seed(seed: int) -> OwnModel:
+    config = model_part(name="module", factory="drawn_tagger:build", word_buckets=40)
+    made: OwnModel = catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed)
+    return made.train()
+
+
+def losses(model: OwnModel, *step: int) -> Tensor:
+    if step:
+        model.begin_step(*step)
+    torch.manual_seed(0)  # what a user's own seed would fix
+    return model.losses(random_batch(model, 4, seed=1)).detach()
+
+
+def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built: OwnModel) -> None:
+    other = of_seed(1)
+    assert not torch.equal(built.module.words.weight, other.module.words.weight)
+    other.load_state_dict(built.state_dict())
+    first = losses(built, 0, 3)
+    assert torch.equal(first, losses(built, 0, 3)), "a replay draws the same masks"
+    assert not torch.equal(first, losses(built, 0, 4))
+    assert not torch.equal(first, losses(other, 0, 3))
+    assert not torch.equal(losses(built, 0, 3), losses(built)), "a pass after another has its own"
+
+
+def test_no_public_seed_decides_a_secret_mask(built: OwnModel) -> None:
+    """Also before the first step of a trial."""
+    assert not torch.equal(losses(built), losses(of_seed(0)))
+    built.keep_draws_secret()
+    assert not torch.equal(losses(built, 0, 3), losses(built, 0, 3))
+
+
+def test_a_module_that_encodes_words_is_asked(built: OwnModel) -> None:
+    words = ["a", "four", "seventh"]
+    assert built.feature_table(words).words.tolist() == [1, 4, 7]
+    del type(built.module).encode_word
+    assert built.feature_table(words).words.max() < 40
+
+
+def test_a_label_that_the_schema_lacks_adds_nothing(built: OwnModel) -> None:
+    batch = random_batch(built.eval(), 6, seed=2)
+    none = torch.full_like
+    of_tags = built.losses(replace(batch, intents=none(batch.intents, -1)))
+    of_intents = built.losses(replace(batch, tags=none(batch.tags, -1)))
+    torch.testing.assert_close(of_tags + of_intents, built.losses(batch))
+    nothing = replace(batch, intents=none(batch.intents, -1), tags=none(batch.tags, -1))
+    assert not built.losses(nothing).any()
