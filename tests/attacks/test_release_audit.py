@@ -151,6 +151,17 @@ def test_more_delta_and_less_risk_certify_less():
     assert bound(orders=(1,)) > bound(orders=(1, 2, 3, 4, 5))
 
 
+@pytest.mark.parametrize("rates", [{"delta": -1e-9}, {"delta": 1.0}, {"p": 0.0}, {"p": 1.0}])
+def test_rates_out_of_range_are_refused(rates):
+    with pytest.raises(InvalidInput, match="expected 0 <= delta < 1 and 0 < p < 1"):
+        audit_release(["a"], ["b"], ["c"], **{"delta": 0.0, **rates})
+
+
+def test_a_phrase_that_one_record_repeats_is_its_own():
+    found = audit_release(["x"], ["x y x"], ["y"], delta=0, orders=(1,))
+    assert (found.phrases[0].num_rare_members, found.phrases[0].num_matched_members) == (1, 1)
+
+
 def test_empty_sides_are_refused():
     with pytest.raises(InvalidInput, match="expected released, member and held-out"):
         audit_release([], ["a"], ["b"], delta=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def test_the_key_is_drawn_once_and_its_owners_alone(key: HomeKey) -> None:
     assert HomeKey(key.file).read() == secret
     assert [path.name for path in key.file.parent.iterdir()] == ["ledger.key"]
     assert secret not in key.tag() + key.name_of("abc").encode()
+
+
+def test_a_key_is_on_disk_before_anything_is_named_by_it(
+    key: HomeKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes and its name: a ledger without its key is lost."""
+    synced: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    key.name_of("abc")
+    assert {key.file.stat().st_ino, key.file.parent.stat().st_ino} <= synced
 
 
 def test_a_process_that_comes_second_takes_the_key_of_the_first(key: HomeKey) -> None:

@@ -16,6 +16,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import LedgerAccount, open_gate
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.training_data import TrainingData
+from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig
@@ -99,6 +100,36 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: P
     assert [each.attempt for each in ledger.entries() if each.trial == "t1"] == [1, 2]
     now[0] = 100.0
     assert gate(room).time_is_up() == "budget.seconds=100 reached"
+
+
+@pytest.mark.parametrize("ended", [["t1"], ["t2"], ["t2", "t1"]])
+def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(
+    tmp_path: Path, ended: list[str]
+) -> None:
+    ledger = Ledger(tmp_path / FILE)
+    for name in ended:
+        ledger.charge(entry(name, epochs=1))
+    parts = [release(mechanism(), last=1 if name in ended else None) for name in ("t1", "t2")]
+    total = epsilon_sweep([*parts, release(mechanism())], delta=1e-5, exact=True).epsilon * 1.001
+    space = space_in(tmp_path, base={"engine": "dp_sgd"}, budget={"total": total})
+    records = [
+        SimpleNamespace(plan=SimpleNamespace(id=name), seconds=0.0, status=TrialStatus.STOPPED)
+        for name in ended
+    ]
+    folder: Any = SimpleNamespace(
+        space=lambda: space, ledger_name="s", seconds_run=lambda: 0.0,
+        records=lambda *, running: records,
+    )  # fmt: skip
+    more, *priced = (
+        PricedTrial(
+            trial=SimpleNamespace(id=name, baseline=False, epochs=4),  # type: ignore[arg-type]
+            mechanism=mechanism(), dataset="aaa", dataset_name="",
+        )
+        for name in ("t3", "t1", "t2")
+    )  # fmt: skip
+    assert open_gate(folder, priced, ledger=ledger).refusal(more) is None
+    records.pop()
+    assert "exceeds budget.total" in str(open_gate(folder, priced, ledger=ledger).refusal(more))
 
 
 def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path) -> None:
