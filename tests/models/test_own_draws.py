@@ -13,6 +13,7 @@ from tests.models._builds import SCHEMA, random_batch
 from trainables import catalogue
 from trainables.config import model_part
 from trainables.models._own.network import OwnModel
+from trainables.privacy import per_record
 
 CODE = """
 import torch
@@ -92,3 +93,28 @@ def test_a_label_that_the_schema_lacks_adds_nothing(built: OwnModel) -> None:
     torch.testing.assert_close(of_tags + of_intents, built.losses(batch))
     nothing = replace(batch, intents=none(batch.intents, -1), tags=none(batch.tags, -1))
     assert not built.losses(nothing).any()
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_the_clipped_sum_is_that_of_all_records_however_many_are_taken_at_once(
+    built: OwnModel, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = random_batch(built.eval(), 40, seed=3)
+    trained = [p for p in built.parameters() if p.requires_grad]
+    size = sum(p.numel() for p in trained)
+
+    def found() -> tuple[Tensor, ...]:
+        out = torch.zeros(size)
+        return out, *per_record.clipped_sum(
+            built,
+            batch,
+            weight_of_record=torch.linspace(0.5, 1.0, 40),
+            max_grad_norm=0.5,
+            group_scale=torch.ones(len(trained), dtype=torch.float64),
+            out=out,
+        )
+
+    whole = found()
+    monkeypatch.setattr(per_record, "_BYTES_AT_ONCE", 4 * size * at_once)
+    for one, other in zip(found(), whole, strict=True):
+        torch.testing.assert_close(one, other)
