@@ -1,4 +1,4 @@
-"""The cost of a private step by what of the encoder is trained, and by the rule of clipping.
+"""The cost of a private step by what of the encoder is trained.
 
     python benchmarks/trained_parts.py --data atis --batch-size 64 --steps 7
 
@@ -18,25 +18,23 @@ from trainables.config import parse
 from trainables.system.communication import Alone
 from trainables.tasks._setup import Setup, prepare
 
-KINDS: dict[str, tuple[dict[str, Any], str]] = {
-    "bert, all": ({"name": "bert"}, "flat"),
-    "bert, all, normalized": ({"name": "bert"}, "normalized"),
-    "bert, all, per layer": ({"name": "bert"}, "per_layer"),
-    "bert, lora of rank 8": ({"name": "bert", "trained": "lora"}, "flat"),
-    "bert, lora of the top 2": ({"name": "bert", "trained": "lora", "top_layers": 2}, "flat"),
-    "bert, biases": ({"name": "bert", "trained": "biases"}, "flat"),
-    "bert, biases of the top 1": ({"name": "bert", "trained": "biases", "top_layers": 1}, "flat"),
-    "bert, heads": ({"name": "bert", "trained": "heads"}, "flat"),
-    "clc, all": ({"name": "clc"}, "flat"),
-    "clc, lora of rank 8": ({"name": "clc", "trained": "lora"}, "flat"),
-    "clc, lora of the top 1": ({"name": "clc", "trained": "lora", "top_layers": 1}, "flat"),
-    "clc, biases": ({"name": "clc", "trained": "biases"}, "flat"),
-    "clc, biases of the top 1": ({"name": "clc", "trained": "biases", "top_layers": 1}, "flat"),
-    "clc, heads": ({"name": "clc", "trained": "heads"}, "flat"),
+KINDS: dict[str, dict[str, Any]] = {
+    "bert, all": {"name": "bert"},
+    "bert, lora of rank 8": {"name": "bert", "trained": "lora"},
+    "bert, lora of the top 2": {"name": "bert", "trained": "lora", "top_layers": 2},
+    "bert, biases": {"name": "bert", "trained": "biases"},
+    "bert, biases of the top 1": {"name": "bert", "trained": "biases", "top_layers": 1},
+    "bert, heads": {"name": "bert", "trained": "heads"},
+    "clc, all": {"name": "clc"},
+    "clc, lora of rank 8": {"name": "clc", "trained": "lora"},
+    "clc, lora of the top 1": {"name": "clc", "trained": "lora", "top_layers": 1},
+    "clc, biases": {"name": "clc", "trained": "biases"},
+    "clc, biases of the top 1": {"name": "clc", "trained": "biases", "top_layers": 1},
+    "clc, heads": {"name": "clc", "trained": "heads"},
 }
 
 
-def ready(model: dict[str, Any], clipping: str, options: argparse.Namespace) -> Setup:
+def ready(model: dict[str, Any], options: argparse.Namespace) -> Setup:
     """A trial before its first step."""
     settings = from_environment()
     config = parse(
@@ -44,7 +42,6 @@ def ready(model: dict[str, Any], clipping: str, options: argparse.Namespace) -> 
             "engine": "dp_sgd",
             "data": {"name": options.data},
             "model": model,
-            "privacy": {"clipping": clipping},
             "training": {"steps": 1_000, "expected_batch_size": options.batch_size},
         }
     )
@@ -60,7 +57,7 @@ def main() -> None:
     parser.add_argument("--model", choices=("bert", "clc"), help="only this one's kinds")
     options = parser.parse_args()
     setups = {
-        name: ready(*kind, options)
+        name: ready(kind, options)
         for name, kind in KINDS.items()
         if name.startswith(options.model or "")
     }

@@ -137,12 +137,9 @@ class PrivacyConfig(Frozen):
     """
 
     section = "privacy"
-    later = frozenset({"clipping", "start"})
+    later = frozenset({"start"})
     engine: ClassVar[str] = ""
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
-    clipping: Annotated[str, NameOf("clipping")] = Field(
-        "flat", description="clipping rule, an entry of trainables/clipping"
-    )
     noise_multiplier: float | TargetEpsilon = Field(
         1.0, description="noise multiplier z0 at epoch 0"
     )

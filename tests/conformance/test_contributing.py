@@ -87,7 +87,6 @@ def test_the_table_is_read() -> None:
             "strategies",
             "optimizers",
             "learning_rates",
-            "clipping",
             "commands",
         ),
     }

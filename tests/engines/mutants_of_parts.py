@@ -1,4 +1,4 @@
-"""Mutants of what is chosen beside the engine: rules of clipping, trained parts, steps.
+"""Mutants of what is chosen beside the engine: trained parts, steps.
 
 Each row: what is broken, how, a check that must notice, the test that runs it on the real code.
 """
@@ -14,7 +14,7 @@ import engine_checks as checks
 import numpy as np
 import pytest
 import torch
-from engine_checks import WIDTHS, change, gradients, mechanism
+from engine_checks import gradients, mechanism
 
 from tests.models import test_adapted_lstm
 from tests.whole_trial.naive import in_double, sum_of_clipped
@@ -22,15 +22,11 @@ from tests.whole_trial.small import model_and_loader
 from tests.whole_trial.test_released_sum import units_of
 from trainables import catalogue
 from trainables.accountants._release import release
-from trainables.clipping import normalized
 from trainables.engines import Setup, _private
-from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNormEntry
-from trainables.layers.linear import Linear, LinearEntry
+from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import LstmEntry
 from trainables.models._lora import AdaptedBiLstm
-from trainables.privacy import clip_rule
-from trainables.privacy.clip_rule import ClipRule
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
 from trainables.system.communication import Alone
@@ -39,20 +35,7 @@ Patch = pytest.MonkeyPatch
 Row = tuple[str, Callable[[Patch], None], Callable[[], None], str]
 
 
-def _sensitivity(clipping: str, length: float, **setup: Any) -> Callable[[], None]:
-    """A record of this length is added, whose gradient is as long in each layer."""
-
-    def check() -> None:
-        table = torch.zeros(2, sum(WIDTHS))
-        table[1, [0, WIDTHS[0], -1]] = length / 3**0.5
-        mech = mechanism("dp_sgd", clipping=clipping)
-        moved = change(mech, table, [[0]], [[0], [1]], **setup)
-        assert moved <= mech.sensitivity * (1 + 1e-4)
-
-    return check
-
-
-def _released(kind: str, clipping: str = "flat") -> Callable[[], None]:
+def _released(kind: str) -> Callable[[], None]:
     """A step of a small model against the definition, which reads no book.
 
     Its heads are fixed, and adapters have left their start, so that the encoder's part is seen.
@@ -60,9 +43,7 @@ def _released(kind: str, clipping: str = "flat") -> Callable[[], None]:
 
     def check() -> None:
         bound = 0.02
-        mech = mechanism(
-            "dp_sgd", records=12, batch=6, workers=1, max_grad_norm=bound, clipping=clipping
-        )
+        mech = mechanism("dp_sgd", records=12, batch=6, workers=1, max_grad_norm=bound)
         model, loader = model_and_loader(kind, dropout=0.0)
         torch.manual_seed(0)
         for name, own in model.named_parameters():
@@ -82,7 +63,6 @@ def _released(kind: str, clipping: str = "flat") -> Callable[[], None]:
         made.step(0, 0)
         expected, _ = sum_of_clipped(
             model, loader, units, max_grad_norm=bound, group_scale=made.group_scale,
-            clipping=clipping,
         )  # fmt: skip
         found = made.released.double() * mech.num_microbatches
         assert float((found - expected).norm()) <= 2e-4 * bound * len(units)
@@ -100,13 +80,6 @@ def _pieces_are_paid() -> None:
     assert [sum(count for _, count in phases) for phases in counts] == [20] * 5 + [3]
 
 
-def _tied_layers_are_one() -> None:
-    model = torch.nn.Module()
-    model.table, model.map = Embedding(4, 3), Linear(3, 4)
-    model.map.weight = model.table.weight
-    assert ClipRule.of("per_layer", model).num_groups == 1
-
-
 def _noise_is_passed_on() -> None:
     mech = mechanism("dp_sgd")
     made = checks.engine_on(mech, gradients(4), [[]], optimizer="adam_bc")
@@ -116,24 +89,6 @@ def _noise_is_passed_on() -> None:
 
 
 # --- what is broken ---------------------------------------------------------------------------
-
-
-def _whole_bound_for_each(patch: Patch) -> None:
-    patch.setattr(ClipRule, "bound", lambda self, max_grad_norm: max_grad_norm)
-
-
-def _divided_by(norm: Callable[[Any], Any]) -> Callable[[Patch], None]:
-    return lambda patch: patch.setattr(normalized, "factor", lambda n, bound: bound / norm(n))
-
-
-def _no_ties(patch: Patch) -> None:
-    patch.setattr(
-        clip_rule, "_layers", lambda model: [{p} for m in model.modules() for p in m.parameters()]
-    )
-
-
-def _all_in_one_group(patch: Patch) -> None:
-    patch.setattr(ClipRule, "group", lambda self, parameters: 0)
 
 
 def _second_adapter_has_no_norm(patch: Patch) -> None:
@@ -216,23 +171,10 @@ def _noise_of_the_sum(patch: Patch) -> None:
     )
 
 
-BOUND = "test_clipping_rules::test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most"
 SUM = "test_released_sum::test_two_steps_release_what_the_definition_says"
 PAID = "test_steps::test_each_piece_costs_its_steps_and_no_more"
 
 ROWS: list[Row] = [
-    ("each layer clipped to C, not to C / sqrt(G)", _whole_bound_for_each,
-     _sensitivity("per_layer", 1e3), BOUND),
-    ("the same, a record at a time", _whole_bound_for_each,
-     _sensitivity("per_layer", 1e3, physical_batch_size=1), BOUND),
-    ("normalised by the square of the norm", _divided_by(lambda n: n**2 + 0.01),
-     _sensitivity("normalized", 0.3), BOUND),
-    ("what keeps the normalised factor finite taken off the norm",
-     _divided_by(lambda n: (n - 0.01).clamp(min=1e-3)), _sensitivity("normalized", 0.02), BOUND),
-    ("layers that share a parameter are counted apart", _no_ties, _tied_layers_are_one,
-     "test_clipping_rules::test_layers_that_share_a_parameter_are_one"),
-    ("all layers share the factor of one", _all_in_one_group,
-     _released("bert, adapters of the top layer", "per_layer"), SUM),
     ("the second matrix of an adapter left out of the norm", _second_adapter_has_no_norm,
      _released("bert, adapters of the top layer"), SUM),
     ("the first matrix of a recurrent adapter left out of the norm",

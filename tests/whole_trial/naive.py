@@ -40,7 +40,6 @@ def sum_of_clipped(
     *,
     max_grad_norm: float,
     group_scale: Tensor,
-    clipping: str = "flat",
 ) -> tuple[Tensor, Tensor]:
     """float64[D] the sum of the units' clipped mean gradients, and [U] their norms before.
 
@@ -48,23 +47,10 @@ def sum_of_clipped(
     """
     named = [(name, p.numel()) for name, p in model.named_parameters() if p.requires_grad]
     sizes = [size for _, size in named]
-    # Parameters of one layer have names that differ in their last part.
-    layers = [name.rpartition(".")[0] for name, _ in named]
-    layer_of = np.repeat(np.unique(layers, return_inverse=True)[1], sizes)
     alpha = group_scale.double().repeat_interleave(torch.tensor(sizes))
     total, norms = torch.zeros(sum(sizes), dtype=torch.float64), []
     for unit in units:
         mean = torch.stack([record_gradient(model, loader, i) for i in unit]).mean(0) / alpha
-        if clipping == "per_layer":
-            factor = torch.zeros_like(mean)
-            for layer in range(len(set(layers))):
-                own = torch.from_numpy(layer_of == layer)
-                norm, bound = float(mean[own].norm()), max_grad_norm / len(set(layers)) ** 0.5
-                factor[own] = min(1.0, bound / norm) if norm else 1.0
-            total += mean * factor * alpha
-        elif clipping == "normalized":
-            total += mean * max_grad_norm / (float(mean.norm()) + 0.01) * alpha
-        else:
-            total += mean * min(1.0, max_grad_norm / float(mean.norm())) * alpha
+        total += mean * min(1.0, max_grad_norm / float(mean.norm())) * alpha
         norms.append(mean.norm())
     return total, torch.stack(norms)

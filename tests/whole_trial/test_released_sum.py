@@ -74,7 +74,6 @@ def units_of(engine: Engine, epoch: int, step: int) -> list[list[int]]:
     physical=st.sampled_from([None, 1, 3]),
     dropout=st.sampled_from([0.0, 0.3]),
     precision=st.sampled_from(["fp32", "fp32", "bf16"]),
-    clipping=st.sampled_from(catalogue.names("clipping")),
 )
 def test_two_steps_release_what_the_definition_says(
     kind: str,
@@ -85,14 +84,13 @@ def test_two_steps_release_what_the_definition_says(
     physical: int | None,
     dropout: float,
     precision: str,
-    clipping: str,
 ) -> None:
     """Without noise, so that the sum itself is seen; the second step is on trained weights."""
     engine, privacy = offered
     records = 4 if "unit" in privacy else NUM_RECORDS
     mech = mechanism(
         engine, records=records, batch=4, workers=workers, epochs=2, group_scale=group_scale,
-        max_grad_norm=max_grad_norm, clipping=clipping, **privacy,
+        max_grad_norm=max_grad_norm, **privacy,
     )  # fmt: skip
     made = engine_of(
         replace(mech, noise_multiplier=0.0),
@@ -109,12 +107,10 @@ def test_two_steps_release_what_the_definition_says(
         model.begin_step(1, step)
         stats = made.step(1, step)
         expected, norms = sum_of_clipped(
-            model, loader, units, max_grad_norm=max_grad_norm, group_scale=alpha, clipping=clipping
+            model, loader, units, max_grad_norm=max_grad_norm, group_scale=alpha
         )
         found = made.released.double() * mech.num_microbatches
         moved = float(norms.clamp(max=max_grad_norm).sum())
-        if clipping == "normalized":
-            moved = max_grad_norm * len(units)
         assert float((found - expected).norm()) <= TOLERANCE[precision] * moved
         if precision == "fp32":
             assert float(stats.norm) == pytest.approx(float(norms.sum()), rel=1e-3)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from trainables.layers import bookkeeping
 from trainables.layers.precision import Precision, passes_in
 from trainables.privacy import per_record
-from trainables.privacy.clip_rule import FLAT, ClipRule
 from trainables.privacy.flat import FlatGradient
 
 
@@ -60,7 +59,6 @@ class GradientSource:
         num_units: int,
         max_grad_norm: float,
         group_scale: Tensor,
-        rule: ClipRule = FLAT,
     ) -> tuple[Tensor, Tensor]:
         """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached).
 
@@ -75,7 +73,6 @@ class GradientSource:
                     max_grad_norm=max_grad_norm,
                     group_scale=group_scale,
                     out=out.data,
-                    rule=rule,
                 )
         recorder = _LossRecorder(self.model, self.precision)
         norms = bookkeeping.clipped_sum(
@@ -87,7 +84,6 @@ class GradientSource:
             max_grad_norm=max_grad_norm,
             group_scale=group_scale,
             out=out.data,
-            rule=rule,
         )
         return norms, recorder.seen
 

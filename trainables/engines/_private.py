@@ -20,7 +20,6 @@ from trainables.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy import scaling
-from trainables.privacy.clip_rule import ClipRule
 from trainables.privacy.clipping import GradientHook, refuse_mixing
 from trainables.privacy.flat import FlatGradient
 from trainables.privacy.flat_adam import FlatAdam
@@ -38,7 +37,6 @@ class PrivateEngine(Engine):
     def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:
         refuse_mixing(model)
         super().__init__(model, mechanism, setup)
-        self._rule = ClipRule.of(mechanism.clipping, model)
         self._key = setup.key
         self._stream = ("noise", setup.trial_id, setup.attempt)
         self._secure = setup.secure_noise
@@ -138,7 +136,6 @@ class PrivateEngine(Engine):
             num_units=present,
             max_grad_norm=self._mechanism.max_grad_norm,
             group_scale=self.group_scale,
-            rule=self._rule,
         )
 
     def _second_buffer(self) -> FlatGradient:
@@ -198,7 +195,6 @@ class PrivateEngine(Engine):
         self._hook = GradientHook(
             max_grad_norm=self._mechanism.max_grad_norm,
             group_scale=self.group_scale.to(self.layout.device),
-            rule=self._rule,
         )
         self._scale_is_known = True
 

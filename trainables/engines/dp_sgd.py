@@ -24,8 +24,6 @@ AUDITED = (
     {"privacy.sampling": "poisson"},
     {"privacy.sampling": "shuffle"},
     {"privacy.sampling": "random_allocation"},
-    {"privacy.clipping": "normalized"},
-    {"privacy.clipping": "per_layer"},
 )
 
 

@@ -26,7 +26,7 @@ from trainables.layers.lstm import BiLstm
 from trainables.layers.tape import Entry, Tape, Views, recording
 from trainables.layers.tied import combine
 from trainables.layers.units import Units
-from trainables.privacy.clip_rule import FLAT, ClipRule
+from trainables.privacy.clipping import clip_factor
 
 TAPED = (Linear, FactoredLinear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)
 
@@ -72,7 +72,6 @@ def clipped_sum(
     max_grad_norm: float,
     group_scale: Tensor,
     out: Tensor,
-    rule: ClipRule = FLAT,
 ) -> Tensor:
     """Add the sum over units of their clipped gradients to `out`; return the norms [U].
 
@@ -81,8 +80,6 @@ def clipped_sum(
     norm) multiplies g_u itself. `group_scale` [K] and the flat `out` [P] follow the trainable
     `model.named_parameters()`. A unit without records has norm 0. A unit whose norm is not finite
     adds nothing, and its norm is returned as it is.
-
-    Another `rule` has another factor, or one for each layer, whose norm is the layer's.
 
     Formal guarantee: the contribution of one unit to `out`, divided by `group_scale`, has norm at
     most `max_grad_norm` * (1 + 1e-4), also where its rows nearly cancel. The norms returned are
@@ -112,7 +109,7 @@ def clipped_sum(
     units = Units(unit_of_record, num_units, device=out.device)
     inverse = (1 / group_scale.double().square()).tolist()
     weights = dict(zip(parameters, inverse, strict=True))
-    return add_clipped(tape.entries, units, weights, views, max_grad_norm=max_grad_norm, rule=rule)
+    return add_clipped(tape.entries, units, weights, views, max_grad_norm=max_grad_norm)
 
 
 @torch.no_grad()
@@ -123,30 +120,25 @@ def add_clipped(
     views: Views,
     *,
     max_grad_norm: float,
-    rule: ClipRule = FLAT,
 ) -> Tensor:
     """`clipped_sum` from the entries of the backward pass: the norms [U].
 
     `weights` holds 1 / alpha^2 of each parameter.
     """
     entries = combine(recorded)
-    groups = [rule.group(entry.parameters) for entry in entries]
-    none = torch.zeros(units.num_units, dtype=torch.float64, device=units.device)
-    by_group = [none] * rule.num_groups
-    for group, entry in zip(groups, entries, strict=True):
-        by_group[group] = by_group[group] + entry.squared_norms(units, weights)
-    squares = torch.stack(by_group)
+    squares = torch.zeros(units.num_units, dtype=torch.float64, device=units.device)
+    for entry in entries:
+        squares += entry.squared_norms(units, weights)
     # Values beyond float32 count as not finite.
-    norms = squares.sum(0).sqrt().to(next(iter(views.values())).dtype)
-    factors = rule.factors(squares.sqrt().to(norms.dtype), max_grad_norm)
+    norms = squares.sqrt().to(next(iter(views.values())).dtype)
+    factors = clip_factor(norms, max_grad_norm)
     finite = norms.isfinite()
     # The only value of a step that is read from the device. Always clearing every entry would
     # launch more kernels than this wait costs.
     if not bool(finite.all()):
-        factors = factors.where(finite, 0.0)
         entries = [entry.without(units, ~finite) for entry in entries]
     while entries:  # an entry's tensors are freed once they are used
-        entries.pop().add_gradient(units, factors[groups.pop()], views)
+        entries.pop().add_gradient(units, factors, views)
     return norms
 
 

@@ -11,31 +11,30 @@ import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
-from trainables.privacy.clip_rule import FLAT, ClipRule
 from trainables.privacy.flat import FlatGradient
 
 
-def clip_factor(norms: Tensor, max_grad_norm: float, rule: ClipRule = FLAT) -> Tensor:
-    """min(1, C / norm), or the factor of another `rule`, and 0 where the norm is not finite.
+def clip_factor(norms: Tensor, max_grad_norm: float) -> Tensor:
+    """min(1, C / norm) (Abadi et al. 2016); 0 where the norm is not finite, or so large that the
+    factor loses the precision of a float.
 
     >>> clip_factor(torch.tensor([0.0, 1.0, 4.0, float("nan")]), 2.0)
     tensor([1.0000, 1.0000, 0.5000, 0.0000])
     """
+    found = (max_grad_norm / norms).clamp_(max=1.0)
+    found.masked_fill_(found < torch.finfo(found.dtype).tiny, 0.0)
     # A norm that overflowed has lost the direction, so that unit contributes zero as well.
-    found = rule.factors(norms, max_grad_norm)
     return torch.where(torch.isfinite(norms), found, torch.zeros_like(found))
 
 
 class GradientHook:
     """Algorithm 1's hook: clips the whole gradient of a unit in place, in few passes.
 
-    `group_scale` float64[K] is alpha_k in the order of the layout; `rule` how it is clipped.
+    `group_scale` float64[K] is alpha_k in the order of the layout.
     """
 
-    def __init__(self, *, max_grad_norm: float, group_scale: Tensor, rule: ClipRule = FLAT) -> None:
+    def __init__(self, *, max_grad_norm: float, group_scale: Tensor) -> None:
         self.max_grad_norm = max_grad_norm
-        self.rule = rule
-        self._group: Tensor | None = None  # int64[K], that of each parameter
         self._inverse_squares = group_scale.double().reciprocal().square()
         self._is_plain = bool((group_scale == 1).all())
 
@@ -59,10 +58,8 @@ class GradientHook:
         On a CPU the next pass over `gradient` applies the factor. A gradient that is not finite is
         zeroed here, and a GPU's is clipped here without waiting for it; the factor then is 1.
         """
-        if self.rule.num_groups > 1:
-            return self._clip_groups(gradient), 1.0
         norm = self.norm(gradient)
-        factor = clip_factor(norm, self.max_grad_norm, self.rule)
+        factor = clip_factor(norm, self.max_grad_norm)
         if norm.is_cuda:  # no branch on the host
             gradient.data.mul_(factor.to(gradient.data.dtype))
             gradient.data.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
@@ -71,23 +68,6 @@ class GradientHook:
             gradient.data.zero_()
             return norm, 1.0
         return norm, float(factor)
-
-    def _clip_groups(self, gradient: FlatGradient) -> Tensor:
-        """Clip each group of the rule separately, in place; returns the norm of all before that."""
-        parameters = gradient.layout.parameters
-        group = torch.tensor(
-            [self.rule.group_of[p] for p in parameters], device=gradient.data.device
-        )
-        squares = gradient.group_norms().square() * self._inverse_squares
-        sums = squares.new_zeros(self.rule.num_groups).index_add_(0, group, squares)
-        norm = squares.sum().sqrt()
-        factors = clip_factor(sums.sqrt(), self.max_grad_norm, self.rule)
-        # A unit adds all of itself or nothing.
-        factors = torch.where(norm.isfinite(), factors, 0.0).to(gradient.data.dtype)
-        for k, own in enumerate(factors.index_select(0, group).unbind()):
-            gradient.data[gradient.layout.segment(k)].mul_(own)
-        gradient.data.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-        return norm
 
 
 # Layers whose output for a record depends on other records, or that store their statistics.

@@ -39,9 +39,6 @@ def refuse_out_of_range(mechanism: Mechanism) -> None:
     ):
         if getattr(mechanism, name) < 1:
             raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")
-    if mechanism.clipping not in catalogue.names("clipping"):
-        allowed = ", ".join(catalogue.names("clipping"))
-        raise InvalidInput(f"expected clipping to be one of {allowed}, got {mechanism.clipping!r}")
     if mechanism.num_steps < 0:
         raise InvalidInput(f"expected num_steps >= 0, got {mechanism.num_steps}")
     if mechanism.epochs < 0 or any(epochs < 0 for epochs in mechanism.stages):

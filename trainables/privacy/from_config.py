@@ -157,7 +157,6 @@ def build_from(
         noise_calibration=calibration,
         noise_multiplier=z,
         max_grad_norm=privacy.max_grad_norm,
-        clipping=privacy.clipping,
         decay_kind=privacy.noise_decay.kind,
         decay_tau=privacy.noise_decay.tau,
         group_scale=privacy.group_scale,

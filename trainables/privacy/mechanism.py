@@ -43,7 +43,6 @@ class Mechanism:
     the standard deviation of Gaussian noise on the counts of a histogram over all records, each in
     one bin, that is released before the first step; 0: there is none. With `num_steps` > 0 the
     trial has so many steps and an epoch is `steps_per_epoch` of them, the last one what is left.
-    Whatever entry `clipping` is, what a unit adds to the sum has norm at most C.
     `start_counts_noise` and `start_means_noise` are the standard deviations, in units of z0, of the
     noise on counts of labels and on sums of rows by class, to which each record adds a vector of
     norm at most 1 and from which weights start; 0: there is none.
@@ -77,7 +76,6 @@ class Mechanism:
     histogram_noise_multiplier: float = 0.0
     num_steps: int = 0
     steps_per_epoch: int = 1  # with num_steps or sampling full
-    clipping: str = "flat"
     start_counts_noise: float = 0.0
     start_means_noise: float = 0.0
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from trainables.privacy.clip_rule import FLAT, ClipRule
+from trainables.privacy.clipping import clip_factor
 
 _BYTES_AT_ONCE = 1 << 28  # of the gradients of a pass
 Places = Tensor  # int64[n]: records of a batch
@@ -56,7 +56,6 @@ def clipped_sum(
     max_grad_norm: float,
     group_scale: Tensor,
     out: Tensor,
-    rule: ClipRule = FLAT,
 ) -> tuple[Tensor, Tensor]:
     """Add the sum over records of their clipped gradients to `out`: (norms [B], losses [B]).
 
@@ -79,29 +78,16 @@ def clipped_sum(
             weights = weight_of_record.index_select(0, some)
             # Passes may be rounded to bfloat16, but not what bounds a record's share of the sum.
             with torch.autocast(out.device.type, enabled=False):
-                squares = _squares(found, parameters, scales, rule) * weights.double().square()
-                whole = squares.sum(0).sqrt().to(out.dtype)
-                factors = rule.factors(squares.sqrt().to(out.dtype), max_grad_norm)
-                factors = torch.where(whole.isfinite(), factors, 0.0) * weights
+                squares = torch.zeros(len(some), dtype=torch.float64, device=out.device)
+                for name, gradient in found.items():
+                    rows = gradient.flatten(1)
+                    own = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+                    squares += (own / scales[name]).square()
+                whole = (squares.sqrt() * weights.double().abs()).to(out.dtype)
+                factors = clip_factor(whole, max_grad_norm) * weights
                 for name, gradient in found.items():
                     # 0 times inf would be NaN.
                     rows = gradient.flatten(1).where(whole.isfinite().unsqueeze(1), 0.0)
-                    views[name].add_(factors[rule.group((parameters[name],))] @ rows)
+                    views[name].add_(factors @ rows)
             norms[some], losses[some] = whole, lost.to(losses.dtype)
     return norms, losses
-
-
-def _squares(
-    found: dict[str, Tensor],
-    parameters: dict[str, nn.Parameter],
-    scales: dict[str, float],
-    rule: ClipRule,
-) -> Tensor:
-    """float64 [groups, n]: squared norms in scaled space, by group of the rule."""
-    count = len(next(iter(found.values())))
-    device = next(iter(found.values())).device
-    squares = torch.zeros(rule.num_groups, count, dtype=torch.float64, device=device)
-    for name, gradient in found.items():
-        norms = torch.linalg.vector_norm(gradient.flatten(1), dim=1, dtype=torch.float64)
-        squares[rule.group((parameters[name],))] += (norms / scales[name]).square()
-    return squares
