@@ -47,7 +47,6 @@ from trainables.sections import NoiseDecay as NoiseDecay
 from trainables.sections import PrivacyConfig as PrivacyConfig
 from trainables.sections import Sampling as Sampling
 from trainables.sections import SplitMode as SplitMode
-from trainables.sections import StartConfig as StartConfig
 from trainables.sections import TargetEpsilon as TargetEpsilon
 from trainables.sections import TotalNoise as TotalNoise
 from trainables.sections import TrainingConfig as TrainingConfig
@@ -122,15 +121,6 @@ class TrialConfig(Frozen):
         # Nothing reads how it would be trained: one trial, whatever the space says of that.
         kept = self.training.model_dump(include={"num_workers", "physical_batch_size"})
         object.__setattr__(self, "training", TrainingConfig(epochs=1, **kept))
-        return self
-
-    @model_validator(mode="after")
-    def _start_is_taken(self) -> TrialConfig:
-        if self.privacy.start is not None and not self.model.takes_start:
-            raise ValueError(
-                "expected model.name=features with model.bias > 0 with privacy.start, got"
-                f" model.name={self.model.name}"
-            )
         return self
 
     @model_validator(mode="after")

@@ -64,11 +64,6 @@ class ModelConfig(Frozen):
     name: str = Field(description="entry of trainables/models")
 
     @property
-    def takes_start(self) -> bool:
-        """Whether its weights can start from counts of labels and means of classes."""
-        return False
-
-    @property
     def has_prior(self) -> bool:
         """Whether the model says something of a record before any was trained on."""
         return False
@@ -102,34 +97,6 @@ class TargetEpsilon(Frozen):
     )
 
 
-class StartConfig(Frozen):
-    """What weights start from, read off private records with noise: shares of the squared mu that
-    the trial spends (that of T steps at noise z is T / z^2), the rest is for its steps.
-    """
-
-    counts: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="share of the privacy cost for counts of labels, which initialise biases",
-    )
-    means: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="share of the privacy cost for means of classes, which initialise rows",
-    )
-
-    @model_validator(mode="after")
-    def _shares(self) -> StartConfig:
-        if not 0 < self.counts + self.means < 1:
-            raise ValueError(
-                "expected privacy.start.counts and privacy.start.means to be shares with"
-                f" 0 < counts + means < 1, got {self.counts:g} and {self.means:g}"
-            )
-        return self
-
-
 class PrivacyConfig(Frozen):
     """The mechanism, in the terms of privacy accounting. None means the engine's default.
 
@@ -137,7 +104,6 @@ class PrivacyConfig(Frozen):
     """
 
     section = "privacy"
-    later = frozenset({"start"})
     engine: ClassVar[str] = ""
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
     noise_multiplier: float | TargetEpsilon = Field(
@@ -185,9 +151,6 @@ class PrivacyConfig(Frozen):
     secure_noise: bool = Field(False, description="draw noise from AES-256-CTR")
     reproducible_noise: bool = Field(
         False, description="for tests: noise from the public seed, so epsilon is infinite"
-    )
-    start: StartConfig | None = Field(
-        None, description="noisy counts and means of the training records that initialise weights"
     )
     accountant: str | None = Field(
         None, description="entry of trainables/accountants; default: the tightest sound one"

@@ -18,7 +18,6 @@ import pytest
 import torch
 from engine_checks import WIDTHS, PlainGradients, alphas, change, gradients, mechanism
 from mutants_of_parts import ROWS
-from mutants_of_starts import ROWS as ROWS_OF_STARTS
 
 from trainables.engines import _engine, _passes, _private, audit_step
 from trainables.engines._passes import Pass
@@ -498,7 +497,7 @@ MUTANTS = [
         "test_engine_steps::test_a_layer_through_which_records_meet_is_refused_by_name",
     ),
 ]  # fmt: skip
-MUTANTS += [Mutant(*row) for row in (*ROWS, *ROWS_OF_STARTS)]
+MUTANTS += [Mutant(*row) for row in ROWS]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)

@@ -17,7 +17,7 @@ import torch
 from scipy.stats import chi2, kstest, norm, poisson
 
 from trainables.generation import histogram
-from trainables.privacy import _native, noise, start
+from trainables.privacy import _native, noise
 from trainables.privacy.noise import (
     GaussianSource,
     SecretKey,
@@ -93,7 +93,7 @@ def test_segments_have_their_own_scale_across_chunks() -> None:
     assert stds == pytest.approx([1.0, 0.0, 3.0], rel=0.02)
 
 
-def test_counts_and_starts_ask_for_the_secure_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_ask_for_the_secure_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU, too, where torch's own normal numbers end."""
     asked: list[bool] = []
 
@@ -101,11 +101,9 @@ def test_counts_and_starts_ask_for_the_secure_stream(monkeypatch: pytest.MonkeyP
         asked.append(secure)
         return add_noise_(target, secure=secure, **how)
 
-    for module in (histogram, start):
-        monkeypatch.setattr(module, "add_noise_", add_noise)
+    monkeypatch.setattr(histogram, "add_noise_", add_noise)
     histogram.add_noise({"a": 1.0}, std=1.0, key=KEY, trial_id="t")
-    start.add_noise(torch.zeros(2), std=1.0, key=KEY, name="n", trial_id="t")
-    assert asked == [True, True]
+    assert asked == [True]
 
 
 def test_segments_never_share_their_noise() -> None:

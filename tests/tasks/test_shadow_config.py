@@ -128,11 +128,3 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(
     with (place / "encoder.json").open("a", encoding="utf-8") as file:
         file.write(" ")
     assert num_trained() == 4
-
-
-def test_it_reads_one_view_of_a_record(tmp_path: Path) -> None:
-    """Values for the shadow's slots may be missing, and each view would cost a pass."""
-    model = {"name": "features", "encoder": "small", "views": 3}
-    config = parse({"engine": "sgd", "data": {"name": "communication"}, "model": model})
-    shadow = config_for(config, data_dir=tmp_path)
-    assert (config.model.model_dump()["views"], shadow.model.model_dump()["views"]) == (3, 1)

@@ -139,9 +139,6 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
         )
         for epoch in range(first, end if mechanism.trains else first)
     ]
-    if mechanism.is_private and first == 0 < end:
-        # With full batches alone: each is one more Gaussian mechanism on all records.
-        steps += [(sigma, 1) for sigma in mechanism.effective_start_noise_multipliers]
     histogram = []
     if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
         histogram = [(mechanism.effective_histogram_noise_multiplier, 1)]

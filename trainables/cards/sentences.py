@@ -39,20 +39,8 @@ def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
         )
     return (
         f"The weights after every step are ({format_epsilon(summary.epsilon)},"
-        f" {format_delta(summary.delta)})-differentially private for {change}.{_start(mechanism)}"
+        f" {format_delta(summary.delta)})-differentially private for {change}."
     )
-
-
-def _start(mechanism: Mechanism) -> str:
-    """What was released before the first step, and that it is part of the price."""
-    names = {"counts": "counts of labels", "means": "sums of features by label"}
-    found = [
-        f"{names[name]} with noise of {noise:.4g} times their sensitivity"
-        for name, noise in mechanism.start_noise.items()
-    ]
-    if not found:
-        return ""
-    return f" The first weights are made of {' and '.join(found)}; epsilon covers these releases."
 
 
 def adversary(mechanism: Mechanism) -> str:

@@ -140,25 +140,6 @@ class CachedTable:
         return found
 
 
-@dataclass(eq=False)
-class ViewsTable:
-    """Batches of several views of each record: all rows of the first view, then of the next."""
-
-    views: tuple[CachedTable, ...]
-    _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
-
-    def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
-        """All kinds of rows of these records, float32 [K T, .] and [K B, .], by name."""
-        key = records.tobytes()
-        if self._last[0] == key:
-            return self._last[1]
-        parts = [view.collate_records(records) for view in self.views]
-        found = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        if sum(tensor.nbytes for tensor in found.values()) <= len(self.views) * _KEPT_BYTES:
-            self._last = (key, found)
-        return found
-
-
 def records_at_once(lengths: NDArray[np.int64], *, token: int, record: int) -> int | None:
     """How many records of a batch to read at a time; None where all fit, and are kept.
 

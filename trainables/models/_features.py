@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.data.batches import Columns, FeatureTable, Loader, PackedBatch
+from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
 from trainables.encoders.about import MOMENTS
@@ -23,14 +23,12 @@ from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
 from trainables.encoders.rows import LayerStates
 from trainables.encoders.tags import tag_parts
-from trainables.encoders.views import digest_of, values_for, view_of
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models import features
 from trainables.models._nlu import Encoded, NluModel
-from trainables.privacy.start import Labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,8 +186,6 @@ class Features(NluModel):
         self.tag_head = FactoredLinear(fixed.token_width, torch.from_numpy(parts))
         self._last_scores: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
         self.forbid_broken_spans(schema)
-        self.num_views = config.views
-        self.view_values = values_for(schema, config.view_corpora) if config.views > 1 else {}
 
     @property
     def public_inputs(self) -> list[str]:
@@ -209,19 +205,14 @@ class Features(NluModel):
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Batches of the cached rows of this corpus, encoder and recipe."""
         self.fixed.cache_dir = cache_dir
-        return Loader(corpus, self._table(corpus, corpus, cache_dir=cache_dir))
-
-    def training_loader(self, corpus: Corpus, loader: Loader, *, cache_dir: Path) -> Loader:
-        """With further views of each record, which are computed once like the record's own rows."""
-        if self.num_views == 1:
-            return loader
-        tables = [self._table(corpus, corpus, cache_dir=cache_dir)]
-        values = digest_of(self.view_values, corpus.schema)
-        for view in range(1, self.num_views):
-            seen = view_of(corpus, self.view_values, view=view)
-            about = {"view": view, "values": values}
-            tables.append(self._table(corpus, seen, cache_dir=cache_dir, about=about))
-        return Loader(corpus, cache.ViewsTable(tuple(tables)))
+        rows = cache.rows_of(
+            corpus,
+            Loader(corpus, self.fixed.encoder.feature_table(corpus.types)),
+            self.fixed.rows,
+            recipe=self.fixed.recipe,
+            cache_dir=cache_dir,
+        )
+        return Loader(corpus, cache.CachedTable(rows, corpus.offsets))
 
     def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
         """How many records of these lengths a step passes at a time, so that a full batch of any
@@ -231,26 +222,9 @@ class Features(NluModel):
         ]
         return cache.records_at_once(
             lengths,
-            token=self.num_views * (self.fixed.token_width + names[0]),
-            record=self.num_views * (self.fixed.record_width + names[1]),
+            token=self.fixed.token_width + names[0],
+            record=self.fixed.record_width + names[1],
         )
-
-    def _table(
-        self,
-        corpus: Corpus,
-        seen: Columns,
-        *,
-        cache_dir: Path,
-        about: Mapping[str, Any] | None = None,
-    ) -> cache.CachedTable:
-        rows = cache.rows_of(
-            corpus,
-            Loader(seen, self.fixed.encoder.feature_table(seen.types)),
-            self.fixed.rows,
-            recipe={**self.fixed.recipe, **(about or {})},
-            cache_dir=cache_dir,
-        )
-        return cache.CachedTable(rows, corpus.offsets)
 
     def save_public(self, folder: Path) -> None:
         """Write into `folder` the computed public moments of an encoder without them, so that an
@@ -290,32 +264,6 @@ class Features(NluModel):
             )
         return self._last_scores[1]
 
-    @property
-    def constant(self) -> float:
-        """The last entry of every row."""
-        return self.fixed.bias
-
-    def labelled(self, batch: PackedBatch) -> Labelled:
-        """The rows of a batch and their classes."""
-        return Labelled(
-            intents=batch.intents,
-            tags=batch.tags,
-            record=torch.repeat_interleave(batch.lengths),
-            records=batch.inputs["records"].float(),
-            tokens=batch.inputs["tokens"].float(),
-            num_labels=(self.num_intents, self.num_tags),
-        )
-
-    @torch.no_grad()
-    def start_from(self, intents: Tensor, tags: Tensor) -> None:
-        """Set the weights so that they score rows as `intents` [I, E] and `tags` [K, D] do, the
-        shared rows of tags by least squares.
-        """
-        head = self.tag_head
-        assert isinstance(head, FactoredLinear)
-        self.intent_head.weight.copy_(intents)
-        head.weight.copy_(torch.linalg.lstsq(head.shares.cpu().double(), tags).solution)
-
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The rows are the only layer."""
         return LayerStates((batch.inputs["tokens"],), (batch.inputs["records"],))
@@ -324,24 +272,19 @@ class Features(NluModel):
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in
         nats.
 
-        Unlike in models with learnt transitions, the losses of tokens are independent. With several
-        views it is their mean, so that a record's gradient is the mean of its views'.
+        Unlike in models with learnt transitions, the losses of tokens are independent.
         """
         number = batch.num_records
-        views = len(batch.inputs["records"]) // number
-        record = np.tile(np.repeat(np.arange(number), batch.lengths.cpu().numpy()), views)
-        gold, intents_gold = batch.tags.repeat(views), batch.intents.repeat(views)
+        record = np.repeat(np.arange(number), batch.lengths.cpu().numpy())
         of_tokens, of_records = self._of_names(batch)
         tags = self._tag_logits(batch.inputs["tokens"].float(), of_tokens, Rows(record, number))
-        alone = Rows(np.tile(np.arange(number), views), number) if views > 1 else None
-        intents = self._intent_logits(batch.inputs["records"].float(), of_records, alone)
-        each = F.cross_entropy(tags, gold.clamp(min=0), reduction="none")
-        each = each.masked_fill(gold < 0, 0.0)
+        intents = self._intent_logits(batch.inputs["records"].float(), of_records)
+        each = F.cross_entropy(tags, batch.tags.clamp(min=0), reduction="none")
+        each = each.masked_fill(batch.tags < 0, 0.0)
         of = torch.from_numpy(record).to(each.device)
         summed = each.new_zeros(number).index_add(0, of, each)
-        first = F.cross_entropy(intents, intents_gold.clamp(min=0), reduction="none")
-        first = first.masked_fill(intents_gold < 0, 0.0).view(views, number).sum(0)
-        return (first + self.tag_weight * summed) / views
+        first = F.cross_entropy(intents, batch.intents.clamp(min=0), reduction="none")
+        return first.masked_fill(batch.intents < 0, 0.0) + self.tag_weight * summed
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         widths = self.fixed.record_width, self.fixed.token_width
@@ -352,8 +295,8 @@ class Features(NluModel):
             self._tag_logits(tokens, of_tokens, encoded.layout.rows),
         )
 
-    def _intent_logits(self, records: Tensor, start: Tensor, rows: Rows | None = None) -> Tensor:
-        scores: Tensor = self.intent_head(records, rows or one_row_each(records.shape[0]))
+    def _intent_logits(self, records: Tensor, start: Tensor) -> Tensor:
+        scores: Tensor = self.intent_head(records, one_row_each(records.shape[0]))
         return scores + start if start.shape[1] else scores
 
     def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:

@@ -115,10 +115,6 @@ class NluModel(nn.Module, ABC):
         """The states of every layer for tokens and records, as features of a fixed encoder and for
         pretraining."""
 
-    def training_loader(self, corpus: Corpus, loader: Loader, *, cache_dir: Path) -> Loader:
-        """Where the records of a step come from: `loader`, which has those that are measured."""
-        return loader
-
     def begin_step(self, *names: str | int) -> None:
         """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
         self._step = stream_seed(self._seed, "dropout", *names)

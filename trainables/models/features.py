@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from trainables import catalogue
 from trainables.config import DataConfig, ModelConfig
-from trainables.data.configs import MadeFrames
 from trainables.encoders.about import (
     MOMENTS,
     NAMES,
@@ -46,7 +44,6 @@ NO_NAMES = (
 class Config(ModelConfig):
     """The fields of `model` with `name: features`."""
 
-    later = frozenset({"views"})
     name: Literal["features"] = "features"
     encoder: str = Field(
         "small",
@@ -81,18 +78,6 @@ class Config(ModelConfig):
         " divides C between them",
     )
     bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="constant feature of every row")
-    views: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="K, number of augmented texts per record, whose values are"
-        " replaced by public ones; their mean gradient is clipped once",
-    )
-    view_corpora: tuple[str, ...] = Field(
-        ("communication", "health", "video"),
-        min_length=1,
-        description="generated corpora that supply the replacement values",
-    )
     prior: Literal["names", "none"] = Field(
         "names",
         description="initial scores: from the names of the labels, as learned on the"
@@ -100,35 +85,13 @@ class Config(ModelConfig):
     )
 
     @property
-    def takes_start(self) -> bool:
-        """With a constant entry, which counts are written to and numbers of records read off."""
-        return self.bias > 0
-
-    @property
     def has_prior(self) -> bool:
         """With names."""
         return self.prior == "names"
 
     def unread(self) -> frozenset[str]:
-        """Without whitening there are no components, without views no values."""
-        found = {"components"} if self.whitening is None else set()
-        return frozenset(found | ({"view_corpora"} if self.views == 1 else set()))
-
-    @field_validator("view_corpora")
-    @classmethod
-    def _require_made(cls, corpora: tuple[str, ...]) -> tuple[str, ...]:
-        made = [n for n in catalogue.names("datasets", kind="frames") if _is_made(n)]
-        for name in corpora:
-            if name not in made:
-                raise ValueError(
-                    f"expected made corpora ({', '.join(made)}), whose values are invented, got"
-                    f" {name!r}"
-                )
-        return corpora
-
-
-def _is_made(name: str) -> bool:
-    return issubclass(catalogue.entry("datasets", name).Config, MadeFrames)
+        """Without whitening there are no components."""
+        return frozenset({"components"} if self.whitening is None else ())
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
@@ -137,11 +100,6 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
     Raises: InvalidInput for such an encoder, and for one that does not exist.
     """
-    if config.views > 1 and data.name in config.view_corpora:
-        raise InvalidInput(
-            f"expected model.view_corpora without {data.name}, whose records are trained on, got"
-            f" {', '.join(config.view_corpora)}"
-        )
     about = about_of(config.encoder)
     if about is not None:
         refuse_learnt(about, config.encoder, data)

@@ -20,10 +20,7 @@ def refuse_out_of_range(mechanism: Mechanism) -> None:
     """Raises: InvalidInput for a number out of range."""
     if not 0 < mechanism.delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
-    for name in (
-        *("noise_multiplier", "histogram_noise_multiplier", "decay_tau"),
-        *("start_counts_noise", "start_means_noise"),
-    ):
+    for name in ("noise_multiplier", "histogram_noise_multiplier", "decay_tau"):
         value = getattr(mechanism, name)
         if not 0 <= value < math.inf:
             raise InvalidInput(f"expected a finite {name} >= 0, got {value}")
@@ -72,11 +69,6 @@ def refuse_uncovered(mechanism: Mechanism) -> None:
         )
     if not mechanism.claims_privacy:
         return
-    if mechanism.start_noise and (mechanism.sampling != "full" or mechanism.unit != "record"):
-        raise InvalidInput(
-            "expected privacy.sampling=full and privacy.unit=record with privacy.start, got"
-            f" {mechanism.sampling} and {mechanism.unit}"
-        )
     if mechanism.noise_calibration == "paper" and (
         mechanism.num_microbatches != mechanism.num_workers
     ):

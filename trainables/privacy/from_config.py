@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from dataclasses import replace
 
 from trainables import catalogue
 from trainables.config import (
     PrivacyConfig,
-    StartConfig,
     TargetEpsilon,
     TrainingConfig,
     TrialConfig,
@@ -45,30 +42,6 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
         training=config.training,
         num_records=num_records,
         undeclared=undeclared,
-    )
-
-
-def _with_start(mechanism: Mechanism, start: StartConfig) -> Mechanism:
-    """The mechanism with noise on what weights start from, in units of z0: a release of noise
-    r z0 has the squared mu 1 / (r z0)^2, which is its share of all.
-    """
-    unit = replace(mechanism, noise_multiplier=1.0)
-    squares = [unit.effective_noise_multiplier_at(epoch) ** 2 for epoch in range(unit.epochs)]
-    if min(squares) < sys.float_info.min:
-        raise InvalidInput(
-            "expected privacy.noise_decay to leave noise in every epoch with privacy.start, got"
-            f" {mechanism.decay_kind} with tau={mechanism.decay_tau:g}, after which there is none"
-        )
-    of_steps = math.fsum(unit.steps_in(epoch) / square for epoch, square in enumerate(squares))
-    whole = of_steps / (1 - start.counts - start.means)
-
-    def noise(share: float) -> float:
-        return 1 / math.sqrt(share * whole) if share else 0.0
-
-    return replace(
-        mechanism,
-        start_counts_noise=noise(start.counts),
-        start_means_noise=noise(start.means),
     )
 
 
@@ -169,7 +142,7 @@ def build_from(
         num_steps=training.steps or 0,
         steps_per_epoch=training.evaluate_every or 1,
     )
-    return made if privacy.start is None else _with_start(made, privacy.start)
+    return made
 
 
 def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int) -> int:

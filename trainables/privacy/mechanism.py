@@ -43,12 +43,6 @@ class Mechanism:
     the standard deviation of Gaussian noise on the counts of a histogram over all records, each in
     one bin, that is released before the first step; 0: there is none. With `num_steps` > 0 the
     trial has so many steps and an epoch is `steps_per_epoch` of them, the last one what is left.
-    `start_counts_noise` and `start_means_noise` are the standard deviations, in units of z0, of the
-    noise on counts of labels and on sums of rows by class, to which each record adds a vector of
-    norm at most 1 and from which weights start; 0: there is none.
-
-    Raises: InvalidInput, however it is made, for a number out of range or a combination that no
-    theorem covers.
     """
 
     engine: str
@@ -76,8 +70,6 @@ class Mechanism:
     histogram_noise_multiplier: float = 0.0
     num_steps: int = 0
     steps_per_epoch: int = 1  # with num_steps or sampling full
-    start_counts_noise: float = 0.0
-    start_means_noise: float = 0.0
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self)
@@ -145,9 +137,9 @@ class Mechanism:
     @property
     def has_paper_figure(self) -> bool:
         """Whether the paper's epsilon is of the noise schedule of its engine."""
-        # Its epochs are passes over the data, and nothing is released before the first.
+        # Its epochs are passes over the data.
         own = bool(catalogue.entry("engines", self.engine).PAPER_FIGURE)
-        return own and not self.num_steps and not self.start_noise
+        return own and not self.num_steps
 
     @property
     def is_private(self) -> bool:
@@ -208,19 +200,6 @@ class Mechanism:
         """
         change = 1.0 if self.neighboring_relation == "add_or_remove_one" else math.sqrt(2)
         return self.histogram_noise_multiplier / (change * self.max_records_per_group)
-
-    @property
-    def start_noise(self) -> dict[str, float]:
-        """Standard deviation of the noise of each release before the first step; none: no entry."""
-        ratios = {"counts": self.start_counts_noise, "means": self.start_means_noise}
-        return {name: ratio * self.noise_multiplier for name, ratio in ratios.items() if ratio > 0}
-
-    @property
-    def effective_start_noise_multipliers(self) -> tuple[float, ...]:
-        """Noise over the L2 sensitivity of each release before the first step, which is 1 for one
-        record more or less.
-        """
-        return tuple(self.start_noise.values())
 
     @property
     def unaccounted(self) -> tuple[str, ...]:

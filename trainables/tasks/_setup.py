@@ -31,7 +31,6 @@ from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup
 from trainables.tasks._inference import Inference, Labels, best_labels, infer
-from trainables.tasks._start import set_start
 
 
 @dataclass
@@ -71,19 +70,6 @@ class Setup:
     def labels(self, ids: np.ndarray) -> Labels:
         """As `infer`, without the inputs of attacks."""
         return best_labels(self.model, self.loader, ids, comm=self.comm)
-
-    def set_start(self, folder: Path) -> None:
-        """Set the initial weights by `privacy.start` if the trial begins (see `tasks._start`)."""
-        set_start(
-            self.model,
-            self.mechanism,
-            loader=self.loader,
-            ids=trainable_ids(self.corpus, self.split.train),
-            key=self.key,
-            trial_id=self.config.id,
-            folder=folder,
-            comm=self.comm,
-        )
 
     def refuse_unmoved(self, *, epochs: int) -> None:
         """Check that training has changed every trained part of the encoder.
@@ -199,7 +185,7 @@ def assemble(
         engine_setup(
             config,
             mechanism=mechanism,
-            loader=model.training_loader(corpus, loader, cache_dir=cache_dir),
+            loader=loader,
             ids=train_ids,
             groups=groups_of(corpus, train_ids) if by_group else None,
             text_keys=loader.text_keys(train_ids) if by_group else None,

@@ -40,10 +40,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     return TrialConfig(
         engine=catalogue.marked_entry("engines", "BASELINE"),
         data=_shadow_data(name, config.data),
-        # Views of the shadow's records would cost a pass each and leave no signal: one is enough.
-        model=config.model.model_copy(
-            update={"views": 1} if hasattr(config.model, "views") else {}
-        ),
+        model=config.model,
         privacy=PrivacyConfig(sampling=config.privacy.sampling if by_steps else None),
         training=config.training.model_copy(
             # Public and fixed: a sweep over learning rates shares one shadow, and so do a baseline

@@ -104,7 +104,6 @@ def run(
 def _begin(setup: Setup, folder: Path) -> dict[str, float]:
     """Set the initial weights; returns the metrics before training."""
     found = _before_training(setup, folder)
-    setup.set_start(folder)
     return found
 
 
@@ -198,9 +197,6 @@ def _public(setup: Setup) -> list[str]:
         found.append(left_out)
     if about is not None and not catalogue.entry("datasets", setup.corpus.name).PUBLIC:
         found.append(words_of_learnt(about))
-    if getattr(setup.config.model, "views", 1) > 1:
-        made = ", ".join(setup.config.model.model_dump()["view_corpora"])
-        found.append(f"values of the made corpora {made}, for views of a record")
     if setup.config.privacy.group_scale == "public":
         found.append("made utterances, for the scale of parameter groups")
     return [*found, f"the starting weights ({setup.model.provenance})"]

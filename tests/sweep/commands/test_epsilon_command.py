@@ -190,25 +190,6 @@ def test_the_size_of_a_configs_data_set_is_counted(
     assert found["epsilon"] > 0
 
 
-def test_what_weights_start_from_is_part_of_the_figure(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Half of the squared mu is the start's: as much as twice the steps."""
-    config = tmp_path / "trial.yaml"
-    fields = (
-        "engine: dp_sgd\ndata: {name: communication, num_utterances: 2000}\n"
-        "model: {name: features, encoder: small}\n"
-        "privacy: {noise_multiplier: 20.0, sampling: full%s}\ntraining: {steps: %d}\n"
-    )
-    config.write_text(fields % (", start: {means: 0.5}", 60))
-    found = answer(capsys, str(config))["epsilon"]
-    reached = answer(capsys, str(config), "--target-epsilon", "3")["noise_multiplier"]
-    config.write_text(fields % ("", 120))
-    assert found == pytest.approx(answer(capsys, str(config))["epsilon"], rel=1e-6)
-    twice = answer(capsys, str(config), "--target-epsilon", "3")["noise_multiplier"]
-    assert reached == pytest.approx(twice, rel=1e-4)
-
-
 @pytest.mark.parametrize("declared", ["", ", num_records: 20, schema_file: schema.json"])
 def test_what_would_be_counted_on_private_records_has_no_figure(
     capsys: pytest.CaptureFixture[str],
