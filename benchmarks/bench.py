@@ -258,7 +258,7 @@ def _member(rank: int, spec: Spec, folder: str) -> None:
     dist.init_process_group("gloo", init_method=place, rank=rank, world_size=spec.workers)
     group = dist.group.WORLD
     assert group is not None
-    found = rounds(spec, Arena(spec, TorchComm(group, group)))
+    found = rounds(spec, Arena(spec, TorchComm(group, group, torch.device("cpu"))))
     if rank == 0:
         text = json.dumps({engine: vars(times) for engine, times in found.items()})
         (Path(folder) / "answer").write_text(text)

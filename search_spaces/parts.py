@@ -235,12 +235,23 @@ class Resources(Part):
     )
     slots: int | Literal["auto"] = Field(default="auto", description="number of concurrent trials")
     cpus_per_worker: int = Field(default=1, ge=1, le=10_000, description="CPUs per worker")
-    gpus_per_worker: float = Field(
-        default=0.0,
+    gpus_per_worker: float | None = Field(
+        default=None,
         ge=0,
         le=10_000,
-        description="GPUs per worker; below 1 several trials share a GPU (Ray's fractional GPUs)",
+        description="GPUs per worker, which computes on a CPU without any; default: 1 where the"
+        " machine or cluster has GPUs, otherwise 0; below 1 several trials share a GPU (Ray's"
+        " fractional GPUs); executor local: 0 or 1",
     )
+
+    @model_validator(mode="after")
+    def _local_has_one_gpu(self) -> Resources:
+        if self.executor == "local" and self.gpus_per_worker not in (None, 0, 1):
+            raise ValueError(
+                "expected resources.gpus_per_worker 0 or 1 with executor local, which runs one"
+                f" trial at a time in one process, got {self.gpus_per_worker:g}"
+            )
+        return self
 
     @field_validator("slots", "workers")
     @classmethod

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from trainables.engines import Engine
 from trainables.privacy.mechanism import Mechanism
+from trainables.system.communication import Alone
 from trainables.system.footprint import Footprint, peak_memory
 
 _WARM_UP = 2
@@ -80,6 +81,11 @@ def measure(prepare: Callable[[], Probe]) -> Footprint:
         seconds_at_end=_whole(probe.at_end),
         memory_bytes=peak_memory(),
     )
+
+
+def alone() -> Alone:
+    """A single process on the machine's GPU where there is one, as trials are by default."""
+    return Alone("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def spread(ids: NDArray[np.int64], most: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
 from sweep.planning.footprints import Footprints
 from sweep.planning.packing import Packing, pack
-from sweep.planning.resources import Machine, this_machine
+from sweep.planning.resources import Machine, choose_slots, this_machine
 from sweep.settings import Settings
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.errors import InvalidInput
@@ -24,24 +24,28 @@ def packing_for(
 ) -> Packing:
     """The packing of `trials` (and of those that the search is still to choose).
 
-    Raises: InvalidInput where `workers` is auto for a cluster at an `address`.
+    Raises: InvalidInput where `workers` is auto for a cluster at an `address`, or this machine has
+    no GPU for the executor local.
     """
     resources = space.resources
     if address is not None and resources.workers == "auto":
         raise InvalidInput("expected resources.workers as a number with --address, got auto")
     machine = machine_for(resources) if address is None else Machine(cpus=0, memory_bytes=0)
     chosen = (space.search.num_samples or 0) if space.search.is_adaptive else 0
-    return pack(
+    packing = pack(
         resources,
         logical=logical_workers(trials),
         trials=len(trials) + chosen,
         machine=machine,
         footprint=Footprints(settings).largest(trial.config for trial in trials),
     )
+    if resources.executor == "local" and packing.gpus_per_worker:
+        choose_slots(1, Packing(gpus_per_worker=packing.gpus_per_worker), machine)
+    return packing
 
 
 def machine_for(resources: Resources) -> Machine:
-    """This machine; torch is imported to count GPUs only where the trials use some."""
+    """This machine, with its GPUs where the trials may use some."""
     return this_machine(with_gpus=resources.gpus_per_worker != 0)
 
 
@@ -53,7 +57,7 @@ def logical_workers(trials: Sequence[PlannedTrial]) -> int:
 def sentence(plan: Plan, resources: Resources, packing: Packing) -> str:
     """A sentence with the number of concurrent trials and the duration of the sweep."""
     if resources.executor == "local":
-        return "One after another in this process."
+        return f"One after another in this process{', on its GPU' * bool(packing.gpus_per_worker)}."
     machine = machine_for(resources)
     logical = logical_workers(plan.to_run)
     slots = packing.slots_on(machine, logical=logical)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from search_spaces.parts import Resources
-from sweep.planning.resources import Machine, Share, choose_slots
+from sweep.planning.resources import Machine, Share, choose_slots, gpu_share
 from trainables.system.footprint import Footprint
 
 # The serial share of a step: two processes took 0.70 of one's time (docs/measurements.md), so
@@ -72,7 +72,7 @@ def pack(
         workers=workers,
         slots=given,
         cpus_per_worker=cpus,
-        gpus_per_worker=resources.gpus_per_worker,
+        gpus_per_worker=gpu_share(resources.gpus_per_worker, machine),
         memory_per_worker=memory,
     )
 

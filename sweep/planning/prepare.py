@@ -17,8 +17,10 @@ from sweep.planning import plan as planning
 from sweep.planning import probe as search_probe
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
+from sweep.planning.pack_trials import machine_for
 from sweep.planning.plan_total import within_total
 from sweep.planning.refusals import require_one_corpus, require_read_fields, require_trials
+from sweep.planning.resources import gpu_share
 from sweep.settings import Settings
 from sweep.spending.account import Account
 from sweep.spending.filter import looks_at_results
@@ -94,10 +96,13 @@ def prepare_space(
         plan = within_total(plan, space, account=account, begun=begun)
     else:
         notes += search_probe.notes(space, plan, home=settings.home)
-    if space.budget.accelerator_hours is not None and space.resources.gpus_per_worker == 0:
+    asked = space.resources.gpus_per_worker
+    if space.budget.accelerator_hours is not None and not gpu_share(
+        asked, machine_for(space.resources)
+    ):
         notes.append(
-            "budget.accelerator_hours counts GPU hours and has no effect with"
-            " resources.gpus_per_worker=0."
+            "budget.accelerator_hours counts GPU hours and has no effect where trials have no GPU"
+            " (resources.gpus_per_worker=0, its default on a machine without GPUs)."
         )
     if plan.merged:
         notes.append(f"{plan.merged} points are equal to another one and run once.")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainables.errors import InvalidInput
+
+_DRIVERS = ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/dxg", "/dev/kfd")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +70,28 @@ def choose_slots(workers: int, share: Share, machine: Machine) -> int:
 
 
 def this_machine(*, with_gpus: bool) -> Machine:
-    """This machine, without a tenth of its free memory; `with_gpus` counts its GPUs, which imports
-    torch.
-    """
+    """This machine, without a tenth of its free memory; `with_gpus` counts its GPUs."""
     import psutil
 
     free = psutil.virtual_memory().available
     machine = Machine(cpus=machine_cpus(), memory_bytes=int(0.9 * min(free, _container_bytes())))
-    if not with_gpus:
-        return machine
+    return replace(machine, gpus=machine_gpus()) if with_gpus else machine
+
+
+def machine_gpus() -> int:
+    """GPUs that torch finds. It is imported only where a GPU's driver is: planning has no other
+    need of it.
+    """
+    if "torch" not in sys.modules and not any(map(os.path.exists, _DRIVERS)):
+        return 0
     import torch
 
-    return replace(machine, gpus=torch.cuda.device_count())
+    return torch.cuda.device_count()
+
+
+def gpu_share(asked: float | None, machine: Machine) -> float:
+    """GPUs of a worker: as asked, by default 1 where there are any."""
+    return float(machine.gpus > 0) if asked is None else asked
 
 
 def _container_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> float:

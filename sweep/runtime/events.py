@@ -119,6 +119,7 @@ class RunSettings(Share):
 
     executor: Executor = "gang"
     cpus: int | None = None  # of the local cluster; None: what this process may use
+    gpus: int | None = None  # likewise; None: those that torch finds
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
     scheduler: Scheduler = "none"
     metric: str = "validation_ser"  # the scheduler's metric, from EpochReport.metrics

@@ -30,15 +30,17 @@ def run_local(
     stop_requested: Callable[[], bool] = lambda: False,
     source: JobSource | None = None,
 ) -> None:
-    """Run every job to its end with one process each, whatever its `workers`.
+    """Run every job to its end with one process each, whatever its `workers`, on the machine's
+    first GPU where `gpus_per_worker` is 1, otherwise on the CPU.
 
     Raises: Interrupted on Ctrl-C, or after an event when `stop_requested`.
     """
     place = Workplace(
         function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
     )
+    team = LoneTeam("cuda" if settings.gpus_per_worker else "cpu")
     try:
-        work(_LocalDesk(list(jobs), events, stop_requested, source), LoneTeam(), place)
+        work(_LocalDesk(list(jobs), events, stop_requested, source), team, place)
     except KeyboardInterrupt:
         raise Interrupted("the sweep was interrupted") from None
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from search_spaces.space import SearchSpace
 from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
-from sweep.planning.resources import Machine, choose_slots, machine_cpus
+from sweep.planning.resources import Machine, choose_slots, gpu_share, machine_cpus, machine_gpus
 from sweep.runtime import execute
 from sweep.runtime.events import RunSettings
 from sweep.runtime.on_ray import session as ray_session
@@ -43,6 +43,8 @@ def prepare(
     """
     chosen = RunSettings(
         executor=space.resources.executor,
+        # Now: Ray starts while another thread imports torch, and would wait for it.
+        gpus=machine_gpus() if address is None else None,
         address=address,
         scheduler=space.search.scheduler,
         metric=goals.after_an_epoch(space.task),
@@ -73,20 +75,24 @@ def require_room(
     trials: Sequence[PlannedTrial],
     settings: Settings,
     executed: RunSettings,
-) -> None:
-    """Check a cluster once Ray runs.
+) -> tuple[Packing, RunSettings]:
+    """Check a cluster once Ray runs, and settle by its GPUs what a worker gets by default.
 
     Raises: InvalidInput where the workers of a trial do not fit, or where a node of an existing
     cluster does not see the same folders as this process.
     """
     if executed.executor == "local":
-        return
+        return packing, executed
     size = ray_session.cluster_size()
+    share = gpu_share(space.resources.gpus_per_worker, size)
+    packing = replace(packing, gpus_per_worker=share)
+    executed = replace(executed, gpus_per_worker=share)
     for count in sorted(_process_counts(space, packing, trials)):
         choose_slots(count, executed, size)
     if executed.address is not None:
         writes = (settings.home, settings.cache_dir)
         require_shared(writes=writes, reads=(settings.data_dir,))
+    return packing, executed
 
 
 def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:

@@ -69,7 +69,7 @@ def start(
         _require_total(prepared, settings, packing, budget_total=budget_total)
     total_filter(space, settings)
     with _services(settings, executed) as tracker:
-        preflight.require_room(space, packing, plan.to_run, settings, executed)
+        packing, executed = preflight.require_room(space, packing, plan.to_run, settings, executed)
         facts = {
             **about(command),
             "budget_total": budget_total,
@@ -137,7 +137,7 @@ def resume(
     started = _services(settings, executed, away) if at_once else tracking(settings, away=away)
     with started as tracker:
         if at_once:
-            preflight.require_room(space, packing, waiting, settings, executed)
+            packing, executed = preflight.require_room(space, packing, waiting, settings, executed)
         services = Services(
             settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
         )

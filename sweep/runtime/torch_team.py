@@ -26,7 +26,10 @@ class TorchComm:
     number of parameters.
     """
 
-    def __init__(self, objects: dist.ProcessGroup, tensors: dist.ProcessGroup) -> None:
+    def __init__(
+        self, objects: dist.ProcessGroup, tensors: dist.ProcessGroup, device: torch.device
+    ) -> None:
+        self.device = device
         self.rank = dist.get_rank(objects)
         self.world_size = dist.get_world_size(objects)
         self._objects = objects
@@ -56,10 +59,11 @@ class TorchTeam:
     a failed trial are never read by the next.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._meeting = _gloo()
-        self.control: Communicator = _comm(self._meeting)
-        self._trial: Communicator = _comm(_gloo())
+        self.control: Communicator = _comm(self._meeting, device)
+        self._trial: Communicator = _comm(_gloo(), device)
 
     def for_trial(self) -> Communicator:
         """The communicator that trials use."""
@@ -68,14 +72,16 @@ class TorchTeam:
     def regroup(self) -> None:
         """Meet within 20 seconds, then open new channels for trials."""
         dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
-        self._trial = _comm(_gloo())
+        self._trial = _comm(_gloo(), self._device)
 
 
-def team() -> TorchTeam | LoneTeam:
-    """The team of this process: of its process group, or of a single process."""
+def team(device: torch.device) -> TorchTeam | LoneTeam:
+    """The team of this process, which computes on `device`: of its process group, or of a single
+    process.
+    """
     if dist.is_initialized() and dist.get_world_size() > 1:
-        return TorchTeam()
-    return LoneTeam()
+        return TorchTeam(device)
+    return LoneTeam(device)
 
 
 def _gloo() -> dist.ProcessGroup:
@@ -84,9 +90,9 @@ def _gloo() -> dist.ProcessGroup:
     return group
 
 
-def _comm(objects: dist.ProcessGroup) -> TorchComm:
+def _comm(objects: dist.ProcessGroup, device: torch.device) -> TorchComm:
     if dist.get_backend() == "nccl":
         tensors = dist.new_group(backend="nccl", timeout=_PATIENCE)
         assert isinstance(tensors, dist.ProcessGroup)
-        return TorchComm(objects, tensors)
-    return TorchComm(objects, objects)
+        return TorchComm(objects, tensors, device)
+    return TorchComm(objects, objects, device)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sweep.runtime.broker import Assignment
 from sweep.runtime.events import Verdict
@@ -21,6 +21,9 @@ from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint, disk
 from trainables.system.communication import Alone, Communicator
+
+if TYPE_CHECKING:
+    import torch
 
 
 class TrialFunction(Protocol):
@@ -79,8 +82,8 @@ class Team(Protocol):
 class LoneTeam:
     """The team of a single process, without torch.distributed."""
 
-    def __init__(self) -> None:
-        self.control: Communicator = Alone()
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.control: Communicator = Alone(device)
 
     def for_trial(self) -> Communicator:
         """The communicator of a single process."""

@@ -15,6 +15,7 @@ class Communicator(Protocol):
 
     rank: int
     world_size: int
+    device: torch.device  # that this process computes on
 
     def all_reduce_sum(self, tensor: torch.Tensor) -> None:
         """Replace `tensor`, in place, by its sum over all processes."""
@@ -27,10 +28,13 @@ class Communicator(Protocol):
 
 
 class Alone:
-    """The communicator of a single process."""
+    """The communicator of a single process, on a CPU unless a `device` is given."""
 
     rank = 0
     world_size = 1
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
 
     def all_reduce_sum(self, tensor: torch.Tensor) -> None:
         """Nothing to add."""

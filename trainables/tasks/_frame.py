@@ -6,12 +6,15 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import torch
+from torch import nn
 
 from trainables import engines
 from trainables.config import TrialConfig
+from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 from trainables.privacy.learning_rate import learning_rate_of
 from trainables.privacy.mechanism import Mechanism
@@ -23,12 +26,30 @@ from trainables.system import phase
 from trainables.system.communication import Communicator
 from trainables.training import Trained
 
+Model = TypeVar("Model", bound=nn.Module)
+
 
 def attempt_key(config: TrialConfig, comm: Communicator) -> SecretKey:
     """A new key for each attempt, so that no noise is reused for two gradients."""
     if config.privacy.reproducible_noise:
         return public_key(config.training.seed, config.id)
     return new_key(comm)
+
+
+def on_device(model: Model, comm: Communicator) -> Model:
+    """The model, moved to the device of this process, which becomes that of "cuda" too.
+
+    Raises: InvalidInput where torch cannot use the GPU that this process was given.
+    """
+    device = comm.device
+    if device.type == "cuda":
+        if torch.cuda.device_count() <= (device.index or 0):
+            raise InvalidInput(
+                "expected resources.gpus_per_worker=0 where torch finds no GPU, got a worker on"
+                f" {device} with {torch.cuda.device_count()} found"
+            )
+        torch.cuda.set_device(device)
+    return model.to(device)
 
 
 def engine_setup(

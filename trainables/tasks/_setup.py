@@ -29,7 +29,7 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
 from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
-from trainables.tasks._frame import attempt_key, engine_setup
+from trainables.tasks._frame import attempt_key, engine_setup, on_device
 from trainables.tasks._inference import Inference, Labels, best_labels, infer
 
 
@@ -166,8 +166,7 @@ def assemble(
     entry = catalogue.entry("models", config.model.name)
     model: NluModel = entry.build(config.model, schema=corpus.schema, seed=config.training.seed)
     loader = model.loader(corpus, cache_dir=cache_dir)
-    if torch.cuda.is_available():
-        model.to("cuda")
+    on_device(model, comm)
     train_ids = trainable_ids(corpus, split.train)
     physical = config.training.physical_batch_size
     if mechanism.sampling == "full":

@@ -30,7 +30,7 @@ from trainables.models.causal_lm import config_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
-from trainables.tasks._frame import attempt_key
+from trainables.tasks._frame import attempt_key, on_device
 from trainables.tasks._pretraining import mix_texts, pretrain
 from trainables.tasks._public_text import (
     learns_from_public_text,
@@ -113,7 +113,7 @@ def prepare(
     }
     with _first_rank_first(comm):
         models = {
-            stage: _model(config, source, stage, public_text[stage], cache_dir=cache_dir)
+            stage: _model(config, source, stage, public_text[stage], comm=comm, cache_dir=cache_dir)
             for stage in stages
         }
 
@@ -145,7 +145,13 @@ def prepare(
 
 
 def _model(
-    config: TrialConfig, source: LmSource, stage: str, public: StageTexts, *, cache_dir: Path
+    config: TrialConfig,
+    source: LmSource,
+    stage: str,
+    public: StageTexts,
+    *,
+    comm: Communicator,
+    cache_dir: Path,
 ) -> LmModule:
     """A stage's model, pretrained on public text, with its adapters, on the device."""
     synthesis, seed = config.synthesis, config.training.seed
@@ -156,7 +162,7 @@ def _model(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
-    return model.to("cuda") if torch.cuda.is_available() else model
+    return on_device(model, comm)
 
 
 def _encode(

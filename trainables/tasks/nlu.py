@@ -17,10 +17,10 @@ from trainables.encoders.learnt import words as words_of_learnt
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
-from trainables.probing import Piece, Probe, Stage, spread
+from trainables.probing import Piece, Probe, Stage, alone, spread
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
-from trainables.system.communication import Alone, Communicator
+from trainables.system.communication import Communicator
 from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._inference import Labels
@@ -152,7 +152,7 @@ def _measure(
 
 def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
     """The pieces of a trial of one process; `folder` is for the files that they write."""
-    setup = prepare(config, comm=Alone(), data_dir=data_dir, cache_dir=cache_dir)
+    setup = prepare(config, comm=alone(), data_dir=data_dir, cache_dir=cache_dir)
     measured = np.union1d(setup.split.test, _leakage.targets(setup).records)
     return Probe(
         stages=(Stage.of(setup.engine, setup.mechanism),),

@@ -17,10 +17,10 @@ from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
 from trainables.models._lm_folder import save_lm
-from trainables.probing import Piece, Probe, Stage
+from trainables.probing import Piece, Probe, Stage, alone
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
-from trainables.system.communication import Alone, Communicator
+from trainables.system.communication import Communicator
 from trainables.tasks import _facts
 from trainables.tasks._fluency import fluency_of
 from trainables.tasks._frame import Clock, result, spent_privacy
@@ -123,7 +123,7 @@ def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path)
         bare |= {"parses": "parser", "parser_epochs": 1}
         cache_dir = folder / "cache"  # no trial reads what such a parser writes
     probed = config.model_copy(update={"synthesis": config.synthesis.model_copy(update=bare)})
-    setup = prepare(probed, comm=Alone(), folder=folder, data_dir=data_dir, cache_dir=cache_dir)
+    setup = prepare(probed, comm=alone(), folder=folder, data_dir=data_dir, cache_dir=cache_dir)
     synthesis, few = setup.config.synthesis, min(_PROBED, config.synthesis.num_generated)
 
     def drawn() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
-from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train.torch import TorchConfig, TorchTrainer, get_device
 
 from sweep import interrupts
 from sweep.planning.resources import choose_slots
@@ -286,9 +286,9 @@ class _Round:
                 use_gpu=settings.gpus_per_worker > 0,
                 resources_per_worker=resources,
             ),
-            # NCCL refuses two workers on one GPU.
+            # NCCL refuses two workers on one GPU, and one by itself needs none.
             torch_config=(TorchConfig if settings.address else ray_trainer.LoopbackTorchConfig)(
-                backend="nccl" if settings.gpus_per_worker >= 1 else "gloo"
+                backend="nccl" if settings.gpus_per_worker >= 1 and self._workers > 1 else "gloo"
             ),
             run_config=RunConfig(
                 name=f"{self._sweep}-slot-{slot}-{uuid.uuid4().hex[:8]}",
@@ -355,7 +355,7 @@ def gang_loop(config: dict[str, Any]) -> None:
         return
     threading.Thread(target=_end_with, args=[broker], daemon=True).start()
     desk = _RayDesk(broker, slot=config["slot"])
-    work(desk, team(), config["place"], num_trials=config["num_trials"])
+    work(desk, team(get_device()), config["place"], num_trials=config["num_trials"])
 
 
 def _end_with(broker: Any) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep import interrupts
-from sweep.planning.resources import Machine, machine_cpus
+from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
 from sweep.runtime.on_ray.node import LaterDashboard, own_daemons
 from trainables.errors import InvalidInput, SweepError
@@ -41,7 +41,8 @@ _ENVIRONMENT = {
     "RAY_ENABLE_AUTO_CONNECT": "0",
     # How soon the death of a worker is noticed.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A worker without a GPU sees none.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # Tune saves its own state for `Tuner.restore`, which is not used: the sweep's folder has more.
@@ -255,6 +256,7 @@ def _start_own(settings: RunSettings, ours: str) -> None:
             # Whatever RAY_ADDRESS or an address file says: a cluster of our own.
             address="local",
             num_cpus=cpus,
+            num_gpus=machine_gpus() if settings.gpus is None else settings.gpus,
             resources={TRIAL_SLOT: _TRIAL_SLOTS},
             namespace=NAMESPACE,
             # None: it may fail to start, which affects nothing else.

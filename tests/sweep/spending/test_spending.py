@@ -143,7 +143,7 @@ def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     limit = {"accelerator_hours": 1}
     space = space_in(tmp_path, budget=limit)
-    assert "has no effect with" in prepare.prepare_space(space, settings=settings).notes[0]
+    assert "has no effect where" in prepare.prepare_space(space, settings=settings).notes[0]
     space = space_in(tmp_path, budget=limit, resources={"gpus_per_worker": 0.5})
     assert not prepare.prepare_space(space, settings=settings).notes
 
