@@ -59,7 +59,7 @@ _OLD_PRIVACY: dict[str, Any] = {
     "delta": None,
     "unit": "record",
     "max_records_per_group": 1,
-    "secure_noise": False,
+    "secure_noise": True,
     "reproducible_noise": False,
     "accountant": None,
 }

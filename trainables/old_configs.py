@@ -1,7 +1,7 @@
 """Migration of configs in the old format, in which a section had the fields of all entries.
 
 An old section is recognised because it has all of those fields. A field that its entry never reads
-is dropped, and so is one at its default, which has not changed. The trial stays the same. Its id
+is dropped, and so is one at today's default. The trial stays the same. Its id
 changes, so ids on disk are kept as they were written.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from trainables import catalogue
 from trainables.config import SHELVES, entry_fields, entry_of
 
-# Every field of the old form that not all entries have, and its default.
+# Every field of the old form that not all entries have, and its default of today.
 _OLD: dict[str, dict[str, Any]] = {
     "data": {"path": None, "num_utterances": None, "seed": 0, "schema_file": None},
     "model": {
@@ -43,7 +43,7 @@ _OLD: dict[str, dict[str, Any]] = {
         "delta": None,
         "unit": "record",
         "max_records_per_group": 1,
-        "secure_noise": False,
+        "secure_noise": True,
         "reproducible_noise": False,
         "accountant": None,
     },

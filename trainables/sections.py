@@ -148,7 +148,11 @@ class PrivacyConfig(Frozen):
     max_records_per_group: int = Field(
         1, ge=1, le=MAX_RECORDS, description="largest number of records per group"
     )
-    secure_noise: bool = Field(False, description="draw noise from AES-256-CTR")
+    secure_noise: bool = Field(
+        True,
+        description="draw noise from AES-256-CTR on every device; false: a GPU's own generator,"
+        " which is faster, no cipher, and ends near 6.7 standard deviations (a CPU ignores it)",
+    )
     reproducible_noise: bool = Field(
         False, description="for tests: noise from the public seed, so epsilon is infinite"
     )

@@ -43,6 +43,13 @@ def card(mechanism: Mechanism, facts: Facts = _FACTS) -> PrivacyCard:
     return make(mechanism, account(mechanism), facts=facts)
 
 
+def test_the_card_says_where_noise_is_not_the_ciphers() -> None:
+    for secure, said in ((True, "AES-256-CTR"), (False, "secure_noise=false): not a cipher")):
+        made = card(build(), replace(_FACTS, secure_noise=secure))
+        (generator,) = (line for line in made.randomness if line.startswith("noise generator"))
+        assert said in generator
+
+
 def test_the_card_is_json_and_keeps_every_figure() -> None:
     mechanism = build()
     made = json.loads(json.dumps(card(mechanism).to_dict(), allow_nan=False))

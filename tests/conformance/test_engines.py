@@ -36,7 +36,7 @@ _OTHER: dict[str, Any] = {
     "noise_decay": {"kind": "linear", "tau": 0.1},
     "group_scale": "first_step_noised",
     "delta": 1e-7,
-    "secure_noise": True,
+    "secure_noise": False,
     "reproducible_noise": True,
     "accountant": "rdp",
 }

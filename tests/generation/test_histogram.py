@@ -57,6 +57,6 @@ def test_the_noise_is_of_a_stream_that_names_its_purpose() -> None:
     """A trial's other draws from the key are of other streams, whatever the trial is called."""
     values = torch.zeros(5, dtype=torch.float64)
     stream = KEY.stream("histogram", "t")
-    add_noise_(values, stream=stream, segments=[(slice(0, 5), 1.0)], secure=True)
+    add_noise_(values, stream=stream, segments=[(slice(0, 5), 1.0)])
     found = add_noise(dict.fromkeys("abcde", 1e6), std=1.0, key=KEY, trial_id="t")
     assert list(found.values()) == (values + 1e6).tolist()

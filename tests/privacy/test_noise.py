@@ -5,18 +5,19 @@ False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2, kstest, norm, poisson
 
-from trainables.generation import histogram
+from trainables.config import parse
+from trainables.engines import Setup
 from trainables.privacy import _native, noise
 from trainables.privacy.noise import (
     GaussianSource,
@@ -93,21 +94,8 @@ def test_segments_have_their_own_scale_across_chunks() -> None:
     assert stds == pytest.approx([1.0, 0.0, 3.0], rel=0.02)
 
 
-def test_counts_ask_for_the_secure_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU, too, where torch's own normal numbers end."""
-    asked: list[bool] = []
-
-    def add_noise(target: torch.Tensor, *, secure: bool = False, **how: Any) -> bool:
-        asked.append(secure)
-        return add_noise_(target, secure=secure, **how)
-
-    monkeypatch.setattr(histogram, "add_noise_", add_noise)
-    histogram.add_noise({"a": 1.0}, std=1.0, key=KEY, trial_id="t")
-    assert asked == [True]
-
-
 def test_segments_never_share_their_noise() -> None:
-    """The pass that is not fused, which a float64 target and a GPU's `secure` noise take: equal
+    """The pass that is not fused, which a float64 target and a GPU's noise take: equal
     segments get what one segment over both would have got.
     """
     halves = [(slice(0, 1000), 2.0), (slice(1000, 2000), 2.0)]
@@ -118,6 +106,17 @@ def test_segments_never_share_their_noise() -> None:
         correlation = float(found[:1000] @ found[1000:]) / (1000 * 4)
         assert abs(correlation) * 1000**0.5 < norm.isf(5e-7)
     torch.testing.assert_close(fused.double(), apart, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:3", "mps"])
+def test_noise_is_the_ciphers_on_every_device_unless_a_config_says_otherwise(device: str) -> None:
+    asked = parse({"engine": "dp_sgd"}).privacy.secure_noise
+    assert asked
+    assert inspect.signature(add_noise_).parameters["secure"].default is asked
+    assert Setup.secure_noise is asked
+    assert noise.is_cipher(torch.device(device), secure=asked)
+    gpu = device.startswith("cuda")
+    assert noise.is_cipher(torch.device(device), secure=False) == (not gpu)
 
 
 def test_a_devices_own_generator_gives_each_segment_its_scale() -> None:

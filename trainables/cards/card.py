@@ -160,7 +160,7 @@ class Facts:
     datasets: Mapping[str, str]
     processes: int = 1
     attempt: int = 1
-    secure_noise: bool = False
+    secure_noise: bool = True
     public_data: bool = False
     provenance: str = ""
     public: Sequence[str] = ()

@@ -92,7 +92,12 @@ def randomness(mechanism: Mechanism, *, attempt: int, secure_noise: bool) -> lis
             f" {attempt}, drawn by the operating system and kept out of logs, metrics and"
             " exports"
         )
-    generator = "AES-256-CTR" if secure_noise else "a statistical generator (not a cipher)"
+    generator = (
+        "AES-256-CTR"
+        if secure_noise
+        else "the GPU's own (privacy.secure_noise=false): not a cipher, and its normals end near"
+        " 6.7 standard deviations, which the guarantee does not account for"
+    )
     return [key, f"noise generator: {generator}", "the seed governs initialisation and dropout"]
 
 

@@ -92,7 +92,7 @@ class Setup:
     `key` is the attempt's secret, equal on every process, `seed` the public seed. `trial_id` and
     `attempt` separate the streams of noise. `physical_batch_size` bounds the records a process
     forwards at once. `public_batch` determines alpha_k with group_scale `public`.
-    `secure_noise` draws a GPU's noise on the CPU from AES-256-CTR, as noise on a CPU always is.
+    Without `secure_noise` a GPU draws noise with its own generator, which is no cipher.
     `precision` is that of the products in forward and backward passes (see `layers.precision`).
     `sampler` replaces the mechanism's sampling, for audits of a chosen batch. `optimizer` and
     `learning_rate_decay` are entries of those shelves.
@@ -111,7 +111,7 @@ class Setup:
     text_keys: Ids | None = None
     physical_batch_size: int | None = None
     public_batch: Any | None = None
-    secure_noise: bool = False
+    secure_noise: bool = True
     precision: Precision = "fp32"
     sampler: Sampler | None = None
     optimizer: str = "adam"

@@ -40,6 +40,5 @@ def add_noise(
         values,
         stream=key.stream("histogram", trial_id),
         segments=[(slice(0, len(values)), std)],
-        secure=True,
     )
     return dict(zip(counts, values.clamp(min=0).tolist(), strict=True))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
-
 from trainables import engines
 from trainables.config import TrialConfig
 from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import is_cipher
 from trainables.system.communication import Communicator
 
 _AUDIT_CALLS = 240  # under a second; `sweep audit` takes more
@@ -30,8 +29,7 @@ def privacy_facts(
     return {
         "mechanism": asdict(replace(mechanism, epochs=epochs_done)),
         "processes": comm.world_size,
-        # On a CPU noise always comes from AES-256-CTR; a GPU has its own generator.
-        "noise_is_cipher": config.privacy.secure_noise or not torch.cuda.is_available(),
+        "noise_is_cipher": is_cipher(comm.device, secure=config.privacy.secure_noise),
         "accountant": config.privacy.accountant,
         "step_audit": step_audit(mechanism, comm=comm, by_record=by_record),
     }

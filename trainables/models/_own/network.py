@@ -247,8 +247,8 @@ class OwnModel(NluModel):
 
 @contextmanager
 def drawn_from(seed: int, devices: Collection[int] = ()) -> Iterator[None]:
-    """A context whose global generators, those of these GPUs too, start at `seed` and leave no trace
-    of their draws.
+    """A context whose global generators, those of these GPUs too, start at `seed` and leave no
+    trace of their draws.
     """
     of_python, of_numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=devices):
