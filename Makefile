@@ -15,10 +15,10 @@ export SWEEP_DATA_DIR
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED ?= 0
 
-.PHONY: help sweep test test-all check format docs bench mutants clean
+.PHONY: help sweep test test-processors test-all check format docs bench mutants clean
 
 help:  ## print this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 $(BIN)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ sweep: $(BIN)/.installed  ## set up, run a small real sweep, export its best con
 
 test: $(BIN)/.installed-dev  ## set up and pass the tests (minutes)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
+
+test-processors: $(BIN)/.installed-dev  ## a short selection as on other processors and without a C compiler
+	$(BIN)/python -m tests.processors -n $(JOBS) --dist loadfile
 
 test-all: $(BIN)/.installed-dev  ## the slow tests too
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps \

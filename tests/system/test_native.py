@@ -1,0 +1,53 @@
+"""Where there is a C compiler its libraries are loaded; without one none is, and nothing fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainables.layers import dropout, gram
+from trainables.privacy import _native
+from trainables.privacy.noise import GaussianSource
+from trainables.system import native
+
+COMPILES = shutil.which("cc") is not None and os.environ.get("SWEEP_NATIVE") != "0"
+LOADERS: tuple[Callable[[], object], ...] = (
+    _native.add_normals,
+    _native.adam,
+    dropout._native_factors,
+    gram._native_norms,
+    lambda: native.library(gram._SOURCE),
+)
+
+
+def _loaded() -> list[str]:
+    """Libraries of this project in this process."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("the system does not list a process' libraries")
+    return [line for line in maps.read_text().splitlines() if "dp-nlu-sweep/" in line]
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_library_is_loaded_exactly_where_there_is_a_compiler(
+    loader: Callable[[], object],
+) -> None:
+    assert (loader() is not None) == COMPILES
+    assert bool(_loaded()) == COMPILES
+    if not COMPILES:
+        assert not GaussianSource(bytes(64)).is_compiled
+
+
+def test_without_a_compiler_a_library_made_before_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = tmp_path / "one.c"
+    source.write_text("int one(void) { return 1; }")
+    assert (native.library.__wrapped__(source) is not None) == COMPILES
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert native.library.__wrapped__(source) is None
