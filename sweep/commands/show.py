@@ -160,9 +160,11 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: list[
         return
     if found is not None:
         shares = ", ".join(f"{label(path)} {100 * s:.0f} %" for path, s in found.shares.items())
+        tied = ", ".join(map(label, found.tied))
         say(
             f"what mattered for {found.metric}: {shares} (a forest over {found.num_configurations}"
             f" configurations, R² {found.explained:.2f} out of bag)"
+            + (f"; {tied} vary together: a share may be another's" if tied else "")
         )
     for sentence in sentences:
         say(f"next: {sentence}")

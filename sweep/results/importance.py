@@ -2,7 +2,8 @@
 
 A random forest (Breiman 2001) learns a metric from the axes' values; the importance of an axis is
 the loss of accuracy when that axis is shuffled. The out-of-bag fit of the forest shows whether it
-is reliable. Correlated axes share their importance.
+is reliable. Correlated axes share their importance. An epsilon is a function of what accountants
+read, so no other axis has a share of it (`moves_epsilon`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from typing import Any
 
@@ -46,13 +47,15 @@ _TOGETHER = 0.7  # rank correlation from which two axes' effects cannot be told 
 class Importance:
     """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where no axis
     matters); `explained` is the forest's out-of-bag R^2, at most 1, near or below 0 where the
-    shares are unreliable.
+    shares are unreliable. `tied` are axes that vary together with another one, so that the share of
+    one may be that of the other.
     """
 
     metric: str
     shares: dict[str, float]
     explained: float
     num_configurations: int
+    tied: tuple[str, ...] = ()
 
 
 def importance(
@@ -87,13 +90,14 @@ def importance(
     columns = {p: _column([_value(group.records[0], p) for group, _ in rows]) for p in paths}
     target = np.asarray([mean for _, mean in rows])
     key = _key(name, columns, target)
+    tied = tuple(sorted(together(kin, paths)))
     found = kept.find(key) if kept is not None else None
     if found is not None:
-        return Importance(**found)
+        return replace(Importance(**found), tied=tied)
     made = _by_forest(name, columns, target)
     if kept is not None:
         kept.keep(key, asdict(made))
-    return made
+    return replace(made, tied=tied)
 
 
 def _require_known(metric: str, finished: Sequence[TrialRecord]) -> None:

@@ -138,9 +138,8 @@ def _weights(found: Importance | None, ranked: Sequence[select.Group]) -> list[s
         return []
     if found.num_configurations < _FEWEST * len(found.shares):
         return []
-    records = [group.records[0] for group in ranked]
-    tied, said = together(records, list(found.shares)), []
-    shares = {path: share for path, share in found.shares.items() if path not in tied}
+    records, said = [group.records[0] for group in ranked], []
+    shares = {path: share for path, share in found.shares.items() if path not in found.tied}
     for path, share in shares.items():
         if share >= _MUCH:
             words = _refine(path, records)

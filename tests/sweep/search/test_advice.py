@@ -108,6 +108,9 @@ def test_two_axes_that_vary_together_get_no_advice() -> None:
         for n, (rate, size) in enumerate(values)
     ]
     assert not any(label(axis) in each for axis in (RATE, SIZE) for each in said(records))
+    found = importance(records)
+    assert found is not None
+    assert found.tied == (SIZE, RATE)
     alone = [replace(r, plan=replace(r.plan, values={**r.plan.values, SIZE: 32})) for r in records]
     assert any(each.startswith(label(RATE)) for each in said(alone))
 
