@@ -32,8 +32,7 @@ from trainables.encoders.learnt import require_unlearnt
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
-from trainables.tasks import _public_text
-from trainables.tasks._synthesis_checks import require_ready
+from trainables.tasks import _synthesis_checks as checks
 
 
 @dataclass(frozen=True)
@@ -154,8 +153,8 @@ def _require_ready(config: TrialConfig, settings: Settings) -> None:
 @lru_cache(maxsize=256)
 def _ready(config: TrialConfig, settings: Settings) -> None:
     """The check of a config without its mechanism, cached for equal configs."""
-    require_ready(config, open_pair_data(config.data, settings))
-    if _public_text.learns_from_public_text(config):
+    checks.require_ready(config, open_pair_data(config.data, settings))
+    if checks.learns_from_public_text(config):
         _require_unlearnt_pairs(config.data, settings)
 
 
@@ -163,6 +162,4 @@ def _ready(config: TrialConfig, settings: Settings) -> None:
 def _require_unlearnt_pairs(data: DataConfig, settings: Settings) -> None:
     pairs = open_pair_data(data, settings)
     if not pairs.public:
-        _public_text.require_unlearnt(
-            pairs, _public_text.public_utterances(data_dir=settings.data_dir)[0]
-        )
+        checks.require_unlearnt(pairs, checks.public_utterances(data_dir=settings.data_dir)[0])

@@ -33,7 +33,7 @@ from trainables.encoders.learnt import (
 )
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system.communication import Alone
-from trainables.tasks import _public_text
+from trainables.tasks import _synthesis_checks as checks
 from trainables.tasks._setup import prepare
 
 PUBLIC = [
@@ -159,8 +159,8 @@ def test_a_text_that_was_not_learnt_is_taken_for_one_as_rarely_as_stated() -> No
 def test_a_language_model_has_learnt_from_no_private_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_public_text, "CORPORA", ("health",))  # it needs no file
-    texts, names = _public_text.public_utterances(data_dir=tmp_path)
+    monkeypatch.setattr(checks, "CORPORA", ("health",))  # it needs no file
+    texts, names = checks.public_utterances(data_dir=tmp_path)
     assert names == ("health",)
 
     def pairs(own: list[str], *, public: bool = False) -> Any:
@@ -169,9 +169,9 @@ def test_a_language_model_has_learnt_from_no_private_record(
 
     copied = [*(text.upper() for text in texts[:50]), *NEW]
     with pytest.raises(InvalidInput, match="records of pair_lines that model"):
-        _public_text.require_unlearnt(pairs(copied), texts)
-    _public_text.require_unlearnt(pairs(copied, public=True), texts)
-    _public_text.require_unlearnt(pairs([*NEW, *[texts[0]] * 200]), texts)
+        checks.require_unlearnt(pairs(copied), texts)
+    checks.require_unlearnt(pairs(copied, public=True), texts)
+    checks.require_unlearnt(pairs([*NEW, *[texts[0]] * 200]), texts)
     (tmp_path / "mine.jsonl").write_text(
         "".join(
             json.dumps({"utterance": text, "dialogue_id": str(n), "domain": "a"}) + "\n"

@@ -32,13 +32,13 @@ from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, on_device
 from trainables.tasks._pretraining import mix_texts, pretrain
-from trainables.tasks._public_text import (
+from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
+from trainables.tasks._synthesis_checks import (
     learns_from_public_text,
     public_utterances,
+    require_data,
     require_unlearnt,
 )
-from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
-from trainables.tasks._synthesis_checks import require_data
 from trainables.tasks._synthesis_data import exchange_programs, materials, prompt_frequencies
 
 
