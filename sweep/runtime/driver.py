@@ -21,15 +21,19 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.store.status import TrialStatus
 from sweep.tracking.delivery import Delivery
 from trainables import goals
-from trainables.errors import InvalidData, StorageFailed
+from trainables.config import TrialConfig
+from trainables.errors import InvalidInput, StorageFailed
 from trainables.result import EpochReport
 
 
 class Driver:
     """Called with each event, it returns whether the trial may continue. Safe for several threads.
 
-    `watch` is called with each trial's progress.
+    `watch` is called with each trial's progress, `rehearse` before the first charge of a trial; it
+    raises InvalidInput where the trial would fail.
     """
+
+    rehearse: Callable[[TrialConfig], None] | None = None
 
     def __init__(
         self,
@@ -77,7 +81,9 @@ class Driver:
         if reason is None:
             try:
                 done = self._journal.begin(priced.trial)
-            except InvalidData as damage:  # before anything is charged; the other trials go on
+                if done == 0 and self.rehearse is not None:
+                    self.rehearse(priced.trial.config)
+            except InvalidInput as damage:  # before anything is charged; the other trials go on
                 return self._refuse(priced, event, reason=str(damage))
             reason = self._gate.begin(event.trial_id, attempt=event.attempt, epochs_done=done)
         if reason is not None:

@@ -32,6 +32,7 @@ EventKind = Literal["started", "epoch", "finished", "failed"]
 Executor = Literal["gang", "per_trial", "local"]
 Scheduler = Literal["none", "asha", "median"]
 MAX_FAILURES = 3
+TRIAL_FUNCTION = "trainables.trial:run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,7 @@ class RunSettings(Share):
     grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
     max_epochs: int = 1_000  # the scheduler's horizon
     reduction_factor: float = 3.0  # asha: one trial in this many survives a rung
-    function: str = "trainables.trial:run"  # "module:name" of the trial function
+    function: str = TRIAL_FUNCTION  # "module:name" of the trial function
     data_dir: Path = field(default_factory=lambda: Path("data"))
     cache_dir: Path = field(default_factory=lambda: Path(".cache"))
     max_failures: int = MAX_FAILURES  # worker deaths after which a trial fails

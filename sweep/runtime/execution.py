@@ -18,7 +18,7 @@ from sweep.results import leakage
 from sweep.results.tables.progress import Progress
 from sweep.runtime import continuation, preflight
 from sweep.runtime.driver import Driver
-from sweep.runtime.events import Interrupted, JobSource, RunSettings, TrialJob
+from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, JobSource, RunSettings, TrialJob
 from sweep.runtime.execute import run_trials
 from sweep.runtime.journal import Journal
 from sweep.runtime.on_ray.metrics import record_metrics
@@ -86,6 +86,8 @@ def execute(
         delivery = Delivery(services.tracker, folder)
         journal = Journal(folder, figures=FigureCache(settings.cache_dir))
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
+        if services.executed.function == TRIAL_FUNCTION:
+            driver.rehearse = partial(preflight.rehearse, settings=settings)
         source = _source(folder, settings, packing, gate=gate, pricing=pricing)
         phases.enter(phases.TRAINING)
         journal.keep_time(gate.time)

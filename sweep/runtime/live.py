@@ -22,6 +22,7 @@ from sweep.planning.prepare import Prepared
 from sweep.results.tables.fitting import FittedTable
 from sweep.results.tables.progress import Progress, live_table
 from sweep.runtime import runner
+from sweep.runtime.events import TRIAL_FUNCTION
 from sweep.runtime.runner import Run
 from sweep.settings import Settings
 from sweep.store import sweeps
@@ -200,7 +201,7 @@ class Execution:
     console: Console
     quiet: bool = False
     address: str | None = None
-    function: str = runner.TRIAL_FUNCTION
+    function: str = TRIAL_FUNCTION
 
     def start(
         self,

@@ -5,6 +5,7 @@ A refusal here has written nothing, so the name of the sweep stays free.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,12 +19,16 @@ from sweep.runtime.on_ray import session as ray_session
 from sweep.runtime.on_ray.shared_folders import require_shared
 from sweep.runtime.search_jobs import workers_of
 from sweep.settings import Settings
+from sweep.store.data_sets import open_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables import goals
+from trainables.config import TrialConfig
 from trainables.encoders.identity import ENCODER, require_files_of
 from trainables.errors import InvalidData
 from trainables.system import checkpoint
+
+_PATIENCE = 5.0  # seconds of dry runs before a sweep begins
 
 
 def prepare(
@@ -67,6 +72,30 @@ def prepare(
         gpus_per_worker=packing.gpus_per_worker,
         memory_per_worker=packing.memory_per_worker,
     )
+
+
+def rehearse(config: TrialConfig, *, settings: Settings) -> None:
+    """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it.
+
+    Raises: InvalidInput where it fails.
+    """
+    from trainables.rehearsal import rehearse as dry_run  # which imports torch
+
+    dry_run(config, None if config.generates else open_data(config.data, settings).schema)
+
+
+def rehearse_first(
+    trials: Sequence[PlannedTrial], settings: Settings, *, all_of_them: bool
+) -> None:
+    """Dry runs of trials before the sweep is created. Unless `all_of_them`, those that would take
+    longer than a few seconds are left for the start of each trial.
+
+    Raises: InvalidInput where one fails.
+    """
+    started = time.monotonic()
+    for trial in trials:
+        if all_of_them or time.monotonic() - started < _PATIENCE:
+            rehearse(trial.config, settings=settings)
 
 
 def require_room(

@@ -13,7 +13,7 @@ from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.refusals import require_trials
 from sweep.runtime import continuation, preflight
-from sweep.runtime.events import RunSettings
+from sweep.runtime.events import TRIAL_FUNCTION, RunSettings
 from sweep.runtime.execution import Services, Watch, deliver_all, execute, progress_of
 from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
@@ -27,8 +27,6 @@ from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.chosen import for_sweep, require_usable
 from trainables.errors import InvalidInput
-
-TRIAL_FUNCTION = "trainables.trial:run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +63,8 @@ def start(
     )
     for trial in plan.to_run:
         training_data(trial.config, settings)
+    if function == TRIAL_FUNCTION:
+        preflight.rehearse_first(plan.to_run, settings, all_of_them=selected is not None)
     if budget_total is not None:
         _require_total(prepared, settings, packing, budget_total=budget_total)
     total_filter(space, settings)

@@ -50,7 +50,7 @@ class Config(EncoderConfig):
         " all of a folder with fewer",
     )
     word_buckets: int = Field(
-        8_192, ge=2, le=MAX_ROWS, description="scratch: number of buckets of hashed pieces"
+        8_192, ge=3, le=MAX_ROWS, description="scratch: number of buckets of hashed pieces"
     )
     hidden_size: int = Field(312, ge=2, le=MAX_WIDTH, description="scratch: width")
     num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads")

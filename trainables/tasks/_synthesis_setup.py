@@ -122,7 +122,7 @@ def prepare(
         config, mechanism, method, corpus, private=private, public=public, key=key, folder=folder
     )
     ids = np.arange(len(private.utterances))
-    texts = _encode(config, source, method, stages, private)
+    texts = encode(config, source, method, stages, private)
     engine = staged_engine(
         config, mechanism, models, texts, ids=ids, groups=groups, key=key, comm=comm
     )
@@ -135,7 +135,7 @@ def prepare(
         method=method,
         model=nn.ModuleDict(models),
         engine=engine,
-        validation=_encode(config, source, method, stages, held_out),
+        validation=encode(config, source, method, stages, held_out),
         frequencies=frequencies,
         comm=comm,
         notes=_notes(config, names, source),
@@ -165,7 +165,7 @@ def _model(
     return on_device(model, comm)
 
 
-def _encode(
+def encode(
     config: TrialConfig, source: LmSource, method: Any, stages: tuple[str, ...], part: Material
 ) -> dict[str, EncodedTexts]:
     """The texts of each stage."""

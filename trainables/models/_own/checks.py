@@ -24,7 +24,7 @@ def require_sound(model: OwnModel) -> None:
     Raises: InvalidInput naming the unmet requirement.
     """
     was_training = model.training
-    with drawn_from(0):
+    with drawn_from(0, model):
         words = model.feature_table(_WORDS).words
         records = words[torch.randint(len(words), (_RECORDS, _LENGTH))]
         others = words[torch.randint(len(words), (_RECORDS, _LENGTH))]
@@ -106,7 +106,7 @@ def _require_no_mixing(
     for training in (False, True):
         found = []
         for words in (records, others):
-            with _in_mode(model, training=training), drawn_from(1):  # equal masks
+            with _in_mode(model, training=training), drawn_from(1, model):  # equal masks
                 loss = _try(model, lambda: model(words, tags, intents)[0])  # noqa: B023
                 grads = torch.autograd.grad(loss, parameters, allow_unused=True)
             found.append([loss, *(g.to_dense() for g in grads if g is not None)])

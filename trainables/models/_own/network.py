@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -241,15 +241,15 @@ class OwnModel(NluModel):
         seed = secrets.randbits(62)
         if not self._is_secret and self._step is not None:
             seed = stream_seed(self._step, "pass", self._passes)
-        with drawn_from(seed, {p.device.index for p in self.parameters() if p.is_cuda}):
+        with drawn_from(seed, self):
             yield
 
 
 @contextmanager
-def drawn_from(seed: int, devices: Collection[int] = ()) -> Iterator[None]:
-    """A context whose global generators, those of these GPUs too, start at `seed` and leave no
-    trace of their draws.
-    """
+def drawn_from(seed: int, model: nn.Module) -> Iterator[None]:
+    """A context of passes of `model` whose global generators start at `seed` and are then as they
+    were."""
+    devices = {p.device.index for p in model.parameters() if p.is_cuda}
     of_python, of_numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

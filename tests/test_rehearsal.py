@@ -1,0 +1,147 @@
+"""Nothing is charged for what one step, one save and one load on made records refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import annotated_types
+import pytest
+import yaml
+
+from search_spaces import space as spaces
+from sweep.planning.prepare import prepare_space
+from sweep.runtime import runner
+from sweep.spending.ledger import FILE, Ledger
+from tests.models._builds import FULLY, SCHEMA
+from tests.models.test_own_model import here
+from tests.models.test_own_state import code, write
+from tests.sweep.runtime.test_driver import Stage, begin
+from tests.sweep.sweeps import settings_in
+from trainables import catalogue
+from trainables.config import parse
+from trainables.errors import InvalidInput
+from trainables.rehearsal import rehearse
+from trainables.sections import ModelConfig
+from trainables.seeding import generator
+
+__all__ = ["here"]
+
+SMALL: dict[str, dict[str, Any]] = {
+    "bert": FULLY["bert"],
+    "clc": {**FULLY["clc"], "hidden_size": 8, "char_filters": 4},
+    "features": {"components": 8},
+    "causal_lm": {"hidden_size": 24, "num_layers": 1, "num_heads": 2, "intermediate_size": 40},
+}
+
+
+def least(config: type[ModelConfig]) -> dict[str, float]:
+    """The smallest value that each numeric field of a model allows."""
+    found = {}
+    for name, field in config.model_fields.items():
+        for bound in [*field.metadata, *_inner(field.annotation)]:
+            if isinstance(bound, annotated_types.Ge):
+                found[name] = bound.ge
+            elif isinstance(bound, annotated_types.Gt) and bound.gt == 0:
+                found[name] = 1e-9
+    return found
+
+
+def _inner(annotation: Any) -> list[Any]:
+    nested = [m for each in get_args(annotation) for m in getattr(each, "__metadata__", ())]
+    return [inner for m in nested for inner in getattr(m, "metadata", ())]
+
+
+def trial(model: dict[str, Any], *, engine: str = "dp_sgd", **synthesis: Any) -> Any:
+    fields: dict[str, Any] = {"engine": engine, "model": model}
+    if model["name"] == "causal_lm":
+        fields |= {"task": "synthesis", "data": {"name": "treedst"}, "synthesis": synthesis}
+    return parse(fields)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_model_trains_at_the_least_value_of_each_field(name: str) -> None:
+    """A bound of a config is one that the code can do."""
+    bounds = least(catalogue.entry("models", name).Config)
+    assert len(bounds) >= 4
+    every = [dict([each]) for each in bounds.items()]
+    for own in [bounds] if name == "features" else every:  # whose encoder takes a second to load
+        part = {"lora_rank": "lora", "lora_alpha": "lora", "top_layers": "biases"}
+        partly = [{"trained": part[field]} for field in own if field in part]
+        rehearse(trial({"name": name, **SMALL[name], **(partly or [{}])[0], **own}), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "synthesis",
+    [
+        {"method": "two_stage", "parse_epochs": 7, "shuffle_pairs": True},
+        {"method": "two_stage", "only": "parses", "other_epochs": 2},
+        {"method": "one_and_a_half_stage", "lora_rank": 2},
+    ],
+)
+@pytest.mark.parametrize("engine", ["sgd", "dp_sgd"])
+def test_every_method_of_generation_is_tried(synthesis: dict[str, Any], engine: str) -> None:
+    rehearse(trial({"name": "causal_lm", **SMALL["causal_lm"]}, engine=engine, **synthesis), None)
+
+
+def test_a_field_below_what_the_code_can_do_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"model\.word_buckets.*3"):
+        trial({**SMALL["bert"], "word_buckets": 2})
+
+
+METHOD = "    def {}(self, *given, **named):\n        raise KeyError('gone')\n"
+BROKEN = {
+    "a step": code(forward="if words.shape[1] == 9:\n    raise KeyError('gone')"),
+    "a save": code(methods=METHOD.format("_save_to_state_dict")),
+    "a load": code(methods=METHOD.format("_load_from_state_dict")),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_a_dry_run_refuses_leaves_no_sweep_and_no_charge(here: Path, broken: str) -> None:
+    write(here, BROKEN[broken])
+    about = {"name": "module", "factory": "own:build", "word_buckets": 60}
+    base = {
+        "data": {"name": "communication", "num_utterances": 1_000},
+        "model": {**about, "options": {"buckets": 60, "width": 8}},
+        "engine": "dp_sgd",
+        "training": {"epochs": 1},
+    }
+    space = spaces.parse(
+        yaml.safe_load(
+            yaml.safe_dump({"name": "own", "base": base, "resources": {"executor": "local"}})
+        )
+    )
+    settings = settings_in(here)
+    with pytest.raises(InvalidInput, match=r"name=module to take a step .* KeyError: 'gone'"):
+        runner.start(prepare_space(space, settings=settings), settings)
+    assert Ledger(settings.home / FILE).entries() == []
+    assert not (settings.home / "own").exists()
+
+
+def test_the_driver_tries_a_trial_before_it_pays(tmp_path: Path) -> None:
+    """A search chooses trials while it runs. One that is refused costs nothing, others go on, and a
+    trial that has begun is not tried again."""
+    stage, tried = Stage(tmp_path), []
+
+    def refuse_first(config: Any) -> None:
+        tried.append(config.id)
+        if config.id == stage.first:
+            raise InvalidInput("expected better")
+
+    stage.driver.rehearse = refuse_first
+    verdict = stage.driver(begin(stage.first))
+    assert (verdict.go_on, verdict.reason) == (False, "expected better")
+    assert stage.paid(stage.first) == []
+    assert stage.driver(begin(stage.second)).go_on
+    assert stage.paid(stage.second) == [(1, 0, 1)]
+    assert tried == [stage.first, stage.second]
+
+
+def test_equal_models_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = {**SMALL["bert"], "dropout": float(generator(0, "once").random()) / 9}
+    rehearse(trial(model), SCHEMA)
+    monkeypatch.setattr("trainables.rehearsal._frames", None)
+    rehearse(parse({"engine": "dp_sgd", "model": model, "privacy": {"max_grad_norm": 9}}), SCHEMA)
+    with pytest.raises(InvalidInput):
+        rehearse(trial(model, engine="sgd"), SCHEMA)

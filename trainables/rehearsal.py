@@ -1,0 +1,170 @@
+"""A dry run of a trial before anything is charged: steps, a checkpoint, a saved model, each loaded.
+
+Only made records are read, so the outcome says nothing of private ones, and all that is written is
+thrown away. The mechanism is checked by planning and is not a trial's own here.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import lru_cache
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from trainables import catalogue, saved
+from trainables.config import TrialConfig, parse
+from trainables.data.pair_split import PairSplit
+from trainables.data.pairs import PairCorpus
+from trainables.data.records import LabelSchema
+from trainables.data.schema import to_json
+from trainables.documents import one_line
+from trainables.errors import InvalidInput, SweepError
+from trainables.figure_cache import FigureCache
+from trainables.generation._material import Material
+from trainables.models._lm_folder import load_lm, save_lm
+from trainables.models._lm_source import source_of
+from trainables.models.causal_lm import config_of
+from trainables.system.communication import Alone
+from trainables.tasks import _synthesis_setup as synthesis_setup
+from trainables.tasks import nlu
+from trainables.tasks._frame import attempt_key
+from trainables.tasks._pretraining import pretrain
+from trainables.tasks._setup import prepare
+from trainables.tasks._stages import staged_engine
+from trainables.tasks._synthesis_data import exchange_programs
+from trainables.training import train
+
+_TRAINING = ("optimizer", "learning_rate_decay", "iterate_average", "precision")
+_WORDS = ("show", "me", "Flights", "to", "boston", "o'clock", "4:30pm", "\u00e9", "$", "a", "18th")
+_PARTS = ("train", "train", "validation", "test")
+_RECORDS, _BATCH = 24, 6
+
+
+def rehearse(config: TrialConfig, schema: LabelSchema | None) -> None:
+    """Try the config's model with its engine; those that are equal are tried once. `schema` has the
+    labels of utterances, None for pairs.
+
+    Raises: InvalidInput where a part of it fails.
+    """
+    fields: dict[str, Any] = {
+        "task": config.task,
+        "engine": config.engine,
+        "model": config.model.model_dump(mode="json"),
+        "training": {name: getattr(config.training, name) for name in _TRAINING}
+        | {"epochs": 2, "expected_batch_size": _BATCH},
+    }
+    if catalogue.kind_of("engines", config.engine) == "private":
+        fields["privacy"] = config.privacy.model_dump(mode="json", include={"clipping"})
+    if config.generates:
+        section = config.synthesis.model_dump(mode="json")
+        made = {"parses": "gold", "pretrain_epochs": 0, "parse_epochs": 1}
+        kept = {n: value for n, value in made.items() if section.get(n) is not None}
+        fields["synthesis"] = section | kept
+    _try(json.dumps(fields, sort_keys=True), schema)
+
+
+@lru_cache(maxsize=1_024)
+def _try(text: str, schema: LabelSchema | None) -> None:
+    fields = json.loads(text)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            if fields["task"] == "synthesis":
+                _texts(fields, Path(folder))
+            elif fields["task"] == "nlu" and schema is not None:
+                _frames(fields, schema, Path(folder))
+    except SweepError as problem:
+        raise InvalidInput(str(problem)) from None
+    except Exception as error:
+        raise InvalidInput(
+            f"expected model.name={fields['model']['name']} to take a step with"
+            f" engine={fields['engine']} on made records, to be saved and to be loaded, got"
+            f" {one_line(f'{type(error).__name__}: {error}', characters=300)}"
+        ) from error
+
+
+def _frames(fields: dict[str, Any], schema: LabelSchema, folder: Path) -> None:
+    """A trial of the task nlu on made utterances with the labels of `schema`."""
+    (folder / "schema.json").write_text(to_json(schema), encoding="utf-8")
+    words, intents, slots = cycle(_WORDS), cycle(schema.intents), cycle(schema.slots)
+    with (folder / "made.jsonl").open("w", encoding="utf-8") as file:
+        for number in range(_RECORDS):
+            tokens = list(islice(words, 1 + number % 9))
+            tags = ["O"] * len(tokens)
+            if schema.slots:
+                tags[-1] = f"B-{next(slots)}"
+            record = {"tokens": tokens, "tags": tags, "part": _PARTS[number % len(_PARTS)]}
+            if schema.has_intents:
+                record["intent"] = next(intents)
+            file.write(json.dumps(record) + "\n")
+    data = {
+        "name": "json_lines",
+        "path": str(folder / "made.jsonl"),
+        "schema_file": str(folder / "schema.json"),
+        "split": "official",
+        "num_records": _RECORDS // 2,
+    }
+    evaluation = {"attacks": [], "bootstrap_samples": 0}
+    config = parse({**fields, "data": data, "evaluation": evaluation})
+    cache = folder / "cache"
+    setup = prepare(config, comm=Alone(), data_dir=folder, cache_dir=cache)
+    if config.trains:
+        setup.set_start(folder)
+        for _ in ("train and save", "load"):
+            train(setup, epochs=1, seed=0, folder=folder, comm=Alone(), report=lambda _: True)
+    nlu.save_model(setup, folder / "model")
+    found = saved.load(folder, factory=getattr(config.model, "factory", None))
+    found.read([saved.unlabelled(_WORDS)])
+
+
+def _texts(fields: dict[str, Any], folder: Path) -> None:
+    """A trial of the task synthesis on made pairs, its models without pretraining."""
+    data = {"name": "pair_lines", "num_records": _RECORDS}
+    config = parse({**fields, "data": data})
+    synthesis, method = config.synthesis, catalogue.entry("generation", config.synthesis.method)
+    texts = [" ".join(islice(cycle(_WORDS), n % 9, 10 + n % 9)) for n in range(_RECORDS)]
+    programs = [f'(Yield :output (Find :name "{text.split()[0]}"))' for text in texts]
+    part = Material(texts, programs, ["made"] * _RECORDS)
+    stages = method.STAGES if synthesis.only is None else (synthesis.only,)
+    source = source_of(
+        config_of(config.model), synthesis, public=[*texts, *programs, "made"], seed=0
+    )
+    config, mechanism = FigureCache(folder).resolve(config, num_records=_RECORDS, undeclared=())
+    models = {}
+    for stage in stages:
+        models[stage] = pretrain(
+            source, method.texts(stage, part), stage=stage, synthesis=synthesis, seed=0,
+            cache_dir=folder,
+        )  # fmt: skip
+        if synthesis.lora_rank is not None:
+            models[stage].adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
+    ids, key = np.arange(_RECORDS), attempt_key(config, Alone())
+    none, empty = ids[:0], ("",) * _RECORDS
+    part, groups = exchange_programs(part, seed=0 if synthesis.shuffle_pairs else None)
+    encoded = synthesis_setup.encode(config, source, method, stages, part)
+    setup = synthesis_setup.SynthesisSetup(
+        config=config,
+        corpus=PairCorpus("made", empty, empty, empty, ("train",) * _RECORDS, empty, public=True),
+        split=PairSplit(ids, none, none, none, none, none),
+        mechanism=mechanism,
+        source=source,
+        method=method,
+        model=nn.ModuleDict(models),
+        engine=staged_engine(
+            config, mechanism, models, encoded, ids=ids, groups=groups, key=key, comm=Alone()
+        ),
+        validation=encoded,
+        frequencies={},
+        comm=Alone(),
+        notes=(),
+        cut_rate=0.0,
+        public_text={},
+    )
+    for _ in ("train and save", "load"):
+        train(setup, epochs=2, seed=0, folder=folder, comm=Alone(), report=lambda _: True)
+    save_lm(models, source.tokenizer, folder / "model")
+    load_lm(folder / "model", stages, config_of(config.model), synthesis)
