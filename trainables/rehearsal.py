@@ -39,7 +39,7 @@ from trainables.tasks._stages import staged_engine
 from trainables.tasks._synthesis_data import exchange_programs
 from trainables.training import train
 
-_TRAINING = ("optimizer", "learning_rate_decay", "iterate_average", "precision")
+_TRAINING = {"optimizer", "learning_rate_decay", "iterate_average", "precision"}
 _WORDS = ("show", "me", "Flights", "to", "boston", "o'clock", "4:30pm", "\u00e9", "$", "a", "18th")
 _PARTS = ("train", "train", "validation", "test")
 _RECORDS, _BATCH = 24, 6
@@ -55,7 +55,7 @@ def rehearse(config: TrialConfig, schema: LabelSchema | None) -> None:
         "task": config.task,
         "engine": config.engine,
         "model": config.model.model_dump(mode="json"),
-        "training": {name: getattr(config.training, name) for name in _TRAINING}
+        "training": config.training.model_dump(mode="json", include=_TRAINING)
         | {"epochs": 2, "expected_batch_size": _BATCH},
     }
     if catalogue.kind_of("engines", config.engine) == "private":
@@ -113,7 +113,6 @@ def _frames(fields: dict[str, Any], schema: LabelSchema, folder: Path) -> None:
     cache = folder / "cache"
     setup = prepare(config, comm=Alone(), data_dir=folder, cache_dir=cache)
     if config.trains:
-        setup.set_start(folder)
         for _ in ("train and save", "load"):
             train(setup, epochs=1, seed=0, folder=folder, comm=Alone(), report=lambda _: True)
     nlu.save_model(setup, folder / "model")
@@ -143,12 +142,12 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
         if synthesis.lora_rank is not None:
             models[stage].adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
     ids, key = np.arange(_RECORDS), attempt_key(config, Alone())
-    none, empty = ids[:0], ("",) * _RECORDS
+    none = ids[:0]
     part, groups = exchange_programs(part, seed=0 if synthesis.shuffle_pairs else None)
     encoded = synthesis_setup.encode(config, source, method, stages, part)
     setup = synthesis_setup.SynthesisSetup(
         config=config,
-        corpus=PairCorpus("made", empty, empty, empty, ("train",) * _RECORDS, empty, public=True),
+        corpus=PairCorpus("made", (), (), (), (), (), public=True),
         split=PairSplit(ids, none, none, none, none, none),
         mechanism=mechanism,
         source=source,

@@ -21,10 +21,21 @@ __all__ = ["here", "place"]
 INIT = "        self.drop = nn.Dropout(0.1)\n"
 FORWARD = "        x = self.words(words)\n"
 HEADER = """import collections, dataclasses, enum, functools, itertools
-import logging, random, re, threading
+import abc, logging, random, re, threading, typing
 import numpy as np
 import torch
 COUNT, TABLE, N = [0], {}, 0
+"""
+HELPER = """seen = []
+
+def like(base):
+    class Other(base):
+        steps = 0
+        def forward(self, words):
+            type(self).steps += 1
+            return super().forward(words)
+    Other.__qualname__ = "Other"
+    return Other
 """
 VOCABULARY = (
     "    def encode_word(self, word):\n        return self.seen.setdefault(word, len(self.seen))\n"
@@ -129,6 +140,13 @@ STATE: dict[str, tuple[dict[str, str], str]] = {
         {"header": "import own_helper", "forward": "own_helper.seen.append(1)"},
         r"own_helper\.seen",
     ),
+    "the class of another file": (
+        {
+            "build": "import own_helper; return own_helper.like(Tagger)(len(labels.tags),"
+            " len(labels.intents), buckets=buckets, width=width)"
+        },
+        r"own_helper\.Other\.steps",
+    ),
     "a closure": (
         {
             "header": "def turns():\n    n = 0\n    def turn():\n        nonlocal n\n"
@@ -176,7 +194,9 @@ STATELESS: dict[str, dict[str, str]] = {
         "@dataclasses.dataclass(frozen=True)\nclass Size:\n    width: int = 3\n"
         "    @property\n    def twice(self):\n        return 2 * self.width\n"
         "    @staticmethod\n    def one():\n        return 1\n"
-        "Pair = collections.namedtuple('Pair', 'a b')\n",
+        "Pair = collections.namedtuple('Pair', 'a b')\n"
+        "T = typing.TypeVar('T')\nclass Some(typing.Generic[T], abc.ABC):\n    x: T\n"
+        "",
         "init": "self.size, self.kind, self.pair = Size(), Kind.A, Pair(1, 2)\n"
         "self.act = functools.partial(torch.clamp, min=0.0)",
         "forward": "LOG.debug('%d', self.size.twice)\nx = self.act(x) + Size.one()",
@@ -198,7 +218,7 @@ STATELESS: dict[str, dict[str, str]] = {
 
 def write(here: Path, made: str) -> None:
     (here / "own.py").write_text(made, encoding="utf-8")
-    (here / "own_helper.py").write_text("seen = []\n", encoding="utf-8")
+    (here / "own_helper.py").write_text(HELPER, encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", STATE)

@@ -15,6 +15,7 @@ import pickle
 import sys
 import sysconfig
 import types
+import typing
 import warnings
 import weakref
 from collections import OrderedDict
@@ -185,7 +186,8 @@ class State:
             version = None if id(thing) in self._trained else thing._version
             return {**vars(thing), "": (*about, version, hooks), "grad": thing.grad}
         if isinstance(thing, nn.Module):
-            return {k: v for k, v in vars(thing).items() if k != "training"} | _slots(thing)
+            own = {k: v for k, v in vars(thing).items() if k != "training"}
+            return {**own, **_slots(thing), "__class__": type(thing)}
         if isinstance(thing, types.ModuleType):
             return {k: v for k, v in vars(thing).items() if k not in _OF_EVERY_FILE}
         if isinstance(thing, type):
@@ -202,7 +204,8 @@ class State:
             }
         if isinstance(thing, _CACHE):
             return dict(vars(thing))
-        return {**getattr(thing, "__dict__", {}), **_slots(thing), **_inherited(thing)}
+        own = {**getattr(thing, "__dict__", {}), **_slots(thing), **_inherited(thing)}
+        return {**own, "__class__": type(thing)}
 
     def _file(self, name: str) -> types.ModuleType | None:
         """The module of code that is not installed."""
@@ -249,7 +252,9 @@ def _special(thing: Any) -> tuple[Any, ...] | None:
         return kind, thing.func
     if isinstance(thing, _DESCRIPTORS):
         return kind, thing.__qualname__
-    if isinstance(thing, types.CodeType):
+    if isinstance(
+        thing, types.CodeType | typing.TypeVar | typing.ParamSpec | torch.jit.ScriptFunction
+    ):
         return kind, id(thing)
     return (kind,) if isinstance(thing, _LOCKS) else None
 
@@ -283,12 +288,12 @@ def _slots(thing: Any) -> dict[str, Any]:
 
 def _inherited(thing: Any) -> dict[str, Any]:
     """What an object of a user's class holds by a class that is not the user's."""
-    for base in _BASES:
-        if isinstance(thing, base):
-            values: Any = dict.items(thing) if isinstance(thing, dict) else thing
-            return {"value": list(values) if base in _CONTAINERS else base(thing)}
-    by_object = type(thing).__reduce__ is object.__reduce__
-    return {} if by_object else {"value": thing.__reduce_ex__(4)}
+    base: Any = next((base for base in _BASES if isinstance(thing, base)), None)
+    if base is None:
+        by_object: bool = type(thing).__reduce__ is vars(object)["__reduce__"]
+        return {} if by_object else {"value": thing.__reduce_ex__(4)}
+    values = dict.items(thing) if isinstance(thing, dict) else thing
+    return {"value": list(values) if base in _CONTAINERS else base(thing)}
 
 
 def _is_found_by_name(function: types.FunctionType) -> bool:
@@ -305,6 +310,8 @@ def _is_installed(top: str) -> bool:
         return True
     found = sys.modules.get(top)
     places = [getattr(found, "__file__", None), *getattr(found, "__path__", ())]
+    if found is not None and not any(places):  # of C alone
+        return True
     installed = {Path(place) for name, place in sysconfig.get_paths().items() if "lib" in name}
     return any(
         installed & set(Path(place).parents) or "site-packages" in Path(place).parts
