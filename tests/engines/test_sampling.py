@@ -6,17 +6,20 @@ Statistical checks: false-alarm rate 1e-6 for each record, bin or total (see `en
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import engine_checks as checks
 import numpy as np
 import pytest
 from engine_checks import mechanism
 
+from trainables.engines import Setup
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
 from trainables.privacy.population import Population
-from trainables.privacy.sampling import Shuffle, sampler
+from trainables.privacy.sampling import Sampler, Shuffle, sampler
+from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}
 KEY = public_key(0, "sampling")
@@ -63,9 +66,16 @@ def test_shuffle_spreads_a_smaller_last_batch_over_all_steps_and_units() -> None
     assert max(units) - min(units) <= 1
 
 
+def of_trial(mech: Mechanism, **how: Any) -> Sampler:
+    """The sampler that an engine makes of its setup."""
+    given = {"seed": 0, "key": KEY, "trial_id": "t", **how}
+    setup = Setup(loader=None, ids=np.arange(200), learning_rate=1.0, comm=Alone(), **given)  # type: ignore[arg-type]
+    return setup.sampler_for(mech)
+
+
 def test_shuffle_comes_from_the_public_seed_and_changes_by_the_epoch() -> None:
     mech = mechanism()
-    first, again, other = (Shuffle(Population(np.arange(200)), mech, seed=s) for s in (0, 0, 1))
+    first, again, other = (of_trial(mech, seed=s) for s in (0, 0, 1))
     assert first.draw(0, 0).records.tolist() == again.draw(0, 0).records.tolist()
     assert first.draw(0, 0).records.tolist() != other.draw(0, 0).records.tolist()
     assert first.draw(1, 0).records.tolist() != again.draw(0, 0).records.tolist()
@@ -74,9 +84,8 @@ def test_shuffle_comes_from_the_public_seed_and_changes_by_the_epoch() -> None:
 def test_poisson_coins_come_from_the_key_and_not_from_the_seed() -> None:
     mech = mechanism("dp_sgd")
 
-    def first_records(**how: object) -> list[int]:
-        given = {"seed": 0, "key": KEY, "trial_id": "t", "attempt": 0, **how}
-        return sampler(np.arange(200), mech, **given).draw(0, 0).records.tolist()
+    def first_records(**how: Any) -> list[int]:
+        return of_trial(mech, **how).draw(0, 0).records.tolist()
 
     assert first_records() == first_records(seed=1)
     assert first_records() != first_records(key=public_key(1, "sampling"))
