@@ -46,6 +46,10 @@ def test_the_audited_inputs_are_neighbours(microbatch_size: int, sampling: str) 
         row, own = table[1 + 2 * number], slice(start, start + width)
         assert row.norm() == row[own].norm() > 0
         start += width
+    read = {
+        row for pair in pairs for side in (pair.left, pair.right) for unit in side for row in unit
+    }
+    assert read >= {0, *range(1, len(table), 2)}, "every direction is tried, and the broken row"
 
 
 def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:

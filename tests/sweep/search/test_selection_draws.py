@@ -132,8 +132,9 @@ def _record(trial: PlannedTrial, error: float | None) -> TrialRecord:
 def test_the_best_has_the_smallest_validation_error_and_ties_go_to_the_first(
     configurations: tuple[PlannedTrial, ...],
 ) -> None:
-    errors = [None, 0.3, math.nan, 0.2, 0.2]
+    errors = [math.nan, None, 0.3, math.nan, 0.2, 0.2]
     records = [_record(configurations[0], error) for error in errors]
-    assert best_of(records) is records[3]
+    assert best_of(records) is records[4]
+    assert best_of(records[:2]) is records[0], "neither has a figure"
     assert best_of(records[:1]) is records[0]
     assert best_of([]) is None
