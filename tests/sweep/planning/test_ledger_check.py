@@ -45,6 +45,14 @@ def test_lost_entries_are_found_and_charged_again(
     assert epsilon_spent(toy) == pytest.approx(before)
 
 
+def test_each_sweep_that_cannot_be_checked_is_named(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    for name in ("one", "two"):
+        (settings.home / name).mkdir(parents=True)
+        (settings.home / name / "sweep.json").write_text('{"name": "x"}')
+    assert {found.sweep for found in ledger_check.check(settings)} == {"one", "two"}
+
+
 def test_a_trial_whose_epochs_were_never_charged_is_named(
     toy: SweepFolder,
     tmp_path: Path,
