@@ -7,9 +7,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.models._builds import MODELS, PARTLY, SCHEMA, TYPES, build_model, random_batch, trained
+from tests.models._builds import (
+    FULLY,
+    MODELS,
+    PARTLY,
+    SCHEMA,
+    TYPES,
+    build_model,
+    random_batch,
+    trained,
+)
+from tests.privacy import definition
 from trainables.data.batches import PackedBatch
-from trainables.layers.bookkeeping import supports
+from trainables.layers.bookkeeping import clipped_sum, supports
 from trainables.models._nlu import NluModel
 
 
@@ -117,3 +127,26 @@ def test_a_model_learns_a_batch_by_heart(name: str) -> None:
         optimizer.step()
     # What stays at its random start can be read off less well.
     assert float(model.losses(batch).detach().mean()) < (0.7 if name in PARTLY else 0.2) * first
+
+
+@pytest.mark.parametrize("name", FULLY)
+def test_records_of_one_word_are_clipped_like_any_others(name: str) -> None:
+    """They have no transition between tags."""
+    model = build_model(name).eval()
+    batch = random_batch(model, 40, seed=3)
+    places = (batch.lengths == 1).nonzero().flatten().tolist()
+    batch, count = subset(model, batch, places), len(places)
+    weights = trained(model)
+    found, truth = torch.zeros(2, sum(p.numel() for p in weights))
+    for clip, out in ((clipped_sum, found), (definition.clipped_sum, truth)):
+        clip(
+            model,
+            batch,
+            unit_of_record=torch.arange(count),
+            num_units=count,
+            weight_of_record=torch.ones(count),
+            max_grad_norm=1.0,
+            group_scale=torch.ones(len(weights), dtype=torch.float64),
+            out=out,
+        )
+    torch.testing.assert_close(found, truth, rtol=1e-3, atol=1e-5)
