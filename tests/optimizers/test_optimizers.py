@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -51,8 +52,11 @@ def test_an_interruption_changes_nothing(name: str) -> None:
     model = start()
     first = make(name, model)
     walk(model, first, range(3), noise=noise)
+    kept, state = copy.deepcopy(model.state_dict()), first.state_dict()
+    walk(model, first, range(3, 5), noise=noise)  # what is kept does not move on
+    model.load_state_dict(kept)
     later = make(name, model)
-    later.load_state_dict(first.state_dict())
+    later.load_state_dict(state)
     assert torch.equal(walk(model, later, range(3, 6), noise=noise), whole)
 
 

@@ -120,7 +120,7 @@ def test_a_total_says_where_one_trials_records_are_another_ones_test(
 def test_a_total_says_where_one_trials_records_are_public_to_another_one() -> None:
     """Weights, tokenizers and parsers start from the public share without noise."""
 
-    def reasons(*fractions: float) -> list[str]:
+    def reasons(*fractions: float, baselines: int = 0, changes: int = 0) -> list[str]:
         trials = [
             SimpleNamespace(
                 id=str(fraction),
@@ -130,13 +130,18 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one() -> No
             for fraction in fractions
         ]
         folder: Any = SimpleNamespace(
-            plan=lambda: SimpleNamespace(trials=trials), about=lambda: {"changes": []}
+            plan=lambda: SimpleNamespace(trials=trials), about=lambda: {"changes": [{}] * changes}
         )
-        return _beside_total(folder, [])
+        return _beside_total(folder, ["sgd"] * baselines)
 
     assert reasons(0.1, 0.1) == []
     [reason] = reasons(0.1, 0.2)
     assert reason.endswith("no trial is validated or tested on or takes as public")
+    told = reasons(0.1, 0.2, baselines=2, changes=2)
+    assert [each.split(" ")[0] for each in told] == ["2", "validation,", "the"], (
+        "none hides another"
+    )
+    assert "changed 2 times" in told[2]
 
 
 def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
