@@ -64,7 +64,7 @@ bench: $(BIN)/.installed-dev  ## the benchmarks behind the README's figures (lon
 	for script in benchmarks/*.py benchmarks/*/*.py; do $(BIN)/python $$script || exit 1; done
 
 mutants: $(BIN)/.installed-dev  ## put faults into the privacy core, MINUTES=10 of them; the tests must notice
-	$(BIN)/python -m tests.mutation watch
+	$(BIN)/python -m tests.mutation watch --cases 1
 	$(BIN)/python -m tests.mutation run --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0)
 
 clean:  ## remove the virtual environment and caches; sweeps are kept

@@ -1,19 +1,19 @@
-"""The command line: `watch` which test reaches what, `run` mutants, the `fixed` ones, the `doc`."""
+"""The command line: `watch` which test reaches what, `run` mutants, the `fixed` ones."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from .doc import reason_of, write_doc
 from .fixed import choose, run_fixed
+from .operators import KINDS
 from .reach import FOLDER, reach, watch
+from .reviewed import review_of, sorted_out
 from .runs import Runner, all_mutants, append_to, rows, sample
 from .targets import ROOT
 
@@ -34,12 +34,12 @@ def main() -> None:
     run.add_argument("--budget", type=float, default=12.0, help="seconds of tests for a mutant")
     run.add_argument("--file", default="", help="only sources whose name contains this")
     run.add_argument("--since", default="", help="only sources changed since this commit")
+    run.add_argument("--slips", action="store_true", help="also those of no kind")
     run.add_argument("--only", choices=["live", "import"], help="mutants in functions, or others")
     run.add_argument("--survivors", action="store_true", help="run those that survived once more")
     jobs.add_parser("fixed", help="run the hundred of the tests; one line of JSON")
     choose_ = jobs.add_parser("choose", help="choose the hundred anew from the results of runs")
     choose_.add_argument("--seed", type=int, default=0)
-    jobs.add_parser("doc", help="write docs/notes/mutants.md from the results of runs")
     for job in jobs.choices.values():
         job.add_argument("--results", type=Path, default=_RESULTS)
     given = parser.parse_args()
@@ -49,20 +49,19 @@ def main() -> None:
         _run(given)
     elif given.job == "fixed":
         print(json.dumps(run_fixed()))
-    elif given.job == "choose":
-        print(choose(rows(given.results), seed=given.seed))
     else:
-        write_doc(list(rows(given.results)))
+        print(choose(rows(given.results), seed=given.seed))
 
 
 def _run(given: argparse.Namespace) -> None:
     done = {row["key"]: row for row in rows(given.results)}
     settled = ("killed", "same code")
     again = {
-        key for key, row in done.items() if row["outcome"] not in settled and not reason_of(row)
+        key for key, row in done.items() if row["outcome"] not in settled and not review_of(row)
     }
-    chosen = sample(all_mutants(), count=given.count, seed=given.seed)
-    chosen = [mutant for mutant in chosen if given.file in mutant.file]
+    chosen = [mutant for mutant in all_mutants() if given.file in mutant.file]
+    if not given.slips:
+        chosen = [mutant for mutant in chosen if mutant.operator in KINDS]
     if given.since:
         command = ["git", "diff", "--name-only", given.since, "--", "trainables", "sweep"]
         changed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -77,11 +76,18 @@ def _run(given: argparse.Namespace) -> None:
         ]
     else:
         chosen = [mutant for mutant in chosen if mutant.key not in done]
+        chosen = sample(chosen, count=given.count, seed=given.seed)
     until = time.monotonic() + 60 * given.minutes
     say = append_to(given.results)
     Runner(reach(), say, given.budget, until, newest_first=given.survivors).run(chosen)
-    count = Counter(row["outcome"] for row in rows(given.results))
-    print(", ".join(f"{number} {name}" for name, number in count.most_common()), file=sys.stderr)
+    print("killed / that change a result, by kind and by folder")
+    found = sorted_out(rows(given.results))
+    for part in (lambda row: row["operator"], lambda row: row["file"].rpartition("/")[0]):
+        died, lived = (Counter(map(part, found[name])) for name in ("killed", "survived"))
+        for name in sorted(died + lived):
+            print(f"{died[name]:5} / {died[name] + lived[name]:<5}{name}")
+    killed, survived = len(found["killed"]), len(found["survived"])
+    print(f"{killed:5} / {killed + survived:<5}all, {killed / max(1, killed + survived):.1%}")
 
 
 if __name__ == "__main__":

@@ -32,30 +32,29 @@ def choose(rows: Iterable[dict[str, Any]], *, seed: int) -> int:
     for row in rows:
         noticed = row["outcome"] == "killed" and "::" in row.get("by", "")
         if noticed and row["seconds"] <= _SLOWEST and row["key"] in living:
-            by_file[row["file"]].append({"key": row["key"], "noticed_by": row["by"]})
+            by_file[row["file"]].append((row["by"], row["key"]))
     draw = random.Random(seed)
     for of_file in by_file.values():
         draw.shuffle(of_file)
-    chosen: list[dict[str, str]] = []
+    chosen: list[tuple[str, str]] = []
     while len(chosen) < _KEPT and any(by_file.values()):
         for file in sorted(by_file):
             if by_file[file] and len(chosen) < _KEPT:
                 chosen.append(by_file[file].pop())
-    chosen.sort(key=lambda one: (one["noticed_by"], one["key"]))
-    _write(chosen)
+    known = {key: by for by, key in sorted(chosen)}
+    _write(known)
     killed = {row["key"] for row in run_fixed() if row["outcome"] == "killed"}
-    chosen = [one for one in chosen if one["key"] in killed]
-    _write(chosen)
-    return len(chosen)
+    _write({key: by for key, by in known.items() if key in killed})
+    return len(killed)
 
 
-def _write(chosen: list[dict[str, str]]) -> None:
-    FILE.write_text(json.dumps(chosen, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def _write(known: dict[str, str]) -> None:
+    FILE.write_text(json.dumps(known, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def run_fixed() -> list[dict[str, Any]]:
     """The rows of all in the list that the sources still have, and are thus put in."""
-    known = {one["key"]: one["noticed_by"] for one in json.loads(FILE.read_text(encoding="utf-8"))}
+    known = json.loads(FILE.read_text(encoding="utf-8"))
     chosen = [mutant for mutant in all_mutants() if mutant.key in known]
     rows: list[dict[str, Any]] = []
     nothing = Reach(seconds={}, tests={}, of_file={}, loose={})

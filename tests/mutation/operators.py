@@ -1,5 +1,7 @@
 """The faults: every place of a Python source where one can be put, and what stands there then.
 
+`KINDS` are those that a wrong guarantee is made of; the others are slips of a single token.
+
 Left alone are annotations, docstrings, decorators, the text of errors and `__repr__`: no result
 depends on them.
 """
@@ -13,31 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 COMPARE: dict[type, tuple[type, ...]] = {
-    ast.Lt: (ast.LtE, ast.GtE),
-    ast.LtE: (ast.Lt, ast.Gt),
-    ast.Gt: (ast.GtE, ast.LtE),
-    ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.Is: (ast.IsNot,),
-    ast.IsNot: (ast.Is,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
-}
+    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt), ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
+}  # fmt: skip
 ARITHMETIC: dict[type, type] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.BitOr: ast.BitAnd,
-    ast.BitAnd: ast.BitOr,
-    ast.BitXor: ast.BitOr,
-    ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift,
-}
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr, ast.BitXor: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+}  # fmt: skip
 _PAIRS = (
     *(("min", "max"), ("minimum", "maximum"), ("amin", "amax"), ("argmin", "argmax")),
     *(("floor", "ceil"), ("log", "log1p"), ("exp", "expm1"), ("isf", "ppf"), ("sf", "cdf")),
@@ -50,6 +36,17 @@ _LEFT_OUT = _UNWRAPPED | {
     *("sqrt_", "square_", "abs_", "clamp", "clamp_", "clip", "reciprocal", "nan_to_num"),
     *("cumsum", "double", "clone", "copy", "masked_fill", "mul_", "div_", "neg", "digest", "t"),
 }
+# `x.f(...)` -> `x`, `f(x)` -> `x` of any function but these, which convert nothing
+_LEFT_OUT |= {"first", "scale_noise", "quieter", "model_copy", "detach", "to_dense", "float"}
+_CONVERT_NOTHING = {
+    *("len", "range", "iter", "next", "enumerate", "reversed", "type", "str", "int", "float"),
+    *("bool", "tuple", "list", "all", "any", "sum", "max", "min", "cast", "repr", "super", "print"),
+}
+_SECRET = {"randbits": "0", "token_bytes": "bytes(32)", "urandom": "bytes(32)"}
+KINDS = (
+    *("sum or largest", "conversion left out", "entry swallowed", "part forgotten", "one end"),
+    *("one mode", "seed or key"),
+)
 _SYMMETRIC = {"min", "max", "minimum", "maximum", "hypot", "dot", "allclose", "array_equal"}
 _NAMES_STREAMS = {"stream", "coins", "generator", "stream_seed"}
 
@@ -168,6 +165,8 @@ class _Walk:
     ) -> Iterator[_Spot]:
         if isinstance(child, ast.stmt):
             statement = child
+        if isinstance(child, ast.Return):
+            child.is_of_key = "key" in where  # type: ignore[attr-defined]
         for operator, new, old in _faults(child, parent):
             yield _Spot(parent, field, index, operator, new, old, statement, where, at_import)
         if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
@@ -184,31 +183,25 @@ class _Walk:
 
 
 def _is_left_alone(node: ast.AST, parent: ast.AST) -> bool:
-    if isinstance(node, ast.Raise):
-        return False  # itself may be left out; see `_faults`
-    if isinstance(parent, ast.Raise):
-        return True
-    if isinstance(node, ast.JoinedStr | ast.Assert | ast.Import | ast.ImportFrom | ast.Global):
-        return True
-    if isinstance(node, ast.FunctionDef) and node.name in ("__repr__", "__str__"):
-        return True
-    if isinstance(node, ast.ClassDef) and any(
-        isinstance(base, ast.Name) and base.id in ("Protocol", "Structure") for base in node.bases
-    ):
-        return True
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        return True
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return True
-    if isinstance(node, ast.Subscript) and _name(node.value) in ("Callable", "Literal", "NDArray"):
-        return True  # a type that has a name
-    call = node.func if isinstance(node, ast.Call) else None
-    return isinstance(call, ast.Attribute) and call.attr == "warn"
+    match node:
+        case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom() | ast.Global():
+            return True
+        case ast.FunctionDef(name="__repr__" | "__str__") | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.ClassDef(bases=bases):
+            return any(_name(base) in ("Protocol", "Structure") for base in bases)
+        case ast.If(test=test):
+            return "TYPE_CHECKING" in ast.unparse(test)
+        case ast.Subscript(value=value) if _name(value) in ("Callable", "Literal", "NDArray"):
+            return True  # a type that has a name
+        case ast.Call(func=ast.Attribute(attr="warn")):
+            return True
+    return isinstance(parent, ast.Raise)
 
 
 def _same(node: ast.AST) -> Any:
     """A copy with its places, to be changed."""
-    copy = ast.parse(ast.unparse(node), mode="eval").body if isinstance(node, ast.expr) else node
+    copy = _parsed(ast.unparse(node)) if isinstance(node, ast.expr) else node
     return ast.copy_location(copy, node)
 
 
@@ -222,13 +215,30 @@ def _faults(node: ast.AST, parent: ast.AST) -> Iterator[tuple[str, Any, str]]:
         for operator, new in _statement(node):
             yield operator, ast.copy_location(new, node), _text(node)
     elif isinstance(node, ast.keyword) and node.arg and isinstance(parent, ast.Call):
-        yield "argument left out", None, _text(node.value) + f" as {node.arg}"
+        kind = "part forgotten" if _name(parent.func) == "replace" else "argument left out"
+        yield kind, None, _text(node.value) + f" as {node.arg}"
+        if node.arg == "secure":
+            public = ast.keyword(node.arg, ast.Constant(False))
+            yield "seed or key", public, _text(node.value) + f" as {node.arg}"
     elif isinstance(node, ast.comprehension):
         for test in node.ifs:
             rest = ast.comprehension(
                 node.target, node.iter, [t for t in node.ifs if t is not test], node.is_async
             )
             yield "filter left out", rest, _text(test)
+        for part in _but_one(node.iter):
+            rest = ast.comprehension(node.target, part, node.ifs, node.is_async)
+            yield "part forgotten", rest, _text(node.iter)
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _but_one(many: ast.expr) -> list[ast.expr]:
+    """What is iterated over without its first and without its last."""
+    whole = isinstance(many, ast.Call | ast.Name | ast.Attribute)
+    return [_parsed(f"list({_text(many)}){part}") for part in ("[1:]", "[:-1]") if whole]
 
 
 def _statement(node: ast.stmt) -> Iterator[tuple[str, ast.stmt]]:
@@ -236,15 +246,44 @@ def _statement(node: ast.stmt) -> Iterator[tuple[str, ast.stmt]]:
     stores = isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name | ast.Tuple)
     if is_call or stores or isinstance(node, ast.Raise | ast.Continue | ast.Break):
         yield "statement left out", ast.Pass()
+        yield from _swallowed(node)
     elif isinstance(node, ast.AugAssign):
         yield "statement left out", ast.Pass()
-        yield "assigned, not added", ast.Assign([node.target], node.value)
+        yield "entry swallowed", ast.Assign([node.target], node.value)
+        if isinstance(node.op, ast.Add):
+            largest = _parsed(f"max({_text(node.target)}, {_text(node.value)})")
+            yield "sum or largest", ast.Assign([node.target], largest)
         if type(node.op) in ARITHMETIC:
             other = ARITHMETIC[type(node.op)]()
             yield "operator", ast.AugAssign(node.target, other, node.value)
     elif isinstance(node, ast.If):
+        refuses = isinstance(node.body[-1], ast.Raise)
         for value in (True, False):
-            yield f"condition {value}", ast.If(ast.Constant(value), node.body, node.orelse)
+            name = f"condition {value}" if refuses else "one mode"
+            yield name, ast.If(ast.Constant(value), node.body, node.orelse)
+    elif isinstance(node, ast.For):
+        for part in _but_one(node.iter):
+            yield "part forgotten", ast.For(node.target, part, node.body, node.orelse)
+
+
+def _swallowed(node: ast.stmt) -> Iterator[tuple[str, ast.stmt]]:
+    """The first entry of a key stays, or the last of a list alone."""
+    text = _text(node)
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        place = node.targets[0]
+        is_part = any(isinstance(inner, ast.Slice) for inner in ast.walk(place))
+        # What is no attribute is mostly new and has no earlier entry.
+        if isinstance(place.value, ast.Attribute) and not is_part:
+            text = f"{_text(place.value)}.setdefault({_text(place.slice)}, {_text(node.value)})"
+            yield "entry swallowed", ast.parse(text).body[0]
+    elif isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
+        name, args = _name(call.func), call.args
+        if name in ("append", "extend", "add", "update") and len(args) == 1:
+            here = _text(call.func.value)  # type: ignore[attr-defined]
+            one = f"[{_text(args[0])}]" if name == "append" else _text(args[0])
+            alone = name in ("append", "extend")
+            text = f"{here}[:] = {one}" if alone else f"{here}.clear(); {text}"
+            yield "entry swallowed", ast.If(ast.Constant(True), ast.parse(text).body, [])
 
 
 def _expression(node: ast.expr, parent: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -254,6 +293,12 @@ def _expression(node: ast.expr, parent: ast.AST) -> Iterator[tuple[str, ast.expr
                 new = _same(node)
                 new.ops[place] = other()
                 yield "comparison", new
+        if len(node.ops) == 2:
+            yield "one end", ast.Compare(node.left, node.ops[:1], node.comparators[:1])
+            yield "one end", ast.Compare(node.comparators[0], node.ops[1:], node.comparators[1:])
+        elif _is_text(node.comparators[0]):
+            yield "one mode", ast.Constant(True)
+            yield "one mode", ast.Constant(False)
     elif isinstance(node, ast.BinOp):
         yield from _arithmetic(node)
     elif isinstance(node, ast.BoolOp):
@@ -261,12 +306,12 @@ def _expression(node: ast.expr, parent: ast.AST) -> Iterator[tuple[str, ast.expr
         yield "and/or", ast.BoolOp(other_op, node.values)
         for value in node.values:
             rest = [v for v in node.values if v is not value]
-            yield "operand left out", rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+            yield "one end", rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
         yield "sign or not left out", node.operand
     elif isinstance(node, ast.IfExp):
-        yield "always first", node.body
-        yield "always second", node.orelse
+        yield "one mode", node.body
+        yield "one mode", node.orelse
     elif isinstance(node, ast.Constant):
         yield from _constant(node, parent)
     elif isinstance(node, ast.Call):
@@ -274,15 +319,20 @@ def _expression(node: ast.expr, parent: ast.AST) -> Iterator[tuple[str, ast.expr
     elif isinstance(node, ast.Slice):
         yield from _slice(node)
     elif isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Load):
-        if len(node.elts) > 1 and not isinstance(parent, ast.Return):
+        is_key = isinstance(parent, ast.Return) and getattr(parent, "is_of_key", False)
+        if len(node.elts) > 1 and (is_key or not isinstance(parent, ast.Return)):
             for place in range(len(node.elts)):
                 rest = node.elts[:place] + node.elts[place + 1 :]
-                yield "element left out", type(node)(rest, node.ctx)
+                name = "entry swallowed" if is_key else "part forgotten"
+                yield name, type(node)(rest, node.ctx)
+    elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+        if isinstance(parent, ast.Call | ast.keyword) and "seed" in (_name(node), _name(node)[1:]):
+            yield "seed or key", ast.Constant(0)
     elif isinstance(node, ast.Dict) and len(node.keys) > 1:
         for place in range(len(node.keys)):
             keys, values = list(node.keys), list(node.values)
             del keys[place], values[place]
-            yield "element left out", ast.Dict(keys, values)
+            yield "part forgotten", ast.Dict(keys, values)
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -295,9 +345,13 @@ def _arithmetic(node: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
         return
     if type(node.op) in ARITHMETIC:
         yield "operator", ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right)
-    yield "operand left out", node.left
+    converts = isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv | ast.Pow | ast.Mod)
+    yield "conversion left out" if converts else "part forgotten", node.left
     if isinstance(node.op, ast.Mult | ast.Add):
-        yield "operand left out", node.right
+        yield "conversion left out" if converts else "part forgotten", node.right
+    if isinstance(node.op, ast.Add):
+        largest = ast.Call(ast.Name("max", ast.Load()), [node.left, node.right], [])
+        yield "sum or largest", largest
 
 
 def _constant(node: ast.Constant, parent: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -312,7 +366,7 @@ def _constant(node: ast.Constant, parent: ast.AST) -> Iterator[tuple[str, ast.ex
         yield "constant", ast.Constant(2 * value if value else 1.0)
         yield "constant", ast.Constant(value / 2 if value else -1.0)
     elif isinstance(value, str) and _name(getattr(parent, "func", None)) in _NAMES_STREAMS:
-        yield "name of a stream", ast.Constant("another")
+        yield "seed or key", ast.Constant("another")
 
 
 def _name(func: ast.expr | None) -> str:
@@ -333,13 +387,18 @@ def _call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
         )
         if is_method or other in ("min", "max", "any", "all", "sum"):
             yield "another function", ast.Call(func, node.args, node.keywords)
-    if name in _UNWRAPPED and len(node.args) == 1:
-        yield "function left out", node.args[0]
+    yield from _of_many(node, name)
+    if name in _SECRET:
+        yield "seed or key", _parsed(_SECRET[name])
+    converts = isinstance(node.func, ast.Name) and name[:1].islower() | name.startswith("_")
+    converts = converts and not node.keywords and name not in _CONVERT_NOTHING
+    if (len(node.args) == 1 and (name in _UNWRAPPED or converts)) or name == "replace":
+        yield "conversion left out", node.args[0]
     is_module = isinstance(node.func, ast.Attribute) and _text(node.func.value) in (
         *("torch", "np", "math", "norm", "chi2", "beta", "F", "special", "stats"),
     )
     if name in _LEFT_OUT and isinstance(node.func, ast.Attribute) and not is_module:
-        yield "method left out", node.func.value
+        yield "conversion left out", node.func.value
     if name == "range" and len(node.args) == 1:
         less = ast.BinOp(node.args[0], ast.Sub(), ast.Constant(1))
         yield "one less", ast.Call(node.func, [less], [])
@@ -351,6 +410,28 @@ def _call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
         for place in range(len(node.args)):
             rest = node.args[:place] + node.args[place + 1 :]
             yield "argument left out", ast.Call(node.func, rest, node.keywords)
+
+
+def _of_many(node: ast.Call, name: str) -> Iterator[tuple[str, ast.expr]]:
+    """The largest instead of the sum, the sum instead of the largest, the first instead of all."""
+    if not isinstance(node.func, ast.Name) and name != "fsum":
+        if name == "sum":  # of a tensor; of an array where nothing says along what
+            largest = ast.Attribute(
+                node.func.value,
+                "amax" if node.args else "max",
+                ast.Load(),  # type: ignore[attr-defined]
+            )
+            yield "sum or largest", ast.Call(largest, node.args, node.keywords)
+    elif name in ("sum", "fsum"):
+        nothing = [ast.keyword("default", ast.Constant(0))]
+        func = ast.Name("max", ast.Load())
+        yield "sum or largest", ast.Call(func, node.args[:1], nothing)
+    elif name == "max" and not any(keyword.arg == "key" for keyword in node.keywords):
+        args = node.args if len(node.args) == 1 else [ast.Tuple(node.args, ast.Load())]
+        yield "sum or largest", ast.Call(ast.Name("sum", ast.Load()), args, [])
+    elif name in ("all", "any"):
+        first = _parsed(f"list({_text(node.args[0])})[:1]")
+        yield "one end", ast.Call(node.func, [first], [])
 
 
 def _slice(node: ast.Slice) -> Iterator[tuple[str, ast.expr]]:

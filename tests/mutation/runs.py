@@ -49,12 +49,19 @@ def all_mutants() -> list[Mutant | CMutant]:
 
 
 def sample(mutants: Sequence[Mutant | CMutant], *, count: int, seed: int) -> list[Mutant | CMutant]:
-    """`count` of them, in an order that the seed fixes: one more mutant moves no other."""
+    """`count` of them, as many of each operator and folder, in an order that the seed fixes."""
 
     def place(mutant: Mutant | CMutant) -> bytes:
         return hashlib.sha256(f"{seed}/{mutant.key}".encode()).digest()
 
-    return sorted(mutants, key=place)[:count]
+    turns: Counter[tuple[str, str]] = Counter()
+
+    def turn(mutant: Mutant | CMutant) -> int:
+        cell = mutant.operator, mutant.file.rpartition("/")[0]
+        turns[cell] += 1
+        return turns[cell]
+
+    return sorted(sorted(mutants, key=place), key=turn)[:count]
 
 
 @dataclass
@@ -111,6 +118,8 @@ class Runner:
             row |= {"outcome": "no test"}
         else:
             row |= self._outcome(mutant, names, items, functions)
+            if row["outcome"] == "survived" and (more := self._cases(mutant, items)):
+                row |= self._outcome(mutant, more, items, functions)
         if row.get("by"):
             self._kills[mutant.file, row["by"]] += 1
             self._kills[mutant.where, row["by"]] += 1
@@ -177,6 +186,18 @@ class Runner:
                 continue
             chosen.append(name)
         return chosen, len(chosen) < len(names)
+
+    def _cases(self, mutant: Mutant | CMutant, items: dict[str, Any]) -> list[str]:
+        """Cases of the tests that reach the file: one of each may have been watched."""
+        names = self.reach.of(mutant.file, (0, 0), anywhere=True)
+        tests = {name.partition("[")[0]: self.reach.seconds[name] for name in names if "[" in name}
+        chosen, left = [], 4 * self.budget
+        for name in items:
+            seconds = tests.get(name.partition("[")[0])
+            if seconds is not None and left > 0:
+                chosen.append(name)
+                left -= seconds
+        return chosen
 
 
 def _import_libraries() -> None:

@@ -14,16 +14,29 @@ _FOLDERS = (
     "trainables/schedules",
     "trainables/clipping",
     "trainables/layers",
+    "trainables/models/_own",
     "sweep/spending",
 )
 _FILES = (
-    "trainables/generation/histogram.py",
+    "trainables/cards/selected.py",
     "trainables/figure_cache.py",
-    "trainables/seeding.py",
+    "trainables/generation/histogram.py",
     "trainables/models/_lora.py",
     "trainables/models/_trained.py",
+    "trainables/models/module.py",
     "trainables/optimizers/adam_bc.py",
+    "trainables/release_audit.py",
+    "trainables/seeding.py",
+    "sweep/planning/accounting.py",
+    "sweep/planning/ledger_check.py",
     "sweep/planning/plan_total.py",
+    "sweep/planning/pricing.py",
+    "sweep/planning/selection_price.py",
+    "sweep/results/export.py",
+    "sweep/results/export_encoder.py",
+    "sweep/results/exported.py",
+    "sweep/results/privacy_cards.py",
+    "sweep/search/private_selection.py",
 )
 
 # No test of these folders needs Ray, a browser or minutes.
@@ -38,8 +51,11 @@ TESTS = (
         "tests/data",
     ),
     *("tests/sweep/spending", "tests/sweep/planning", "tests/sweep/runtime/test_driver.py"),
+    *("tests/cards", "tests/sweep/results"),
+    *("tests/sweep/search/test_selection_draws.py", "tests/attacks/test_release_audit.py"),
     *(f"trainables/{name}" for name in ("privacy", "engines", "accountants", "schedules")),
-    *("trainables/layers", "sweep/spending", "sweep/planning"),
+    *("trainables/layers", "trainables/optimizers", "trainables/generation"),
+    *("sweep/spending", "sweep/planning", "sweep/results"),
 )
 
 

@@ -1,0 +1,41 @@
+"""Mutants that no test kills, reviewed in `reviewed.yaml`, and what became of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@cache
+def _reviewed() -> list[tuple[str, dict[str, str]]]:
+    """(`same` where no result changes, `why` where one is left alive; the fields)."""
+    found = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return [
+        (kind, fields)
+        for kind, reasons in found.items()
+        for entries in reasons.values()
+        for fields in entries
+    ]
+
+
+def review_of(row: dict[str, Any]) -> str | None:
+    """The kind of the entry that a row falls under: every field that the entry has is the row's."""
+    for kind, fields in _reviewed():
+        if all(row[name] == value for name, value in fields.items()):
+            return kind
+    return None
+
+
+def sorted_out(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows by what became of them: killed, the same (by the compiler or by review), survived."""
+    found: dict[str, list[dict[str, Any]]] = {"killed": [], "same": [], "survived": []}
+    for row in rows:
+        same = row["outcome"] == "same code" or review_of(row) == "same"
+        found["killed" if row["outcome"] == "killed" else "same" if same else "survived"].append(
+            row
+        )
+    return found
