@@ -162,6 +162,11 @@ def test_a_phrase_that_one_record_repeats_is_its_own():
     assert (found.phrases[0].num_rare_members, found.phrases[0].num_matched_members) == (1, 1)
 
 
+def test_every_copy_in_a_release_is_counted_on_its_side():
+    found = audit_release(["a", "b", "b", "c", "c", "c"], ["b"], ["c"], delta=0)
+    assert (found.num_copies_members, found.num_copies_held_out) == (2, 3)
+
+
 def test_empty_sides_are_refused():
     with pytest.raises(InvalidInput, match="expected released, member and held-out"):
         audit_release([], ["a"], ["b"], delta=0)
