@@ -387,12 +387,11 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
     what = mechanism()
     after = [epsilon_sweep([release(what.first(n))], delta=1e-5).epsilon for n in (1, 2, 3)]
     limit = Budget(epsilon=(after[1] + after[2]) / 2)
-    opened = gate(trial("a", mechanism=what), budget=limit)
-    assert opened.begin("a", attempt=1, epochs_done=0) is None
-    assert opened.go_on("a", epochs_done=1) is None
-    refused = opened.go_on("a", epochs_done=2)
-    assert refused is not None
-    assert "budget.epsilon" in refused
+    for planned in (None, after[2]):  # without a budget, and under a larger one
+        opened = gate(trial("a", mechanism=what, epsilon_budget=planned), budget=limit)
+        assert opened.begin("a", attempt=1, epochs_done=0) is None
+        assert opened.go_on("a", epochs_done=1) is None
+        assert "budget.epsilon" in str(opened.go_on("a", epochs_done=2))
     admitted = gate(trial("a", mechanism=what, epsilon_budget=limit.epsilon), budget=limit)
     assert admitted.begin("a", attempt=1, epochs_done=0) is None
     assert all(admitted.go_on("a", epochs_done=done) is None for done in (1, 2, 3))
