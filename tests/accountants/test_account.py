@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from _mechanisms import from_ledger, mechanism, poisson
@@ -44,6 +45,7 @@ def test_the_paper_has_a_figure_for_its_own_algorithm_only() -> None:
     assert account(mechanism("sgd")).epsilon_paper is None
     assert account(mechanism("dp_sgd")).epsilon_paper is None
     assert account(mechanism()).epsilon_paper is not None
+    assert not replace(mechanism(), num_steps=5).has_paper_figure, "its epochs are whole passes"
     assert account(mechanism(noise_multiplier=0.0)).epsilon_paper == math.inf
 
 
