@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
@@ -19,6 +19,7 @@ from sweep.store.sweeps import SweepFolder
 from sweep.store.trial_files import with_leakage
 
 Watch = Callable[[str, Progress], None]
+_WORDS = str.maketrans({"ε": "epsilon", "≤": "<="})  # of trials' names
 
 
 def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
@@ -33,13 +34,10 @@ def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
 
 
 class Recorder:
-    """Keeps one gauge for each metric. `gauge` makes one; None: Ray's gauge."""
+    """Keeps one gauge of Ray for each metric."""
 
-    def __init__(
-        self, folder: SweepFolder, *, gauge: Callable[[LiveMetric], Any] | None = None
-    ) -> None:
+    def __init__(self, folder: SweepFolder) -> None:
         self._folder = folder
-        self._make = gauge
         self._gauges: dict[str, Any] = {}
         self._status: dict[str, str] = {}
         self._plans: dict[str, PlannedTrial] = {}
@@ -47,7 +45,7 @@ class Recorder:
     def record(self, trial_id: str, progress: Progress) -> None:
         """Record the current figures of a trial."""
         self._status[trial_id] = progress.status
-        if self._make is None and not _ray_is_up():
+        if not _ray_is_up():
             return
         counts = Counter(self._status.values())
         for status in STATUSES:
@@ -93,11 +91,20 @@ class Recorder:
             self._plans = {trial.id: trial for trial in self._folder.plan().trials}
         return self._plans.get(trial_id)
 
-    def _set(self, source: str, value: float, labels: Mapping[str, str]) -> None:
+    def _set(self, source: str, value: float, labels: dict[str, str]) -> None:
         if source not in self._gauges:
-            make = self._make or _ray_gauge
-            self._gauges[source] = make(metrics()[source])
-        self._gauges[source].set(value, tags=dict(labels))
+            self._gauges[source] = _ray_gauge(metrics()[source])
+        tags = {label: in_ascii(text) for label, text in labels.items()}
+        self._gauges[source].set(value, tags=tags)
+
+
+def in_ascii(text: str) -> str:
+    r"""`text` in printable ASCII, which is all that metrics of Ray take.
+
+    >>> print(in_ascii("dp-sgd, ε≤8"), in_ascii("naïve"))
+    dp-sgd, epsilon<=8 na\xefve
+    """
+    return text.translate(_WORDS).encode("unicode_escape").decode("ascii")
 
 
 def _ray_is_up() -> bool:
@@ -109,4 +116,4 @@ def _ray_is_up() -> bool:
 def _ray_gauge(metric: LiveMetric) -> Any:
     from ray.util.metrics import Gauge
 
-    return Gauge(metric.name, description=metric.help, tag_keys=metric.labels)
+    return Gauge(metric.name, description=in_ascii(metric.help), tag_keys=metric.labels)

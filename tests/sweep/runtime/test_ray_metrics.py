@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dashboards.live_metrics import LiveMetric, metrics
+from dashboards.live_metrics import metrics
 from sweep.results.tables.progress import Progress
+from sweep.runtime.on_ray import metrics as ray_metrics
 from sweep.runtime.on_ray.metrics import Recorder, record_metrics
 from sweep.store.files import append_line
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
+from tests.sweep.ray_metrics import own_ray, recorded
 from tests.sweep.sweeps import write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.figures import is_public
 
-
-class FakeGauge:
-    def __init__(self, metric: LiveMetric) -> None:
-        self.metric = metric
-        self.values: dict[tuple[str, ...], float] = {}
-
-    def set(self, value: float, tags: dict[str, str]) -> None:
-        assert set(tags) == set(self.metric.labels)
-        self.values[tuple(tags[label] for label in self.metric.labels)] = value
+# Ray trips over its own deprecations and leaves sockets of its children open.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,67 +37,95 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
     return run_untracked(tmp_path_factory.mktemp("toy"))
 
 
-def gauges_after(toy: SweepFolder, status: str = "done") -> dict[str, FakeGauge]:
-    gauges: dict[str, FakeGauge] = {}
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    with own_ray():
+        yield
 
-    def make(metric: LiveMetric) -> FakeGauge:
-        return gauges.setdefault(metric.name, FakeGauge(metric))
 
-    recorder = Recorder(toy, gauge=make)
+def values_after(toy: SweepFolder, status: str = "done") -> dict[str, dict[tuple[str, ...], float]]:
+    """What Ray serves once the trials are recorded."""
+    recorder = Recorder(toy)
     for record in toy.records():
         progress = Progress(
             name=record.plan.name, status=TrialStatus(status), epochs_done=3, epochs=3
         )
         recorder.record(record.plan.id, progress)
-    return gauges
+    return recorded(toy.name)
 
 
+@pytest.mark.usefixtures("cluster")
 def test_every_trial_has_its_last_epochs_figures(toy: SweepFolder) -> None:
-    gauges = gauges_after(toy)
+    values = values_after(toy)
     for record in toy.records():
         labels = (toy.name, record.plan.id, record.plan.name, record.plan.engine)
         row = toy.epochs(record.plan.id)[-1]
-        assert gauges["sweep_validation_ser"].values[labels] == row["metrics"]["validation_ser"]
-        assert gauges["sweep_ser"].values[labels] == record.metrics["ser"]
-        assert gauges["sweep_epochs_done"].values[labels] == 3
-        assert (labels in gauges["sweep_epsilon_spent"].values) == (record.plan.engine != "sgd")
+        assert values["sweep_validation_ser"][labels] == row["metrics"]["validation_ser"]
+        assert values["sweep_ser"][labels] == record.metrics["ser"]
+        assert values["sweep_epochs_done"][labels] == 3
+        assert (labels in values["sweep_epsilon_spent"]) == (record.plan.engine != "sgd")
+    assert values["sweep_trials"][toy.name, "done"] == 3
+    assert values["sweep_trials"][toy.name, "running"] == 0
 
 
-def test_trials_are_counted_by_status(toy: SweepFolder) -> None:
-    counts = gauges_after(toy)["sweep_trials"].values
-    assert counts[toy.name, "done"] == 3
-    assert counts[toy.name, "running"] == 0
+@pytest.mark.usefixtures("cluster")
+def test_a_trial_that_has_not_begun_has_no_figures(toy: SweepFolder, tmp_path: Path) -> None:
+    planned = SweepFolder(shutil.copytree(toy.path, tmp_path / "planned"))
+    assert set(values_after(planned, status="planned")) == {"sweep_trials"}
 
 
-def test_a_trial_that_has_not_begun_has_no_figures(toy: SweepFolder) -> None:
-    assert set(gauges_after(toy, status="planned")) == {"sweep_trials"}
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("ε≤8, naïve", r"epsilon<=8, na\xefve, C=1"),
+        ('测\u8bd5 "a\\b"\n{c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b"\n{c="d"} \U0001f642, C=1'),
+    ],
+)
+def test_names_of_any_script_are_labels_in_ascii(name: str, label: str, tmp_path: Path) -> None:
+    axes = {"privacy.max_grad_norm": [1.0]}
+    toy = run_untracked(tmp_path, name=f"s{len(name)}", variants=[{"name": name, "axes": axes}])
+    [(_, _, found, _)] = values_after(toy)["sweep_epochs_done"]
+    assert found == label
 
 
+@pytest.mark.usefixtures("cluster")
+def test_a_help_text_of_any_script_is_taken(
+    toy: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a figure which a user has added."""
+    odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
+    monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
+    assert values_after(toy)["sweep_trials"]
+
+
+@pytest.mark.usefixtures("cluster")
 def test_throughput_is_records_over_the_seconds_of_an_epoch(tmp_path: Path) -> None:
-    toy = run_untracked(tmp_path)
+    toy = run_untracked(tmp_path, name="paced")
     plan = toy.plan().trials[0]
     row = {"epochs_done": 4, "seconds": 2.0, "metrics": {}, "time": 0.0}
     append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
     [value] = [
         value
-        for labels, value in gauges_after(toy)["sweep_utterances_per_second"].values.items()
+        for labels, value in values_after(toy)["sweep_utterances_per_second"].items()
         if plan.id in labels
     ]
     assert plan.num_records is not None
     assert value == plan.num_records / 2.0
 
 
+@pytest.mark.usefixtures("cluster")
 def test_no_public_metric_reveals_a_counted_number_of_records(tmp_path: Path) -> None:
     """Seconds of an epoch times utterances a second is the number of training records."""
     data = {**write_corpus(tmp_path), "num_records": None}
-    toy = run_untracked(tmp_path, base={"data": data})
+    toy = run_untracked(tmp_path, name="counted", base={"data": data})
     plan = toy.plan().trials[1]
     row = {"epochs_done": 4, "seconds": 2.0, "metrics": {"epsilon_paper_spent": 3.0}, "time": 0.0}
     append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
-    gauges = gauges_after(toy)
+    values = values_after(toy)
     assert plan.num_records
-    assert "sweep_epoch_seconds" in gauges
-    assert not {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"} & gauges.keys()
+    assert "sweep_epoch_seconds" in values
+    assert not {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"} & values.keys()
 
 
 def test_metrics_that_no_epsilon_covers_are_called_so() -> None:

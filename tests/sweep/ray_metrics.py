@@ -1,0 +1,58 @@
+"""A real Ray for the tests of a module, and what it shows Prometheus of its metrics."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dashboards.live_metrics import metrics
+from sweep.runtime.events import RunSettings
+from sweep.runtime.on_ray.session import session
+
+_LINE = re.compile(r"ray_(\w+)\{(.*)\} (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+@contextmanager
+def own_ray(cpus: int = 1) -> Iterator[None]:
+    """The cluster of a sweep, which the sweeps of the block share; it serves metrics at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_metrics_report_interval_ms", "100")
+        with session(RunSettings(cpus=cpus, dashboard=False)):
+            yield
+
+
+def recorded(sweep: str) -> dict[str, dict[tuple[str, ...], float]]:
+    """The values that Ray serves of a sweep, by the metric's name and its labels in their order."""
+    last = uuid.uuid4().hex
+    gauge = importlib.import_module("ray.util.metrics").Gauge
+    gauge("last", description="recorded after the others", tag_keys=("mark",)).set(
+        1, {"mark": last}
+    )
+    [node] = importlib.import_module("ray").nodes()
+    deadline = time.monotonic() + 60
+    while last not in (text := _served(node["MetricsExportPort"])):
+        assert time.monotonic() < deadline, text[-2_000:]
+        time.sleep(0.1)
+    own = {metric.name: metric.labels for metric in metrics().values()}
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for name, written, value in _LINE.findall(text):
+        labels = {key: re.sub(r"\\(.)", r"\1", text) for key, text in _LABEL.findall(written)}
+        if name in own and labels["sweep"] == sweep:
+            found.setdefault(name, {})[tuple(labels[key] for key in own[name])] = float(value)
+    return found
+
+
+def _served(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+    except OSError as problem:  # its agent is not up yet
+        return str(problem)
