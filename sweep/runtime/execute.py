@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,11 +40,18 @@ def require_executor(settings: RunSettings) -> None:
 def require_answer(address: str, *, timeout: float = 5.0) -> None:
     """Check that a cluster listens at the address, because Ray itself would wait for minutes.
 
-    Raises: InvalidInput where it does not.
+    Raises: InvalidInput where it does not, or the address has another form.
     """
+    if address == "auto":  # Ray looks for it
+        address = os.environ.get("RAY_ADDRESS") or address
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return  # "auto", or a form that Ray checks at once
+    if address == "auto":
+        return
+    if not host or "/" in host or not port.isdigit():
+        raise InvalidInput(
+            "expected address to be HOST:PORT or ray://HOST:PORT of a running Ray cluster, or auto"
+            f" (RAY_ADDRESS, else a Ray of this machine), got {address!r}"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
     except (OSError, OverflowError) as error:

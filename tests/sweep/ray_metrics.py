@@ -8,7 +8,7 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -26,21 +26,14 @@ def own_ray(cpus: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_metrics_report_interval_ms", "100")
         with session(RunSettings(cpus=cpus, dashboard=False)):
+            _served()  # its agent loses what is recorded before it is up
             yield
 
 
 def recorded(sweep: str) -> dict[str, dict[tuple[str, ...], float]]:
     """The values that Ray serves of a sweep, by the metric's name and its labels in their order."""
-    last = uuid.uuid4().hex
-    gauge = importlib.import_module("ray.util.metrics").Gauge
-    gauge("last", description="recorded after the others", tag_keys=("mark",)).set(
-        1, {"mark": last}
-    )
-    [node] = importlib.import_module("ray").nodes()
-    deadline = time.monotonic() + 60
-    while last not in (text := _served(node["MetricsExportPort"])):
-        assert time.monotonic() < deadline, text[-2_000:]
-        time.sleep(0.1)
+    # A busy agent serves a report before it has read it to its end, and forgets the one before.
+    text = "\n".join([_served(), _served()])
     own = {metric.name: metric.labels for metric in metrics().values()}
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for name, written, value in _LINE.findall(text):
@@ -50,9 +43,18 @@ def recorded(sweep: str) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-def _served(port: int) -> str:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            return str(answer.read().decode())
-    except OSError as problem:  # its agent is not up yet
-        return str(problem)
+def _served() -> str:
+    """What Ray serves once it has all that was recorded until now."""
+    last = uuid.uuid4().hex
+    gauge = importlib.import_module("ray.util.metrics").Gauge("last", tag_keys=("mark",))
+    [node] = importlib.import_module("ray").nodes()
+    deadline, text = time.monotonic() + 120, ""
+    while last not in text:
+        assert time.monotonic() < deadline, text[-2_000:]
+        gauge.set(1, {"mark": last})
+        time.sleep(0.1)
+        with suppress(OSError):
+            address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                text = answer.read().decode()
+    return text

@@ -20,7 +20,7 @@ from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
 from sweep.runtime.on_ray.node import LaterDashboard, own_daemons
 from trainables.errors import InvalidInput, SweepError
-from trainables.system import processes
+from trainables.system import disk, processes
 
 # A Tune trial holds one of these only: it represents its workers, so it must never keep the CPUs
 # that those workers wait for.
@@ -36,9 +36,6 @@ _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no dat
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_TRAIN_V2_ENABLED": "1",
-    # A late call must not start another cluster.
-    "RAY_ENABLE_AUTO_CONNECT": "0",
     # How soon the death of a worker is noticed.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
     # A worker without a GPU sees none.
@@ -52,6 +49,17 @@ _ENVIRONMENT = {
     # Its SIGTERM handler prints a stack and ends the process before ours is called.
     "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",
 }
+_REQUIRED = {
+    "RAY_TRAIN_V2_ENABLED": "1",
+    # A late call must not start another cluster.
+    "RAY_ENABLE_AUTO_CONNECT": "0",
+}
+# Of another Ray, or of a job on it: a cluster of our own would start with them, or not at all.
+_OF_ANOTHER_RAY = (
+    *("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_CLIENT_MODE", "RAY_USE_TLS"),
+    *("RAY_RUNTIME_ENV_HOOK", "RAY_JOB_CONFIG_JSON_ENV_VAR"),
+    *("RAY_OVERRIDE_RESOURCES", "RAY_OVERRIDE_LABELS"),
+)
 # A cluster of this machine is private to its owner: ports on loopback, calls with a token.
 _LOOPBACK = "127.0.0.1"
 _LOCAL_ENVIRONMENT = {
@@ -125,9 +133,14 @@ def set_environment(settings: RunSettings) -> None:
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    os.environ.update(_REQUIRED)
     if settings.address is None:
         require_token()
         os.environ.update(_LOCAL_ENVIRONMENT)
+        for name in _OF_ANOTHER_RAY:
+            os.environ.pop(name, None)
+        if not Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "")).is_file():
+            os.environ.pop("RAY_AUTH_TOKEN_PATH", None)  # Ray makes a token of its own
 
 
 def before_end(act: Callable[[], None]) -> None:
@@ -253,7 +266,7 @@ def _start_own(settings: RunSettings, ours: str) -> None:
     cpus = settings.cpus or machine_cpus()
     try:
         _start_local(
-            # Whatever RAY_ADDRESS or an address file says: a cluster of our own.
+            # Whatever the address file of another Ray says: a cluster of our own.
             address="local",
             num_cpus=cpus,
             num_gpus=machine_gpus() if settings.gpus is None else settings.gpus,
@@ -279,7 +292,8 @@ def _start_local(**options: Any) -> None:
     That limit is fixed in Ray, and a busy machine or a cold disk exceeds it at the first start; the
     next one finds the files in memory.
 
-    Raises: SweepError where it does not start at all.
+    Raises: InvalidInput where its temporary folder cannot be used; SweepError where it does not
+    start at all.
     """
     import ray
 
@@ -294,6 +308,9 @@ def _start_local(**options: Any) -> None:
             # It does not know of a node that was not up; its daemons would burden the next one.
             failed = _daemons_here()
             processes.kill([*processes.descendants(failed), *failed])
+            is_of_place = isinstance(error, OSError | UnicodeError)
+            if is_of_place and disk.failure_of(error, Path.cwd()) is None:
+                raise _no_place(error) from None
             if "timed out during startup" not in str(error):
                 raise
             if not left:
@@ -303,6 +320,21 @@ def _start_local(**options: Any) -> None:
         else:
             _dashboard.begin()
             return
+
+
+def _no_place(error: Exception) -> InvalidInput:
+    """Why Ray cannot keep its files and sockets in the temporary folder."""
+    name = "RAY_TMPDIR" if "RAY_TMPDIR" in os.environ else "TMPDIR"
+    got = f"got {name}={os.environ.get(name)!r}: set RAY_TMPDIR to another one, such as /tmp"
+    if "AF_UNIX" in str(error):  # its own message
+        return InvalidInput(
+            "the path of the temporary folder is too long for Ray, whose sockets in it may have"
+            f" paths of 107 bytes, {got}"
+        )
+    if isinstance(error, UnicodeError):
+        return InvalidInput(f"expected the path of the temporary folder in ASCII for Ray, {got}")
+    why = getattr(error, "strerror", None) or error
+    return InvalidInput(f"expected a temporary folder that Ray can write to ({why}), {got}")
 
 
 def dead_daemon() -> str | None:

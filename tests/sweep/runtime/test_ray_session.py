@@ -7,8 +7,10 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,11 @@ from sweep.runtime.on_ray import session as ray_session
 from trainables.errors import InvalidInput, SweepError
 
 ROOT = Path(__file__).parents[3]
+# Ray leaves sockets of its children open.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[Any]:
@@ -207,6 +214,123 @@ def test_an_address_that_answers_is_tried() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         require_answer(f"127.0.0.1:{server.getsockname()[1]}")
     require_answer("auto")  # Ray looks for it
+
+
+def test_the_address_that_auto_stands_for_must_answer(
+    silent_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{silent_port}")
+    with pytest.raises(InvalidInput, match=rf"got '127.0.0.1:{silent_port}': nothing answers"):
+        require_executor(RunSettings(address="auto"))
+
+
+@pytest.mark.parametrize(
+    "address", ["", "local", "nowhere", "127.0.0.1", "ray://127.0.0.1", "http://127.0.0.1:8265"]
+)
+def test_an_address_of_another_form_is_refused_at_once(address: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"address to be HOST:PORT .* or auto .*'{address}'"):
+        require_executor(RunSettings(address=address))
+
+
+# What the shell of a user of another Ray may have: each alone stops a cluster of our own, or a
+# sweep on it.
+OTHERS = {
+    "RAY_ADDRESS": "auto",
+    "RAY_REDIS_ADDRESS": "127.0.0.1:1",
+    "RAY_CLIENT_MODE": "1",
+    "RAY_USE_TLS": "1",
+    "RAY_RUNTIME_ENV_HOOK": "nowhere.hook",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR": '{"runtime_env": {"working_dir": "gcs://nowhere.zip"}}',
+    "RAY_OVERRIDE_RESOURCES": '{"CPU": 0}',
+    "RAY_TRAIN_V2_ENABLED": "0",
+    "RAY_AUTH_TOKEN_PATH": "/nowhere/token",
+}
+
+
+def run_toy_beside(folder: Path, ray_files: Path, **variables: str) -> None:
+    """A sweep on Ray in a process with these variables, whose Ray has its files in `ray_files`."""
+    program = f"""
+from pathlib import Path
+from tests.sweep.sweeps import run_toy
+done = run_toy(Path({str(folder)!r}), resources={{"executor": "gang"}}, name="beside")
+print({{record.status.value for record in done.folder.records()}})
+"""
+    own = {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(ray_files), "SWEEP_TRACKING": "none"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, **own, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "{'done'}\n", done.stderr[-3_000:]
+
+
+@pytest.fixture
+def ray_files() -> Iterator[Path]:
+    """A folder whose path is short enough for Ray's sockets."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_sweep_ignores_another_ray_that_the_environment_names(
+    tmp_path: Path, ray_files: Path, silent_port: int
+) -> None:
+    """And the address file that a killed Ray has left."""
+    (ray_files / "ray").mkdir()
+    (ray_files / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{silent_port}")
+    run_toy_beside(tmp_path, ray_files, **OTHERS)
+
+
+@pytest.mark.slow  # starts two Rays
+@pytest.mark.parametrize("named", [False, True])
+def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(
+    tmp_path: Path, ray_files: Path, named: bool
+) -> None:
+    start = "import ray.scripts.scripts; ray.scripts.scripts.main()"
+    words = ("start", "--head", "--block", "--port=0", "--include-dashboard=false")
+    command = [sys.executable, "-c", start, *words, "--temp-dir", str(ray_files / "ray")]
+    other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        address = ray_files / "ray" / "ray_current_cluster"
+        deadline = time.monotonic() + 120
+        while not address.exists():
+            assert other.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        running = psutil.Process(other.pid).children(recursive=True)
+        variables = {"RAY_ADDRESS": address.read_text()} if named else {}
+        run_toy_beside(tmp_path, ray_files, **variables)
+        assert len(list((ray_files / "ray").glob("session_2*"))) == 2, "it had a Ray of its own"
+        assert all(process.is_running() for process in running if "raylet" in process.name())
+    finally:
+        for process in (*psutil.Process(other.pid).children(recursive=True), other):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        other.wait()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "why"),
+    [
+        ("TMPDIR", "long" * 20, "too long for Ray"),
+        ("RAY_TMPDIR", "long" * 20, "too long for Ray"),
+        ("TMPDIR", __file__, "that Ray can write to"),
+        ("TMPDIR", "/proc/nowhere", "that Ray can write to"),
+        ("TMPDIR", "é", "in ASCII"),
+    ],
+)
+def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
+    name: str, folder: str, why: str, ray_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(ray_files / folder)
+    monkeypatch.setenv(name, place)
+    with (
+        pytest.raises(InvalidInput, match=rf"{why}.*{name}='{place}': set RAY_TMPDIR to another"),
+        ray_session.session(RunSettings(dashboard=False)),
+    ):
+        raise AssertionError("Ray has started")
+    assert not ray.is_initialized()
 
 
 @pytest.mark.slow
