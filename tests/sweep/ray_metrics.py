@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import threading
 import time
 import urllib.request
 import uuid
@@ -18,43 +19,71 @@ from sweep.runtime.on_ray.session import session
 
 _LINE = re.compile(r"ray_(\w+)\{(.*)\} (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+Series = dict[tuple[str, tuple[str, ...]], float]
+_MARK = "recorded_until"
+
+
+class OwnRay:
+    """The cluster of a sweep, which all sweeps of its block share, and its metrics as Prometheus
+    has them: Ray forgets a value two seconds after it was recorded.
+    """
+
+    def __init__(self) -> None:
+        self._own = {metric.name: metric.labels for metric in metrics().values()}
+        self._own[_MARK] = ("mark",)
+        self._seen: Series = {}
+        self._over = threading.Event()
+
+    def recorded(self, sweep: str) -> dict[str, dict[tuple[str, ...], float]]:
+        """The last values of a sweep, by the metric's name and its labels in their order."""
+        self.wait()
+        found: dict[str, dict[tuple[str, ...], float]] = {}
+        for (name, labels), value in list(self._seen.items()):
+            if labels[0] == sweep:
+                found.setdefault(name, {})[labels] = value
+        return found
+
+    def wait(self) -> None:
+        """Return once Ray has shown what was recorded until now."""
+        gauge = importlib.import_module("ray.util.metrics").Gauge(_MARK, tag_keys=("mark",))
+        mark, deadline = uuid.uuid4().hex, time.monotonic() + 120
+        while (_MARK, (mark,)) not in self._seen:
+            assert time.monotonic() < deadline
+            gauge.set(1, {"mark": mark})
+            time.sleep(0.1)
+
+    def scrape(self) -> None:
+        """Ask until the end of the block."""
+        [node] = importlib.import_module("ray").nodes()
+        while not self._over.wait(0.3):
+            with suppress(OSError):
+                address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
+                with urllib.request.urlopen(address, timeout=10) as answer:
+                    self._keep(answer.read().decode())
+
+    def end(self) -> None:
+        """Ask no more."""
+        self._over.set()
+
+    def _keep(self, text: str) -> None:
+        for name, written, value in _LINE.findall(text):
+            if name in self._own:
+                given = {k: re.sub(r"\\(.)", r"\1", v) for k, v in _LABEL.findall(written)}
+                self._seen[name, tuple(given[key] for key in self._own[name])] = float(value)
 
 
 @contextmanager
-def own_ray(cpus: int = 1) -> Iterator[None]:
-    """The cluster of a sweep, which the sweeps of the block share; it serves metrics at once."""
+def own_ray() -> Iterator[OwnRay]:
+    """A Ray of one CPU that reports its metrics each second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_metrics_report_interval_ms", "100")
-        with session(RunSettings(cpus=cpus, dashboard=False)):
-            _served()  # its agent loses what is recorded before it is up
-            yield
-
-
-def recorded(sweep: str) -> dict[str, dict[tuple[str, ...], float]]:
-    """The values that Ray serves of a sweep, by the metric's name and its labels in their order."""
-    # A busy agent serves a report before it has read it to its end, and forgets the one before.
-    text = "\n".join([_served(), _served()])
-    own = {metric.name: metric.labels for metric in metrics().values()}
-    found: dict[str, dict[tuple[str, ...], float]] = {}
-    for name, written, value in _LINE.findall(text):
-        labels = {key: re.sub(r"\\(.)", r"\1", text) for key, text in _LABEL.findall(written)}
-        if name in own and labels["sweep"] == sweep:
-            found.setdefault(name, {})[tuple(labels[key] for key in own[name])] = float(value)
-    return found
-
-
-def _served() -> str:
-    """What Ray serves once it has all that was recorded until now."""
-    last = uuid.uuid4().hex
-    gauge = importlib.import_module("ray.util.metrics").Gauge("last", tag_keys=("mark",))
-    [node] = importlib.import_module("ray").nodes()
-    deadline, text = time.monotonic() + 120, ""
-    while last not in text:
-        assert time.monotonic() < deadline, text[-2_000:]
-        gauge.set(1, {"mark": last})
-        time.sleep(0.1)
-        with suppress(OSError):
-            address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
-            with urllib.request.urlopen(address, timeout=10) as answer:
-                text = answer.read().decode()
-    return text
+        patch.setenv("RAY_metrics_report_interval_ms", "1000")
+        with session(RunSettings(cpus=1, dashboard=False)):
+            started = OwnRay()
+            scraper = threading.Thread(target=started.scrape)
+            scraper.start()
+            try:
+                started.wait()  # its agent loses what is recorded before it is up
+                yield started
+            finally:
+                started.end()
+                scraper.join()

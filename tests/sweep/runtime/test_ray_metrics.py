@@ -18,7 +18,7 @@ from sweep.runtime.on_ray.metrics import Recorder, record_metrics
 from sweep.store.files import append_line
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.ray_metrics import own_ray, recorded
+from tests.sweep.ray_metrics import OwnRay, own_ray
 from tests.sweep.sweeps import write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.figures import is_public
@@ -38,12 +38,14 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    with own_ray():
-        yield
+def cluster() -> Iterator[OwnRay]:
+    with own_ray() as started:
+        yield started
 
 
-def values_after(toy: SweepFolder, status: str = "done") -> dict[str, dict[tuple[str, ...], float]]:
+def values_after(
+    cluster: OwnRay, toy: SweepFolder, status: str = "done"
+) -> dict[str, dict[tuple[str, ...], float]]:
     """What Ray serves once the trials are recorded."""
     recorder = Recorder(toy)
     for record in toy.records():
@@ -51,12 +53,11 @@ def values_after(toy: SweepFolder, status: str = "done") -> dict[str, dict[tuple
             name=record.plan.name, status=TrialStatus(status), epochs_done=3, epochs=3
         )
         recorder.record(record.plan.id, progress)
-    return recorded(toy.name)
+    return cluster.recorded(toy.name)
 
 
-@pytest.mark.usefixtures("cluster")
-def test_every_trial_has_its_last_epochs_figures(toy: SweepFolder) -> None:
-    values = values_after(toy)
+def test_every_trial_has_its_last_epochs_figures(cluster: OwnRay, toy: SweepFolder) -> None:
+    values = values_after(cluster, toy)
     for record in toy.records():
         labels = (toy.name, record.plan.id, record.plan.name, record.plan.engine)
         row = toy.epochs(record.plan.id)[-1]
@@ -68,13 +69,13 @@ def test_every_trial_has_its_last_epochs_figures(toy: SweepFolder) -> None:
     assert values["sweep_trials"][toy.name, "running"] == 0
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_trial_that_has_not_begun_has_no_figures(toy: SweepFolder, tmp_path: Path) -> None:
+def test_a_trial_that_has_not_begun_has_no_figures(
+    cluster: OwnRay, toy: SweepFolder, tmp_path: Path
+) -> None:
     planned = SweepFolder(shutil.copytree(toy.path, tmp_path / "planned"))
-    assert set(values_after(planned, status="planned")) == {"sweep_trials"}
+    assert set(values_after(cluster, planned, status="planned")) == {"sweep_trials"}
 
 
-@pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("name", "label"),
     [
@@ -82,47 +83,50 @@ def test_a_trial_that_has_not_begun_has_no_figures(toy: SweepFolder, tmp_path: P
         ('测\u8bd5 "a\\b"\n{c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b"\n{c="d"} \U0001f642, C=1'),
     ],
 )
-def test_names_of_any_script_are_labels_in_ascii(name: str, label: str, tmp_path: Path) -> None:
+def test_names_of_any_script_are_labels_in_ascii(
+    cluster: OwnRay, name: str, label: str, tmp_path: Path
+) -> None:
     axes = {"privacy.max_grad_norm": [1.0]}
     toy = run_untracked(tmp_path, name=f"s{len(name)}", variants=[{"name": name, "axes": axes}])
-    [(_, _, found, _)] = values_after(toy)["sweep_epochs_done"]
+    [(_, _, found, _)] = values_after(cluster, toy)["sweep_epochs_done"]
     assert found == label
 
 
-@pytest.mark.usefixtures("cluster")
 def test_a_help_text_of_any_script_is_taken(
-    toy: SweepFolder, monkeypatch: pytest.MonkeyPatch
+    cluster: OwnRay, toy: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As that of a figure which a user has added."""
     odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
     monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
-    assert values_after(toy)["sweep_trials"]
+    assert values_after(cluster, toy)["sweep_trials"]
 
 
-@pytest.mark.usefixtures("cluster")
-def test_throughput_is_records_over_the_seconds_of_an_epoch(tmp_path: Path) -> None:
+def test_throughput_is_records_over_the_seconds_of_an_epoch(
+    cluster: OwnRay, tmp_path: Path
+) -> None:
     toy = run_untracked(tmp_path, name="paced")
     plan = toy.plan().trials[0]
     row = {"epochs_done": 4, "seconds": 2.0, "metrics": {}, "time": 0.0}
     append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
     [value] = [
         value
-        for labels, value in values_after(toy)["sweep_utterances_per_second"].items()
+        for labels, value in values_after(cluster, toy)["sweep_utterances_per_second"].items()
         if plan.id in labels
     ]
     assert plan.num_records is not None
     assert value == plan.num_records / 2.0
 
 
-@pytest.mark.usefixtures("cluster")
-def test_no_public_metric_reveals_a_counted_number_of_records(tmp_path: Path) -> None:
+def test_no_public_metric_reveals_a_counted_number_of_records(
+    cluster: OwnRay, tmp_path: Path
+) -> None:
     """Seconds of an epoch times utterances a second is the number of training records."""
     data = {**write_corpus(tmp_path), "num_records": None}
     toy = run_untracked(tmp_path, name="counted", base={"data": data})
     plan = toy.plan().trials[1]
     row = {"epochs_done": 4, "seconds": 2.0, "metrics": {"epsilon_paper_spent": 3.0}, "time": 0.0}
     append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
-    values = values_after(toy)
+    values = values_after(cluster, toy)
     assert plan.num_records
     assert "sweep_epoch_seconds" in values
     assert not {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"} & values.keys()
