@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, SweepError
 
 # Greedy, so that a password with an unescaped sign is hidden, too.
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")
@@ -23,16 +23,16 @@ _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databric
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """`home` holds the sweeps, `data_dir` the corpora, `cache_dir` what is derived from them;
-    `tracking` names where results go beside the disk, `tracking_uri` is MLflow's store.
-    `names_trackers` is False where `tracking` is the default; a resumed sweep keeps its own then.
+    `tracking`: whether results go to MLflow too, whose store is `tracking_uri`. `names_tracking`
+    is False where that is the default; a resumed sweep keeps the choice of its start then.
     """
 
     home: Path
     data_dir: Path
     cache_dir: Path
     tracking_uri: str
-    tracking: tuple[str, ...] = ("mlflow",)
-    names_trackers: bool = True
+    tracking: bool = True
+    names_tracking: bool = True
 
     @property
     def artifacts_dir(self) -> Path:
@@ -44,40 +44,40 @@ def from_environment(
     environment: Mapping[str, str] | None = None,
     *,
     tracking_uri: str | None = None,
-    tracking: Sequence[str] = (),
+    tracking: str | None = None,
 ) -> Settings:
     """Settings from $SWEEP_HOME, $SWEEP_DATA_DIR, $SWEEP_CACHE_DIR, $SWEEP_TRACKING and
     $MLFLOW_TRACKING_URI.
 
     Defaults: ./sweeps, ./data, `cache` under the home, mlflow, and a SQLite file under the home.
-    `tracking` and $SWEEP_TRACKING have names with commas between them; none: the disk alone.
+    `tracking` and $SWEEP_TRACKING are mlflow or none, which is the disk alone.
 
     >>> from_environment({"SWEEP_HOME": "/s"}).tracking_uri
     'sqlite:////s/mlflow.db'
-    >>> from_environment({"SWEEP_TRACKING": "mlflow, tensorboard"}).tracking
-    ('mlflow', 'tensorboard')
-    >>> from_environment({}, tracking=["none"]).tracking
-    ()
+    >>> from_environment({}).tracking, from_environment({"SWEEP_TRACKING": "none"}).tracking
+    (True, False)
 
-    Raises: InvalidInput for an invalid tracking URI.
+    Raises: InvalidInput for an invalid tracking URI or tracker.
     """
     given = os.environ if environment is None else environment
     home = Path(given.get("SWEEP_HOME") or "sweeps").absolute()
     uri = tracking_uri or given.get("MLFLOW_TRACKING_URI") or sqlite_uri(home / "mlflow.db")
     scheme = uri.split(":")[0].split("+")[0]
-    if ":" not in uri or scheme not in _SCHEMES:
+    if scheme not in _SCHEMES or (":" not in uri and uri != "databricks"):
         raise InvalidInput(
             f"expected tracking_uri to start with one of {', '.join(_SCHEMES)},"
             f" got {hide_passwords(uri)!r}"
         )
-    named = tracking or [text for text in [given.get("SWEEP_TRACKING")] if text]
+    named = tracking or given.get("SWEEP_TRACKING") or ""
+    if named not in ("", "mlflow", "none"):
+        raise InvalidInput(f"expected tracking to be one of mlflow, none, got {named!r}")
     return Settings(
         home=home,
         data_dir=Path(given.get("SWEEP_DATA_DIR") or "data").absolute(),
         cache_dir=Path(given.get("SWEEP_CACHE_DIR") or home / "cache").absolute(),
         tracking_uri=uri,
-        tracking=_trackers(named or ["mlflow"]),
-        names_trackers=bool(named),
+        tracking=named != "none",
+        names_tracking=bool(named),
     )
 
 
@@ -115,11 +115,10 @@ def hide_passwords(text: str) -> str:
     return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
 
 
-def first_line(problem: Exception) -> str:
-    """The beginning of an error's message, without passwords; its type where it has none."""
-    return hide_passwords((str(problem).splitlines() or [type(problem).__name__])[0])[:200]
-
-
-def _trackers(given: Sequence[str]) -> tuple[str, ...]:
-    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
-    return () if names == ["none"] else tuple(dict.fromkeys(names))
+def first_line(problem: BaseException) -> str:
+    """The beginning of an error's message, without passwords; its cause's where it has none."""
+    words, cause = str(problem).strip(), problem.__cause__ or problem.__context__
+    if not words and cause is not None:
+        return first_line(cause)
+    line = hide_passwords((words or f"{type(problem).__name__} without a message").splitlines()[0])
+    return line if isinstance(problem, SweepError) else line[:200]  # ours are one sentence

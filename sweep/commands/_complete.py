@@ -55,19 +55,6 @@ def assignments(incomplete: str) -> list[str]:
     return _beginning(found, incomplete)
 
 
-def trackers(incomplete: str) -> list[str]:
-    """Names of trackers; after a comma, further ones."""
-    from sweep.tracking.chosen import SHELF
-    from trainables import catalogue
-
-    before, comma, beginning = incomplete.rpartition(",")
-    return [
-        f"{before}{comma}{name}"
-        for name in _beginning((*catalogue.names(SHELF), "none"), beginning)
-        if name not in before.split(",")
-    ]
-
-
 def _folders(here: Path, beginning: str) -> list[str]:
     return [f"{p.name}/" for p in here.iterdir() if p.is_dir() and p.name.startswith(beginning)]
 

@@ -55,13 +55,11 @@ TrackingUri = Annotated[
     ),
 ]
 Tracking = Annotated[
-    list[str],
+    Literal["mlflow", "none"] | None,
     typer.Option(
         "--tracking",
-        metavar="NAMES",
-        help="Trackers of the results: mlflow, tensorboard, wandb (separated"
-        " by commas), or none; default: $SWEEP_TRACKING, else mlflow.",
-        autocompletion=_complete.trackers,
+        help="Send the results to MLflow, or keep them on the disk alone; default:"
+        " $SWEEP_TRACKING, else mlflow.",
     ),
 ]
 Address = Annotated[

@@ -82,6 +82,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
 
     Raises: TrialFailed where one of them failed.
     """
+    from sweep.guard import Guard
     from sweep.results.export import export_best
     from sweep.results.selected_trial import sentence_of
     from sweep.results.summary import summary
@@ -105,7 +106,8 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         }
         print_json("run", {**summary(folder), **extra})
     else:
-        console().print(results_table(folder.name, records, curves=curves_of(folder)))
+        with Guard("the table of results"):
+            console().print(results_table(folder.name, records, curves=curves_of(folder)))
         for sentence in violations(records):
             say(sentence, style="bold red")
         for sentence in filter(None, [sentence_of(folder)]):
@@ -117,12 +119,6 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         if best is not None and not best.has_failed:
             say(best.sentence)
         say(f"view: `sweep ui`; a page to share: `sweep report {folder.name}`")
-        if done.tracking_problem is not None:
-            say(
-                f"not all results are tracked ({done.tracking_problem});"
-                f" `sweep resume {folder.name}` delivers the rest.",
-                style="yellow",
-            )
     failures = []
     if failed := sum(record.status is TrialStatus.FAILED for record in records):
         failures.append(f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)")

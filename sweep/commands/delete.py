@@ -12,6 +12,7 @@ from sweep.commands._output import say
 
 if TYPE_CHECKING:
     from sweep.settings import Settings
+    from sweep.store.sweeps import SweepFolder
 
 
 def delete(
@@ -26,7 +27,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,
     keep_tracking: Annotated[
         bool,
-        typer.Option("--keep-tracking", help="Keep its runs in the trackers."),
+        typer.Option("--keep-tracking", help="Keep its runs in MLflow."),
     ] = False,
     cache: Annotated[
         bool,
@@ -48,19 +49,32 @@ def delete(
 
 
 def _delete_sweep(settings: Settings, name: str, *, yes: bool, keep_tracking: bool) -> None:
-    from sweep.runtime.start_up import tracking
     from sweep.store import sweeps as store
-    from sweep.tracking.chosen import with_traces, without_new
+    from sweep.tracking.connection import has_store
 
     folder = store.open_sweep(settings.home, name)
     if not yes:
         typer.confirm(f"Delete {folder.path} and its results?", abort=True)
     if not keep_tracking:
         folder.require_at_rest()
-        with tracking(with_traces(without_new(settings), name)) as tracker:
-            tracker.delete(folder)
+        if settings.tracking and has_store(settings):
+            _delete_runs(settings, folder)
     folder.delete()
     say(f"{name} is deleted; the ledger keeps what it spent.")
+
+
+def _delete_runs(settings: Settings, folder: SweepFolder) -> None:
+    """Raises: InvalidInput where MLflow fails, in whatever way."""
+    from sweep.settings import first_line
+    from sweep.tracking.mlflow_store import Tracker
+    from trainables.errors import InvalidInput
+
+    try:
+        Tracker(settings).delete(folder)
+    except Exception as problem:  # noqa: BLE001  whatever MLflow raises
+        raise InvalidInput(
+            f"{first_line(problem)}; with --keep-tracking its runs stay in MLflow"
+        ) from None
 
 
 def _delete_cache(settings: Settings, *, yes: bool) -> None:

@@ -35,7 +35,7 @@ def resume(
         bool, typer.Option("--accept-changes", help="Accept the changes to the space.")
     ] = False,
     take_up: _TakeUp = [],  # noqa: B006  typer copies it
-    tracking: Tracking = [],  # noqa: B006  typer copies it
+    tracking: Tracking = None,
     tracking_uri: TrackingUri = None,
     address: Address = None,
     as_json: JsonFlag = False,
@@ -58,11 +58,7 @@ def resume(
     ):
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
-        screen = console(stderr=True)
-        done = Execution(console=screen, quiet=as_json, address=address).resume(
-            folder,
-            settings,
-            take_up=take_up,
-            say=lambda text: screen.print(text, markup=False, soft_wrap=True),
+        done = Execution(console=console(stderr=True), quiet=as_json, address=address).resume(
+            folder, settings, take_up=take_up
         )
         finish(done, as_json=as_json, export=False)

@@ -38,7 +38,7 @@ def run(
     export: _Export = False,
     epsilon_max: _EpsilonMax = None,
     budget_total: _BudgetTotal = None,
-    tracking: Tracking = [],  # noqa: B006  typer copies it
+    tracking: Tracking = None,
     tracking_uri: TrackingUri = None,
     address: Address = None,
     as_json: JsonFlag = False,

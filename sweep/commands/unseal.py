@@ -28,7 +28,7 @@ def unseal(
     from sweep.runtime.start_up import tracking
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.chosen import for_sweep
+    from sweep.tracking.connection import for_sweep
     from trainables.errors import InvalidInput
     from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -41,7 +41,7 @@ def unseal(
             f"expected --yes: all trials of {name} are shown, and the composition of all trials"
             " replaces epsilon_selected, also in the ledger; this cannot be undone"
         )
-    with tracking(settings) as tracker:
+    with tracking(settings, sweep=name) as tracker:
         problem = unsealing.unseal(folder, settings, tracker=tracker)
     total, _ = spend_of(folder)
     if as_json:
@@ -56,5 +56,3 @@ def unseal(
             f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, in the ledger"
             " too."
         )
-    if problem is not None:
-        say(f"not all results are tracked ({problem}).")

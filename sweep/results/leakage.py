@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sweep.guard import Guard
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
@@ -52,7 +53,7 @@ def write_panels(folder: SweepFolder) -> tuple[str, ...]:
     for pool in _pools([r for r in finished if r.plan.id in signals], signals):
         _judge_pool(folder, pool, signals, panels)
     _correct_bounds(finished, panels)
-    found = select.baselines(finished)
+    found, guard = select.baselines(finished), Guard("a picture of ROC curves")
     for record in finished:
         own = panels[record.plan.id]
         own["violation"] = violation(
@@ -65,7 +66,8 @@ def write_panels(folder: SweepFolder) -> tuple[str, ...]:
                 _note(own, problem)
         if has_pictures(folder):
             try:
-                draw(folder.trial_folder(record.plan.id), record.plan.name)
+                with guard:
+                    draw(folder.trial_folder(record.plan.id), record.plan.name)
             except InvalidData as problem:
                 _note(own, problem)
         folder.write_panel(record.plan.id, own)

@@ -24,7 +24,7 @@ from sweep.runtime.journal import Journal
 from sweep.runtime.on_ray.metrics import record_metrics
 from sweep.runtime.search_jobs import ChosenJobs, workers_of
 from sweep.search.source import earlier_records
-from sweep.settings import Settings, first_line
+from sweep.settings import Settings
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import open_gate
@@ -32,7 +32,7 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.storage_faults import storage_faults
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.tracking.delivery import Delivery
+from sweep.tracking.delivery import Delivery, Tracking
 from trainables import goals
 from trainables.figure_cache import FigureCache
 
@@ -46,7 +46,7 @@ class Services:
     """What the trials of a sweep run with. `watch` is called with each trial's progress."""
 
     settings: Settings
-    tracker: Any
+    tracker: Tracking
     packing: Packing
     executed: RunSettings
     watch: Watch
@@ -103,7 +103,9 @@ def execute(
             journal.close(gate.time)
             phases.enter(phases.DELIVERING)
             patience = _PATIENCE_WHEN_STOPPING if interrupts.is_stopping() else _PATIENCE_SECONDS
-            problem = delivery.close(timeout=patience) or deliver_all(services.tracker, folder)
+            problem = delivery.close(timeout=patience)
+            if problem is None:
+                problem = services.tracker.deliver(folder, running=False)
     return problem
 
 
@@ -175,15 +177,6 @@ def _job(
         workers=preflight.workers(packing, trial),
         epochs_done=epochs_done,
     )
-
-
-def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
-    """Deliver everything on disk; returns the problem where the store is unreachable."""
-    try:
-        tracker.deliver(folder, running=False)
-    except OSError as problem:
-        return first_line(problem)
-    return None
 
 
 def progress_of(record: TrialRecord) -> Progress:

@@ -11,13 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.control import Control
 from rich.live import Live
+from rich.segment import Segments
+from rich.spinner import Spinner
 
 from search_spaces.domains import num_seeds
 from search_spaces.space import SearchSpace
 from sweep import phases
+from sweep.guard import Guard
 from sweep.planning.prepare import Prepared
 from sweep.results.tables.fitting import FittedTable
 from sweep.results.tables.progress import Progress, live_table
@@ -32,6 +35,7 @@ from sweep.store.sweeps import SweepFolder
 from trainables.formats import duration, number
 
 _LINE_SECONDS = 60.0
+_PREPARING = Guard("the line of progress")
 Watch = Callable[[str, Progress], None]
 PhaseOf = Callable[[str], str]
 
@@ -181,17 +185,57 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
 
 @contextmanager
 def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
-    """Show progress on `console` while the block runs; `quiet` shows nothing."""
+    """Show progress on `console` while the block runs, behind a guard; `quiet` shows nothing."""
+    guard = Guard("the live table")
+
+    def guarded(call: Callable[..., None]) -> Callable[..., None]:
+        def called(*arguments: Any) -> None:
+            with guard:
+                call(*arguments)
+
+        return called
+
     if quiet:
         yield lambda trial_id, progress: None
     elif console.is_terminal:
         draw = _clear_where_resized(view, console)
-        live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
-        with _ignore_screen_errors(console), phases.listener(view.enter), live:
-            yield view.update
+        live = _Live(guard, console=console, get_renderable=draw)
+        with _ignore_screen_errors(console), phases.listener(guarded(view.enter)), live:
+            yield guarded(view.update)
     else:
-        with _ignore_screen_errors(console), phases.listener(_each_once(console)):
-            yield lines(view, console)
+        with _ignore_screen_errors(console), phases.listener(guarded(_each_once(console))):
+            yield guarded(lines(view, console))
+
+
+class _Live(Live):
+    """A live display whose failures, also those in its own thread, go to a guard."""
+
+    def __init__(self, guard: Guard, **options: Any) -> None:
+        self._guard = guard
+        super().__init__(refresh_per_second=2, transient=True, **options)
+
+    def get_renderable(self) -> RenderableType:
+        """What is drawn now; nothing where that fails."""
+        with self._guard:
+            shown = super().get_renderable()
+            # Drawn here, since the console would draw it outside of the guard.
+            return Segments(list(self.console.render(shown)))
+        return ""
+
+    def start(self, refresh: bool = False) -> None:
+        """Begin to draw."""
+        with self._guard:
+            super().start(refresh)
+
+    def refresh(self) -> None:
+        """Draw."""
+        with self._guard:
+            super().refresh()
+
+    def stop(self) -> None:
+        """End drawing."""
+        with self._guard:
+            super().stop()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +274,6 @@ class Execution:
         settings: Settings,
         *,
         take_up: Sequence[str] = (),
-        say: Callable[[str], None],
     ) -> Run:
         """See `runner.resume`."""
         view = view_of(folder.space(), folder.plan(), folder.path.parent)
@@ -242,7 +285,6 @@ class Execution:
                 address=self.address,
                 function=self.function,
                 watch=watch,
-                say=say,
             )
 
 
@@ -300,10 +342,12 @@ def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
     if quiet or not console.is_terminal:
         yield
     else:
+        spinner = Spinner("dots", phases.PLANNING)
+        live = _Live(_PREPARING, console=console, get_renderable=lambda: spinner)
         with (
             _ignore_screen_errors(console),
-            console.status(phases.PLANNING) as status,
-            phases.listener(status.update),
+            live,
+            phases.listener(lambda text: spinner.update(text=text)),
         ):
             yield
 
@@ -312,7 +356,7 @@ def _each_once(console: Console) -> Callable[[str], None]:
     """Prints a line when a phase is entered for the first time, except for phases in which a sweep
     may still be refused, so that a refusal is one line.
     """
-    seen = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_TRACKERS}
+    seen = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
 
     def listen(words: str) -> None:
         if words not in seen:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from sweep.planning.packing import Packing
 from sweep.planning.prepare import Prepared, prepare_space
@@ -14,7 +13,7 @@ from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.refusals import require_trials
 from sweep.runtime import continuation, preflight
 from sweep.runtime.events import TRIAL_FUNCTION, RunSettings
-from sweep.runtime.execution import Services, Watch, deliver_all, execute, progress_of
+from sweep.runtime.execution import Services, Watch, execute, progress_of
 from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
 from sweep.settings import Settings
@@ -25,7 +24,8 @@ from sweep.store.plans import Plan
 from sweep.store.provenance import about
 from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.chosen import for_sweep, require_usable
+from sweep.tracking.connection import for_sweep
+from sweep.tracking.delivery import Tracking
 from trainables.errors import InvalidInput
 
 
@@ -68,12 +68,12 @@ def start(
     if budget_total is not None:
         _require_total(prepared, settings, packing, budget_total=budget_total)
     total_filter(space, settings)
-    with _services(settings, executed) as tracker:
+    with _services(settings, executed, sweep=space.name, must_answer=True) as tracker:
         packing, executed = preflight.require_room(space, packing, plan.to_run, settings, executed)
         facts = {
             **about(command),
             "budget_total": budget_total,
-            "tracking": list(settings.tracking),
+            "tracking": settings.tracking,
         }
         if selected is not None:
             facts["selection"] = selected.to_dict()
@@ -102,25 +102,23 @@ def resume(
     address: str | None = None,
     function: str = TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
-    say: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Resume a sweep. Unfinished trials, and the stopped ones in `take_up`, continue from their
-    last checkpoint. The trackers are those of `for_sweep`. If the tracking server does not answer,
-    `say` is called with the reason, and results are delivered later.
+    last checkpoint. A tracking server that does not answer gets the results later.
 
     Raises: InvalidInput if it is running or a trial cannot be continued, or as `start`.
     """
     if folder.is_running:
         raise store.running_already(folder.name)
     settings = for_sweep(settings, folder)
-    away = partial(_report_unreachable, say)
     stopped = continuation.require_stopped(folder, take_up)
     waiting = preflight.with_their_encoders(folder, stopped)
     space = folder.space()
     if space.search.is_private_selection:
         if selection.is_over(folder):
-            with tracking(settings, away=away) as tracker:
-                return Run(folder=folder, tracking_problem=deliver_all(tracker, folder))
+            with tracking(settings, sweep=folder.name, must_answer=False) as tracker:
+                problem = tracker.deliver(folder, running=False)
+            return Run(folder=folder, tracking_problem=problem)
         prepared = prepare_space(space, settings=settings, is_new=False)
         jobs = waiting = selection.trials_of(folder, prepared)
         work = partial(selection.execute, prepared=prepared)
@@ -134,8 +132,8 @@ def resume(
     )
     # A resumed search starts Ray once it has chosen a trial.
     at_once = bool(waiting) or (address is not None and space.search.is_adaptive)
-    started = _services(settings, executed, away) if at_once else tracking(settings, away=away)
-    with started as tracker:
+    opening = partial(_services, executed=executed) if at_once else tracking
+    with opening(settings, sweep=folder.name, must_answer=False) as tracker:
         if at_once:
             packing, executed = preflight.require_room(space, packing, waiting, settings, executed)
         services = Services(
@@ -145,22 +143,17 @@ def resume(
     return Run(folder=folder, tracking_problem=problem)
 
 
-def _report_unreachable(say: Callable[[str], None], reason: str) -> None:
-    say(f"MLflow does not answer ({reason}): results are stored on disk and sent when it answers.")
-
-
 def _services(
-    settings: Settings, executed: RunSettings, away: Callable[[str], None] | None = None
-) -> AbstractContextManager[Any]:
-    """The tracker, and Ray where the trials need it.
+    settings: Settings, executed: RunSettings, *, sweep: str, must_answer: bool
+) -> AbstractContextManager[Tracking]:
+    """MLflow, and Ray where the trials need it.
 
-    Raises: StorageFailed where the disk fails; the exceptions of tracker and Ray.
+    Raises: StorageFailed where the disk fails; as `tracking` and `tracking_and_ray`.
     """
     require_storage(settings)
-    require_usable(settings)
     if executed.executor == "local":
-        return tracking(settings, away=away)
-    return tracking_and_ray(settings, executed, away=away)
+        return tracking(settings, sweep=sweep, must_answer=must_answer)
+    return tracking_and_ray(settings, executed, sweep=sweep, must_answer=must_answer)
 
 
 def _require_total(
@@ -178,10 +171,9 @@ def _require_total(
     require_total(priced, ledger, budget_total=budget_total)
 
 
-def _undo(folder: SweepFolder, tracker: Any) -> None:
+def _undo(folder: SweepFolder, tracker: Tracking) -> None:
     """Remove a sweep that was refused before any trial began, which frees its name."""
     if any((folder.path / "trials").glob("*/config.yaml")):
         return
-    with suppress(OSError):
-        tracker.delete(folder)
+    tracker.delete(folder)
     folder.delete()

@@ -1,52 +1,65 @@
-"""Checks a tracking store without MLflow, whose import takes seconds."""
+"""Whether a tracking store answers, and what its failures mean. Without MLflow, whose import takes
+seconds.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import urllib.error
 import urllib.request
-from importlib import metadata
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-from sweep.settings import Settings, hide_passwords, sqlite_file
-from sweep.store.files import read_json, write_json
+from sweep.settings import Settings, first_line, hide_passwords, sqlite_file
+from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 
-_OPENED = "mlflow.opened.json"
+# What MLflow raises for a call that would be refused again.
+_REFUSED = frozenset(
+    {
+        "BAD_REQUEST",
+        "ENDPOINT_NOT_FOUND",
+        "FEATURE_DISABLED",
+        "INVALID_PARAMETER_VALUE",
+        "INVALID_STATE",
+        "NOT_IMPLEMENTED",
+        "PERMISSION_DENIED",
+        "RESOURCE_ALREADY_EXISTS",
+        "RESOURCE_DOES_NOT_EXIST",
+        "UNAUTHENTICATED",
+    }
+)
 
 
-def note_opened(settings: Settings) -> None:
-    """Record that the settings' store was opened, where it is a file of this machine."""
-    facts = _facts(settings)
-    if facts is not None and not was_opened(settings):
-        with contextlib.suppress(OSError):
-            write_json(settings.home / _OPENED, facts)
+class StoreAway(InvalidInput):
+    """The tracking store does not answer now."""
 
 
-def was_opened(settings: Settings) -> bool:
-    """Whether the settings' store is a file that this version of MLflow has opened before, or none
-    is opened.
+def may_pass(problem: BaseException) -> bool:
+    """Whether the same call may succeed later; False where its arguments were refused."""
+    if isinstance(problem, InvalidInput):
+        return isinstance(problem, StoreAway)
+    return getattr(problem, "error_code", None) not in _REFUSED
+
+
+def for_sweep(settings: Settings, folder: SweepFolder) -> Settings:
+    """The settings, in which the start of a sweep decides whether it is tracked, unless the user
+    does.
     """
-    if "mlflow" not in settings.tracking:
-        return True
-    try:
-        facts = _facts(settings)
-        return facts is not None and read_json(settings.home / _OPENED) == facts
-    except InvalidInput:
-        return False
+    if settings.names_tracking:
+        return settings
+    return replace(settings, tracking=bool(folder.about().get("tracking", True)))
 
 
-def _facts(settings: Settings) -> dict[str, str] | None:
+def has_store(settings: Settings) -> bool:
+    """Whether the store may hold anything: False for a SQLite file that does not exist."""
     file = sqlite_file(settings.tracking_uri)
-    if file is None or not file.is_file():
-        return None
-    return {"uri": settings.tracking_uri, "mlflow": metadata.version("mlflow")}
+    return file is None or file.exists()
 
 
 def require_answer(uri: str, *, timeout: float = 5.0) -> None:
     """Check that a tracking server answers.
 
-    Raises: InvalidInput where it does not.
+    Raises: StoreAway where it does not.
     """
     if not uri.startswith(("http://", "https://")):
         return
@@ -59,7 +72,7 @@ def require_answer(uri: str, *, timeout: float = 5.0) -> None:
     except urllib.error.HTTPError:
         return  # any response counts as an answer
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "reason", None) or type(problem).__name__
-        raise InvalidInput(
+        reason = getattr(problem, "reason", None) or first_line(problem)
+        raise StoreAway(
             f"tracking server {hide_passwords(uri)} does not answer ({reason})"
         ) from None

@@ -1,19 +1,98 @@
-"""Delivers results to the tracking store in the background of a sweep."""
+"""Sends the results of a sweep to MLflow, whose failures never end the sweep."""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sweep.settings import first_line
+from sweep.guard import Guard
+from sweep.settings import Settings, hide_passwords, sqlite_uri
 from sweep.store.sweeps import SweepFolder
-from trainables.errors import SweepError
+from sweep.tracking.connection import StoreAway, may_pass
+from trainables.errors import StorageFailed
 
 if TYPE_CHECKING:
-    from sweep.tracking.protocol import Tracker
+    from sweep.tracking.mlflow_store import Tracker
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _GATHERING = 1.0  # seconds: trials marked within them are delivered together
+
+
+class Tracking:
+    """MLflow for the sweep of a name, behind a guard. Not for several threads at once.
+
+    Without `settings.tracking` nothing is opened and delivered.
+    """
+
+    def __init__(self, settings: Settings, sweep: str) -> None:
+        self._settings = settings
+        self._tracker: Tracker | None = None
+        usual = (sqlite_uri(settings.home / "mlflow.db"), os.environ.get("MLFLOW_TRACKING_URI"))
+        uri = settings.tracking_uri
+        option = "" if uri in usual else f" --tracking-uri {hide_passwords(uri)}"
+        later = f"the sweep goes on; `sweep resume {sweep}{option}` delivers the rest"
+        self._guard = Guard("MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on")
+
+    def open(self, *, must_answer: bool) -> None:
+        """Open the store. One that is away is opened later where it need not answer.
+
+        Raises: InvalidInput for a store that cannot be used; StorageFailed.
+        """
+        if not self._settings.tracking:
+            return
+        try:
+            self._tracker = self._opened()
+        except (StoreAway, StorageFailed) as problem:
+            if must_answer:
+                raise
+            with self._guard:
+                raise problem
+
+    def deliver(
+        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
+    ) -> str | None:
+        """Update the runs of these trials to the state on disk (None: of all that have begun);
+        returns why that failed, or None. `running` is True while the sweep runs.
+        """
+        if not self._settings.tracking:
+            return None
+        ids = None if trial_ids is None else list(trial_ids)
+        with self._guard:
+            try:
+                self._deliver(folder, ids, running=running)
+            except Exception as problem:
+                if may_pass(problem):
+                    raise
+                # A run that was deleted meanwhile is made anew, a deleted experiment is named.
+                self._deliver(folder, ids, running=running)
+        return self._guard.problem
+
+    def delete(self, folder: SweepFolder) -> str | None:
+        """Delete the sweep's runs; returns why that failed, or None."""
+        if not self._settings.tracking:
+            return None
+        with self._guard:
+            self._opened().delete(folder)
+        return self._guard.problem
+
+    def give_up(self) -> str | None:
+        """Say that the store takes too long; returns that."""
+        with self._guard:
+            raise TimeoutError("the tracking store is slow")
+        return self._guard.problem
+
+    def _deliver(self, folder: SweepFolder, ids: list[str] | None, *, running: bool) -> None:
+        # After a failure the store is opened anew, and what it has is read again.
+        tracker, self._tracker = self._tracker or self._opened(), None
+        tracker.deliver(folder, ids, running=running)
+        self._tracker = tracker
+
+    def _opened(self) -> Tracker:
+        from sweep.tracking import mlflow_store  # MLflow's import takes seconds
+
+        return mlflow_store.Tracker(self._settings)
 
 
 class Delivery:
@@ -22,8 +101,8 @@ class Delivery:
     The sweep never waits for it; the next resume delivers what is missing at the end.
     """
 
-    def __init__(self, tracker: Tracker, folder: SweepFolder) -> None:
-        self._tracker = tracker
+    def __init__(self, tracking: Tracking, folder: SweepFolder) -> None:
+        self._tracking = tracking
         self._folder = folder
         self._changed = threading.Condition()
         self._marked: set[str] = set()
@@ -46,7 +125,7 @@ class Delivery:
             self._changed.notify_all()
         self._thread.join(timeout)
         if self._thread.is_alive() and self._problem is None:
-            return "the tracking store is slow"
+            return self._tracking.give_up()
         return self._problem
 
     def _work(self) -> None:
@@ -59,15 +138,13 @@ class Delivery:
                 last_try = self._closing
             if not taken:
                 return
-            try:
-                self._tracker.deliver(self._folder, sorted(taken), running=True)
-                self._problem, wait = None, _FIRST_WAIT
-            except (OSError, SweepError) as problem:
-                # A folder that was removed under the sweep is its driver's to report.
-                self._problem = first_line(problem)
-                with self._changed:
-                    self._marked |= taken
-                    if last_try:
-                        return
-                    self._changed.wait_for(lambda: self._closing, timeout=wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
+            self._problem = self._tracking.deliver(self._folder, sorted(taken), running=True)
+            if self._problem is None:
+                wait = _FIRST_WAIT
+                continue
+            with self._changed:
+                self._marked |= taken
+                if last_try:
+                    return
+                self._changed.wait_for(lambda: self._closing, timeout=wait)
+            wait = min(2 * wait, _LONGEST_WAIT)

@@ -8,13 +8,15 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from sweep.settings import Settings, first_line, hide_passwords, sqlite_file
 from sweep.store.files import number
-from sweep.tracking.connection import note_opened, require_answer
+from sweep.tracking.connection import StoreAway, require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
-from sweep.tracking.text import grouped_key, metric_key
+from sweep.tracking.text import accepted, grouped_key, metric_key
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.system import disk
 from trainables.system.locks import alone
@@ -22,6 +24,8 @@ from trainables.system.locks import alone
 EXPERIMENT = "sweeps"
 _BATCH, _METRICS = 90, 800  # MLflow takes at most 100 params or tags and 1,000 items a call
 _PAGE = 500
+# Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
+_LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
 _TRIES = 5  # to open a database: 3 seconds
 
 
@@ -39,7 +43,7 @@ class Batch:
 
         stamp = milliseconds(when)
         self.metrics += [
-            Metric(grouped_key(metric_key(name)), value, stamp, step)
+            Metric(accepted(grouped_key(metric_key(name))), value, stamp, step)
             for name, given in metrics.items()
             if (value := number(given)) is not None and math.isfinite(value)
         ]
@@ -51,13 +55,16 @@ class Store:
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
 
-        Raises: InvalidInput where it does not answer, StorageFailed where its disk does not.
+        Raises: StoreAway where it does not answer; StorageFailed where its disk does not;
+        InvalidInput where it cannot be used: its driver or credentials are missing, its experiment
+        is deleted or keeps its artifacts in another home.
         """
+        uri = hide_passwords(settings.tracking_uri)
         require_answer(settings.tracking_uri)
         # An unreachable server must not delay the sweep: few retries, and delivery later.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "ERROR")  # what it warns of, it raises, too
         logging.getLogger("alembic").setLevel(logging.WARNING)
         from mlflow.exceptions import MlflowException
         from mlflow.store.db import utils as databases
@@ -75,14 +82,23 @@ class Store:
                 self._make_private_files()
                 self.client = MlflowClient(tracking_uri=settings.tracking_uri)
                 self.experiment_id = self._experiment()
-            note_opened(settings)
+        except ImportError as problem:
+            raise InvalidInput(
+                f"expected tracking_uri with an installed driver, got {uri} ({first_line(problem)})"
+            ) from None
         except (MlflowException, SQLAlchemyError, OSError) as problem:
             file = sqlite_file(settings.tracking_uri)
             failure = disk.failure_of(problem, file.parent) if file is not None else None
             if failure is not None:
                 raise StorageFailed(f"{failure}: run the same command again") from None
-            said = f"tracking store {settings.tracking_uri} does not answer ({first_line(problem)})"
-            raise InvalidInput(hide_passwords(said)) from None
+            if uri.startswith("databricks") and "credential" in str(problem):
+                raise InvalidInput(
+                    f"expected tracking_uri with credentials ($DATABRICKS_HOST and"
+                    f" $DATABRICKS_TOKEN, or a profile), got {uri} without"
+                ) from None
+            raise StoreAway(
+                hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
+            ) from None
 
     def find(self, sweep_id: str, trial_id: str) -> str | None:
         """The run of a trial ("" for the sweep itself), None where there is none."""
@@ -106,8 +122,8 @@ class Store:
         run = self.client.create_run(
             self.experiment_id,
             start_time=milliseconds(started),
-            run_name=name,
-            tags={**own, **{key: value for key, value in tags.items() if value}},
+            run_name=name[:_LONGEST_NAME],
+            tags={tag.key: tag.value for tag in _tags(tags)} | own,
         )
         self._runs[sweep_id, trial_id] = str(run.info.run_id)
         return self._runs[sweep_id, trial_id]
@@ -126,12 +142,13 @@ class Store:
 
     def log(self, run_id: str, batch: Batch) -> None:
         """Log parameters, metrics and tags, the tags last, each cut to MLflow's limits."""
-        from mlflow.entities import Param, RunTag
+        from mlflow.entities import Param
 
-        params = [Param(key, str(value)[:6000]) for key, value in batch.params.items()]
-        # An empty tag would be a line of nothing on the run's page.
-        known = {key: str(value) for key, value in batch.tags.items() if value not in (None, "")}
-        tags = [RunTag(key, value[:5000]) for key, value in known.items()]
+        params = [
+            Param(accepted(key), _text(value)[:_LONGEST_PARAM])
+            for key, value in batch.params.items()
+        ]
+        tags = _tags(batch.tags)
         metrics = batch.metrics
         while any(map(len, (params, metrics, tags))):
             # Tags last, because they mark the rest as complete.
@@ -168,6 +185,7 @@ class Store:
         found = self.client.get_experiment_by_name(EXPERIMENT)
         if found is None:
             found = self.client.get_experiment(self._make_experiment())
+        self._require_usable(found)
         wanted = {
             "mlflow.note.content": ABOUT_EXPERIMENT,
             "mlflow.experimentKind": "custom_model_development",  # its pages show training
@@ -176,6 +194,31 @@ class Store:
             if found.tags.get(key) != text:
                 self.client.set_experiment_tag(found.experiment_id, key, text)
         return str(found.experiment_id)
+
+    def _require_usable(self, found: Any) -> None:
+        """Raises: InvalidInput for a deleted experiment, or one whose artifacts, those for the
+        curator among them, would be written into another folder than the home's.
+        """
+        uri = hide_passwords(self._settings.tracking_uri)
+        named = f"MLflow's experiment {EXPERIMENT!r} (id {found.experiment_id}) in {uri}"
+        command = f"MLFLOW_TRACKING_URI='{uri}' mlflow experiments"
+        if found.lifecycle_stage != "active":
+            raise InvalidInput(
+                f"{named} is deleted: `{command} restore --experiment-id {found.experiment_id}`"
+                " restores it"
+            )
+        here, place = self._settings.artifacts_dir, urlsplit(str(found.artifact_location))
+        if self._is_remote or place.scheme not in ("", "file", "mlflow-artifacts"):
+            return
+        there = Path(unquote(place.path))
+        if place.scheme == "mlflow-artifacts" or there.resolve() != here.resolve():
+            link = f"`ln -s '{here.parent}' '{there.parent}'` keeps its runs whole, or "
+            raise InvalidInput(
+                f"{named} keeps its artifacts in {found.artifact_location}, expected {here}:"
+                f" {'' if there.parent.exists() else link}`{command} rename --experiment-id"
+                f" {found.experiment_id} --new-name {EXPERIMENT}-before` makes room for a new one,"
+                " to which `sweep resume` delivers its sweep again"
+            )
 
     def _make_experiment(self) -> str:
         place = None if self._is_remote else self._settings.artifacts_dir.as_uri()
@@ -186,6 +229,19 @@ class Store:
             if found is None:
                 raise
             return str(found.experiment_id)
+
+
+def _tags(given: Mapping[str, Any]) -> list[Any]:
+    """Tags within MLflow's limits. An empty one would be a line of nothing on the run's page."""
+    from mlflow.entities import RunTag
+
+    known = {key: value for key, value in given.items() if value not in (None, "")}
+    return [RunTag(accepted(key), _text(value)[:_LONGEST_TAG]) for key, value in known.items()]
+
+
+def _text(value: Any) -> str:
+    """The value in characters that every store keeps."""
+    return str(value).replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def milliseconds(when: float) -> int:

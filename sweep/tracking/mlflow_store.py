@@ -11,23 +11,20 @@ Artifacts for the curator are in the folder `curator_only`, tags begin with `cur
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sweep.results import select
-from sweep.results.importance import importance as importance_of
 from sweep.settings import Settings
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.store.trial_names import label
+from sweep.tracking.connection import may_pass
 from sweep.tracking.mlflow_client import Batch, Store
 from sweep.tracking.mlflow_trials import TrialRuns
-from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import note
 from sweep.tracking.text import CURATOR, escape, metric_key, version_tags
 from trainables import figures
 from trainables.errors import InvalidInput
-from trainables.figure_cache import FigureCache
 
 _REST = 20  # interval between summaries, relative to the time of one
 
@@ -38,17 +35,15 @@ class Tracker:
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
 
-        Raises: InvalidInput where it does not answer.
+        Raises: as `Store`.
         """
         self._store = Store(settings)
-        self._kept = FigureCache(settings.cache_dir)
         self._client, self.experiment_id = self._store.client, self._store.experiment_id
         self._trials = TrialRuns(self._store)
         self._sweep_id = ""  # of the sweep whose records are cached
         self._records: dict[str, TrialRecord] = {}
         self._summarised: tuple[object, ...] = ()
         self._summary_due = 0.0
-        self._viewed: set[str] = set()
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
@@ -56,22 +51,27 @@ class Tracker:
         """Update the sweep's runs to the state on disk; returns the parent run's id.
 
         `trial_ids` None means every trial that has begun; `running` is True while the sweep runs.
-        Raises: whatever MLflow raises while the store does not answer.
+        Raises: whatever MLflow raises. What it refuses of one trial, it raises after the others.
         """
         about = folder.about()
         records = self._read(folder, trial_ids, sweep_id=about["id"], running=running)
         parent = self._parent(folder, about)
+        refused: Exception | None = None
         for trial_id in records if trial_ids is None else trial_ids:
             if trial_id in records and records[trial_id].status.has_begun:
-                self._trials.deliver(folder, about, parent, records[trial_id])
+                try:
+                    self._trials.deliver(folder, about, parent, records[trial_id])
+                except Exception as problem:
+                    if may_pass(problem):
+                        raise
+                    refused = refused or problem
         begun = time.monotonic()
         if not running or begun >= self._summary_due:
             self._summary(folder, parent, list(records.values()), running=running)
-            if not running:
-                found = _importance(list(records.values()), kept=self._kept)
-                self._save_views(folder, about, importance=found)
             # It reads every trial, so with ten thousand it is not made after each.
             self._summary_due = time.monotonic() + _REST * (time.monotonic() - begun)
+        if refused is not None:
+            raise refused
         return parent
 
     def _read(
@@ -103,24 +103,11 @@ class Tracker:
         while found := self._client.search_runs([self.experiment_id], filter_string=mine):
             for run in found:
                 self._client.delete_run(run.info.run_id)
-        kept = self._client.get_experiment(self.experiment_id).tags
-        for view in self.views(folder):
-            key, _ = view.tag(created=0.0)
-            if key in kept:
-                self._client.delete_experiment_tag(self.experiment_id, key)
-
-    def close(self) -> None:
-        """Nothing is left open between two calls."""
-
-    def views(self, folder: SweepFolder) -> tuple[View, ...]:
-        """The sweep's prepared views."""
-        return views(folder.name, str(folder.about()["id"]))
 
     def _parent(self, folder: SweepFolder, about: dict[str, Any]) -> str:
         space = folder.space()
         known = self._store.find(about["id"], "")
         if known is not None:
-            self._save_views(folder, about)
             return known
         run_id = self._store.create(
             about["id"],
@@ -139,25 +126,7 @@ class Tracker:
         self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
         # A plan has the number of records, declared or counted.
         self._client.log_artifact(run_id, str(folder.path / "plan.json"), CURATOR)
-        self._save_views(folder, about)
         return run_id
-
-    def _save_views(
-        self,
-        folder: SweepFolder,
-        about: dict[str, Any],
-        *,
-        importance: Mapping[str, float] | None = None,
-    ) -> None:
-        """Put the sweep's prepared views into MLflow's list of views: once, and again when it is
-        known which setting mattered.
-        """
-        if about["id"] in self._viewed and not importance:
-            return
-        for view in views(folder.name, about["id"], importance=importance):
-            key, text = view.tag(created=float(about["created"]))
-            self._client.set_experiment_tag(self.experiment_id, key, text)
-        self._viewed.add(about["id"])
 
     def _summary(
         self, folder: SweepFolder, parent: str, records: list[TrialRecord], *, running: bool
@@ -174,10 +143,6 @@ class Tracker:
         batch.add(found, step=over, when=when)
         page = f"#/experiments/{self.experiment_id}/runs/{parent}/artifacts"
         links = [(name, f"{page}/{name}") for name in ("space.yaml", f"{CURATOR}/plan.json")]
-        links += [
-            (view.name.partition(": ")[2], view.address("", self.experiment_id).lstrip("/"))
-            for view in self.views(folder)
-        ]
         text = note(folder.space().description or "", records, links=links)
         waiting = any(r.status.is_pending for r in records)
         status = "FINISHED" if not waiting else ("RUNNING" if running else "KILLED")
@@ -213,15 +178,6 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
             if not best.plan.reveals_count(name):
                 found[f"best_{name}"] = select.value(best, name)
     return found
-
-
-def _importance(records: Sequence[TrialRecord], *, kept: FigureCache) -> dict[str, float]:
-    """The share of each setting, by its short name; empty where too little is known."""
-    try:
-        found = importance_of(records, kept=kept)
-    except InvalidInput:  # no figure that all have
-        return {}
-    return {} if found is None else {label(path): share for path, share in found.shares.items()}
 
 
 def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:

@@ -16,9 +16,8 @@ _READING = (
     " covers it."
 )
 EXPERIMENT = (
-    "Every sweep is a run; its trials are its child runs (unfold them with the plus sign). Under"
-    " **Views** each sweep has its table of trials, its curves by epoch and its settings against"
-    f" results. {_READING}"
+    "Every sweep is a run; its trials are its child runs (unfold them with the plus sign)."
+    f" {_READING}"
 )
 _COLUMNS = (figures.EPSILON, figures.EPSILON_PAPER, "seconds")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +23,26 @@ OF_A_SWEEP = frozenset({"trials", "trials_refused", "trials_failed", "trials_don
 MARKER = "epochs_done"  # its greatest value: the epochs that have been delivered
 NUMBER = "trial_number"  # in the order of the plan, from 1
 UNGROUPED = frozenset({MARKER, NUMBER})
+
+
+_LONGEST_KEY = 250  # characters
+_REFUSED_IN_KEYS = re.compile(r"[^\w.\- ]")
+
+
+def accepted(name: str) -> str:
+    """A name of a param, metric or tag as MLflow accepts it: of letters, digits and "_-. /", as a
+    relative path without empty steps. A changed one ends with a digest, so that two remain two.
+
+    >>> accepted("privacy/epsilon"), accepted("model.options.a@b#c"), accepted("../x")
+    ('privacy/epsilon', 'model.options.a_b_c-0bb0519c', '_x-d6b96a97')
+    """
+    steps = name.split("/")
+    is_path = not {"", ".", ".."} & set(steps) and not any(map(_REFUSED_IN_KEYS.search, steps))
+    if is_path and not name.startswith("..") and len(name) <= _LONGEST_KEY:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    kept = _REFUSED_IN_KEYS.sub("_", name).lstrip(".")[: _LONGEST_KEY - 9]
+    return f"{kept}-{digest}"
 
 
 def escape(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A shell completes what exists: commands, sweeps, spaces, fields, trackers."""
+"""A shell completes what exists: commands, sweeps, spaces, fields."""
 
 from __future__ import annotations
 
@@ -55,12 +55,6 @@ def test_a_field_gets_its_sign_then_its_values() -> None:
     assert _complete.assignments("nothing") == []
 
 
-def test_trackers_go_on_after_a_comma() -> None:
-    assert _complete.trackers("m") == ["mlflow"]
-    assert _complete.trackers("mlflow,t") == ["mlflow,tensorboard"]
-    assert "mlflow,mlflow" not in _complete.trackers("mlflow,")
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -69,7 +63,7 @@ def test_trackers_go_on_after_a_comma() -> None:
         ("sweep resume ot", {"other"}),
         ("sweep run qu", {"quick"}),
         ("sweep run quick --set model.nam", {"model.name="}),
-        ("sweep run quick --tracking wa", {"wandb"}),
+        ("sweep run quick --tracking ml", {"mlflow"}),
         ("sweep fields budget.tot", {"budget.total"}),
     ],
 )

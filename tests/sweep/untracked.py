@@ -17,8 +17,8 @@ from tests.sweep.sweeps import run_toy
 class NoTracker:
     """Takes every delivery and keeps nothing."""
 
-    def deliver(self, *args: object, **kwargs: object) -> str:
-        return ""
+    def deliver(self, *args: object, **kwargs: object) -> None:
+        """It is delivered."""
 
     def delete(self, *args: object) -> None:
         """There is nothing."""

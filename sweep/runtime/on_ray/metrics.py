@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
+from sweep.guard import Guard
 from sweep.results.tables.progress import Progress
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder
@@ -24,11 +25,12 @@ _WORDS = str.maketrans({"ε": "epsilon", "≤": "<="})  # of trials' names
 
 def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
     """`watch` extended by recording the trial's figures as metrics."""
-    recorder = Recorder(folder)
+    recorder, guard = Recorder(folder), Guard("Ray's metrics")
 
     def watch_and_record(trial_id: str, progress: Progress) -> None:
         watch(trial_id, progress)
-        recorder.record(trial_id, progress)
+        with guard:
+            recorder.record(trial_id, progress)
 
     return watch_and_record
 

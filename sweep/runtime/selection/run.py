@@ -17,7 +17,7 @@ from sweep.results.selected_trial import release_best
 from sweep.results.tables.progress import Progress
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted
-from sweep.runtime.execution import Services, deliver_all, run_pending
+from sweep.runtime.execution import Services, run_pending
 from sweep.runtime.journal import Journal
 from sweep.search import private_selection as search
 from sweep.settings import Settings
@@ -83,7 +83,7 @@ def execute(folder: SweepFolder, services: Services, *, prepared: Prepared) -> s
         release_best(folder, vault, search.best_of(records), prepared.price.to_dict())
         for record in folder.records(running=False):
             services.watch("sealed", _progress_of(record))
-    return deliver_all(services.tracker, folder)
+    return services.tracker.deliver(folder, running=False)
 
 
 def _draw(folder: SweepFolder, vault: Vault, prepared: Prepared, settings: Settings) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import Any
 
 from sweep.results.selected_trial import release_all
-from sweep.runtime.execution import deliver_all
-from sweep.settings import Settings, first_line
+from sweep.settings import Settings
 from sweep.spending import selection_entry
 from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.sweeps import SweepFolder
 from sweep.store.vault import Vault
+from sweep.tracking.delivery import Tracking
 from trainables.accountants import epsilon_sweep
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_epsilon
@@ -40,7 +39,7 @@ def require_sealed(folder: SweepFolder) -> Vault:
     return vault
 
 
-def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | None:
+def unseal(folder: SweepFolder, settings: Settings, *, tracker: Tracking) -> str | None:
     """Show every trial. Before that, the composition of all of them replaces the selection in the
     ledger. Returns why results are missing in the tracking store, or None.
 
@@ -54,11 +53,8 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | No
         folder.note(unsealed=time.time())
         release_all(folder, vault)
         shutil.rmtree(vault.path)
-        try:
-            tracker.delete(folder)  # runs with the figures from before
-        except OSError as problem:
-            return first_line(problem)
-    return deliver_all(tracker, folder)
+        problem = tracker.delete(folder)  # runs with the figures from before
+    return problem or tracker.deliver(folder, running=False)
 
 
 def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:

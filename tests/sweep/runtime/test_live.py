@@ -205,7 +205,7 @@ def test_in_a_pipe_each_phase_is_a_line_once() -> None:
         phases.enter(phases.PLANNING)  # a refusal stays one line
     with watching(View("toy"), console, quiet=False):
         phases.enter(phases.STARTING_RAY)
-        phases.enter(phases.OPENING_TRACKERS)
+        phases.enter(phases.OPENING_MLFLOW)
         phases.enter(phases.STARTING_RAY)
         phases.enter(phases.TRAINING)
         phases.enter(phases.COMPARING)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -32,6 +32,7 @@ from sweep.spending.selection_entry import TRIAL
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.store.vault import Vault
+from sweep.tracking.delivery import Tracking
 from tests.sweep import toy_trial
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
@@ -479,7 +480,7 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
-    tracker = _Forgetful()
+    tracker = cast(Tracking, NoTracker())
     with monkeypatch.context() as patch:
         if step == "charge":
             patch.setattr(Ledger, "charge", _after(Ledger.charge))
@@ -499,16 +500,11 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(
     assert total.num_releases == _NUMBER
 
 
-class _Forgetful(NoTracker):
-    def delete(self, folder: SweepFolder) -> None:
-        """Nothing was kept."""
-
-
 @pytest.mark.usefixtures("three")
 def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path: Path) -> None:
     plain = run_untracked(tmp_path / "plain")
     with pytest.raises(InvalidInput, match="its trials are not sealed"):
-        unseal(plain, settings_in(tmp_path / "plain"), tracker=_Forgetful())
+        unseal(plain, settings_in(tmp_path / "plain"), tracker=cast(Tracking, NoTracker()))
     place = tmp_path / "tight"
     settings = settings_in(place)
     place.mkdir()
@@ -517,6 +513,6 @@ def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path: Path) -> None:
     budget = {"total": 1.01 * price.epsilon_selected}
     folder = run_untracked(place, **_fields(budget=budget))
     with pytest.raises(InvalidInput, match=r"exceeds budget\.total=.* they stay sealed"):
-        unseal(folder, settings, tracker=_Forgetful())
+        unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
     assert len(folder.records()) == 1
     assert len(Ledger(settings.home / FILE).entries()) == 1

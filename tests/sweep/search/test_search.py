@@ -29,6 +29,7 @@ from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.untracked import NoTracker
 from trainables.errors import InvalidInput
 
 LR, Z, C = "training.learning_rate", "privacy.noise_multiplier", "privacy.max_grad_norm"
@@ -63,13 +64,6 @@ def search_all(
             )
         )
     return observations
-
-
-class NoTracker:
-    """MLflow has its own tests; its store would take most of the time of these."""
-
-    def deliver(self, *args: object, **kwargs: object) -> str:
-        return ""
 
 
 @pytest.fixture

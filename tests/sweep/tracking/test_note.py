@@ -1,8 +1,7 @@
-"""What people see in a tracking store: views that MLflow reads, a description that fits."""
+"""What people read in a tracking store: descriptions that fit, names, parameters."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +10,9 @@ import pytest
 from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.tracking.mlflow_views import COLUMNS, TAG, views
 from sweep.tracking.note import LONGEST, note, trial_note
-from sweep.tracking.text import NUMBER, metric_key, params_of, run_name
+from sweep.tracking.text import params_of, run_name
 from tests.sweep.untracked import run_untracked
-
-STORE_LIMIT = 5_000  # characters of an experiment's tag
 
 
 @pytest.fixture(scope="module")
@@ -26,36 +22,6 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
 
 def records(toy: SweepFolder) -> list[TrialRecord]:
     return toy.records(running=False)
-
-
-def test_views_are_envelopes_that_mlflow_reads_and_that_fit_into_a_tag() -> None:
-    made = views("a-sweep", "0123456789abcdef")
-    assert [view.mode for view in made] == ["TABLE", "CHART", "CHART"]
-    for view in made:
-        key, text = view.tag(created=1_700_000_000.5)
-        assert key == f"{TAG}{view.key}"
-        assert len(text) < STORE_LIMIT
-        envelope = json.loads(text)
-        assert envelope["name"].startswith("a-sweep: ")
-        assert envelope["createdAt"] == 1_700_000_000_500
-        state = json.loads(envelope["state"])
-        assert state["searchFilter"] == "tags.sweep_id = '0123456789abcdef' and tags.trial != ''"
-        assert state["columnOrder"] == list(COLUMNS)
-        sections = {section["uuid"] for section in state.get("compareRunSections", [])}
-        cards = state.get("compareRunCharts", [])
-        assert {card["metricSectionId"] for card in cards} <= sections
-        assert bool(cards) == (view.mode == "CHART")
-
-
-def test_the_view_shows_importance_and_history() -> None:
-    view = views("s", "id", importance={"z0": 0.82, "C": 0.05})[-1]
-    title = "z0 82 %, C 5 % mattered"
-    assert view.state["compareRunSections"][0]["name"] == title
-    parallel, history, *_ = view.state["compareRunCharts"]
-    assert parallel["type"] == "PARALLEL"
-    assert [history[axis]["key"] for axis in ("xaxis", "yaxis")] == [NUMBER, "best/validation_ser"]
-    assert metric_key(NUMBER) == NUMBER
-    assert len(view.tag(created=0.0)[1]) < STORE_LIMIT
 
 
 def test_a_trial_says_what_it_is_and_escapes_what_people_wrote(toy: SweepFolder) -> None:
@@ -74,18 +40,6 @@ def test_a_cut_off_name_still_says_which_trial_it_is(toy: SweepFolder) -> None:
     names = [run_name(record.plan) for record in records(toy)]
     assert names == ["sgd", "z0=0.5, edp", "z0=1, edp"]
     assert len({name[:6] for name in names}) == 3
-
-
-def test_views_of_two_sweeps_do_not_share_a_key() -> None:
-    keys = [view.key for sweep in ("a", "b") for view in views("same-name", sweep)]
-    assert len(set(keys)) == 6
-
-
-def test_an_address_names_the_view() -> None:
-    [table, *_] = views("s", "id")
-    address = table.address("http://127.0.0.1:5000", "7")
-    assert address.startswith("http://127.0.0.1:5000/#/experiments/7/runs?")
-    assert address.endswith(f"viewStateShareKey={table.key}")
 
 
 def test_the_description_says_what_each_epsilon_buys_before_the_table(toy: SweepFolder) -> None:
