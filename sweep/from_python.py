@@ -54,13 +54,11 @@ def run(
     if resume and (chosen.home / found.name / "sweep.json").exists():
         folder = store.open_sweep(chosen.home, found.name)
         replace_space(folder, found, settings=chosen, accept=True)
-        done = execution.resume(folder, chosen, say=say)
+        execution.resume(folder, chosen)
     else:
         prepared = prepare_space(found, settings=chosen)
         require_trials(prepared.plan)
         for note in prepared.notes:
             say(note)
-        done = execution.start(prepared, chosen, command=["sweep.run"], budget_total=budget_total)
-    if done.tracking_problem is not None:
-        say(f"not all results are tracked: {done.tracking_problem}")
+        execution.start(prepared, chosen, command=["sweep.run"], budget_total=budget_total)
     return results(found.name, settings=chosen)

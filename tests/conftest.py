@@ -18,7 +18,7 @@ settings.load_profile("repeatable")
 # Read by typer and rich (also as they are imported), by HTTP clients, and by this package.
 _FROM_OUTSIDE = re.compile(
     r"COLUMNS|LINES|TERMINAL_WIDTH|TTY_\w+|(FORCE|NO|PY)_?COLORS?|GITHUB_ACTIONS"
-    r"|(HTTPS?|ALL|NO)_PROXY|(HF_HUB|TRANSFORMERS)_OFFLINE|(MLFLOW|WANDB)_\w+"
+    r"|(HTTPS?|ALL|NO)_PROXY|(HF_HUB|TRANSFORMERS)_OFFLINE|MLFLOW_\w+"
     r"|RAY_(ADDRESS|AUTH_MODE|TMPDIR)|SWEEP_(HOME|CACHE_DIR|TRACKING)",
     re.IGNORECASE,
 )

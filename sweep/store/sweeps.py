@@ -47,10 +47,7 @@ from trainables.system import disk, phase
 from trainables.system.disk import flush
 
 # Other files in the home: names, and prefixes of them (the ledger's key and records).
-_OWN_NAMES = (
-    *("cache", "mlartifacts", "mlruns", "tensorboard"),
-    "wandb",
-)
+_OWN_NAMES = ("cache", "mlartifacts", "mlruns")
 _OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
 
 

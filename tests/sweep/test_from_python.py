@@ -28,7 +28,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sweep_is_run_and_continued_with_more_trials(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = replace(settings_in(tmp_path), tracking=())
+    settings = replace(settings_in(tmp_path), tracking=False)
     document = space_in(tmp_path).document()
     with pytest.raises(InvalidInput, match="would"):
         sweep.run(document, budget_total=1e-3, settings=settings, quiet=True)
