@@ -7,11 +7,16 @@ SIGTERM or `sweep stop`. Signals are handled before anything but the standard li
 from __future__ import annotations
 
 import atexit
+import codecs
+import errno
 import importlib
+import io
+import json
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +24,16 @@ from sweep import interrupts
 
 if TYPE_CHECKING:
     import typer
+
+
+# What libraries say where the system gives no more memory or threads.
+_SHORTAGE = (
+    "Cannot allocate memory",
+    "DefaultCPUAllocator: can't allocate memory",
+    "can't start new thread",
+    "error return without exception set",
+    "failed to map segment from shared object",
+)
 
 
 def build() -> typer.Typer:
@@ -48,44 +63,66 @@ def build() -> typer.Typer:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. What was refused is one line on stderr."""
-    import typer
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt as stopped:
+        return _refuse(str(stopped) or "interrupted", code=130)
+    except Exception as problem:
+        told = _told(problem)
+        if told is None:
+            raise
+        return _refuse(told[0], code=told[1])
 
-    from trainables.errors import InvalidInput, SweepError
-    from trainables.system import disk
+
+def _run(arguments: Sequence[str]) -> int:
+    import typer
 
     # What the parser raises for a wrong option; the library exports its subclasses only.
     parser_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:
-        _require_text(sys.argv[1:] if arguments is None else arguments)
+        _require_text(arguments)
         code = build()(args=arguments, standalone_mode=False)
     except typer.Exit as leaving:
         return leaving.exit_code
-    except InvalidInput as problem:
-        return _refuse(str(problem), code=2)
-    except SweepError as problem:
-        return _refuse(str(problem), code=1)
+    except SystemExit:  # of a library that prints: the reader of stdout is gone
+        return _refuse(f"cannot write to stdout: {os.strerror(errno.EPIPE)}", code=1)
     except typer.Abort:
         return _refuse("not confirmed: nothing was changed", code=1)
-    except KeyboardInterrupt as stopped:
-        return _refuse(str(stopped) or "interrupted", code=130)
-    except OSError as problem:
-        if (failure := disk.failure_of(problem, Path.cwd())) is not None:
-            if problem.filename is None and (closed := _problem_of_stdout()) is not None:
-                return _refuse(f"cannot write to stdout: {closed.strerror}", code=1)
-            return _refuse(f"{failure}: run the same command again", code=1)
-        where = f" ({problem.filename})" if problem.filename else ""
-        return _refuse(f"{problem.strerror or type(problem).__name__}{where}", code=1)
     except parser_error as problem:
         words = getattr(problem, "format_message", None)
         message = words() if words is not None else str(problem)
         # Without arguments the help has been printed already.
         return _refuse(message, code=2) if message else 2
-    except Exception as problem:
-        failure = disk.failure_of(problem, Path.cwd())
-        if failure is None:
-            raise
-        return _refuse(f"{failure}: run the same command again", code=1)
     return code if isinstance(code, int) else 0
+
+
+def _told(problem: Exception) -> tuple[str, int] | None:
+    """(message, exit code) of what was refused, or failed for a reason of the system; None for an
+    error of this program.
+    """
+    lacks = [words for words in _SHORTAGE if words in str(problem)]
+    if lacks or isinstance(problem, MemoryError):
+        said = f" ({lacks[0]})" if lacks else ""
+        return f"too little memory, or too few threads, for this command{said}: see `ulimit -a`", 1
+    from trainables.documents import system_words, words_of
+    from trainables.errors import InvalidInput, SweepError
+    from trainables.system import disk
+
+    if isinstance(problem, SweepError):
+        return words_of(problem), 2 if isinstance(problem, InvalidInput) else 1
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed
+        here = Path()
+    if (failure := disk.failure_of(problem, here)) is not None:
+        is_of_stream = isinstance(problem, OSError) and problem.filename is None
+        if is_of_stream and (closed := _problem_of_stdout()) is not None:
+            return f"cannot write to stdout: {system_words(closed)}", 1
+        return f"{failure}: run the same command again", 1
+    if not isinstance(problem, OSError):
+        return None
+    # A file that is named is one of the command line or of the environment.
+    return words_of(problem), 1 if problem.filename is None else 2
 
 
 def _problem_of_stdout() -> OSError | None:
@@ -113,10 +150,20 @@ def _require_text(words: Sequence[str]) -> None:
 def main() -> None:
     """The entry point of the `sweep` script. What it writes is for its owner alone."""
     os.umask(0o077)
+    codecs.register_error("as-json", _as_json)
+    for stream in (sys.stdout, sys.stderr):  # None: closed by the caller
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="as-json")
     exits = QuickExit()
     atexit.register(exits)  # the first to be registered is the last to be called
     exits.code = interrupts.install().run(run)
     sys.exit(exits.code)
+
+
+def _as_json(error: UnicodeError) -> tuple[str, int]:
+    """What a stream cannot encode, as JSON has it (\\u03b5): what is JSON stays JSON."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 class QuickExit:
@@ -139,7 +186,10 @@ class QuickExit:
 
 
 def _refuse(message: str, *, code: int) -> int:
+    from sweep.settings import hide_passwords
     from trainables.documents import one_line
 
-    print(f"error: {one_line(message)}", file=sys.stderr, flush=True)  # noqa: T201
+    with suppress(OSError, ValueError):  # the code tells it, too
+        if sys.stderr is not None:  # closed by the caller
+            print(f"error: {one_line(hide_passwords(message))}", file=sys.stderr, flush=True)  # noqa: T201
     return code

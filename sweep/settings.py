@@ -1,14 +1,17 @@
-"""The folders and the tracking store of sweeps, from the environment. Reads no disk."""
+"""The folders and the tracking store of sweeps, from the environment."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from trainables.documents import DocumentProblem, quote, require_text, system_words, words_of
 from trainables.errors import InvalidInput, SweepError
 
 # Greedy, so that a password with an unescaped sign is hidden, too.
@@ -57,10 +60,10 @@ def from_environment(
     >>> from_environment({}).tracking, from_environment({"SWEEP_TRACKING": "none"}).tracking
     (True, False)
 
-    Raises: InvalidInput for an invalid tracking URI or tracker.
+    Raises: InvalidInput for an invalid tracking URI or tracker, or a path that can be no folder.
     """
     given = os.environ if environment is None else environment
-    home = Path(given.get("SWEEP_HOME") or "sweeps").absolute()
+    home = _folder("SWEEP_HOME", given.get("SWEEP_HOME") or "sweeps")
     uri = tracking_uri or given.get("MLFLOW_TRACKING_URI") or sqlite_uri(home / "mlflow.db")
     scheme = uri.split(":")[0].split("+")[0]
     if scheme not in _SCHEMES or (":" not in uri and uri != "databricks"):
@@ -73,12 +76,41 @@ def from_environment(
         raise InvalidInput(f"expected tracking to be one of mlflow, none, got {named!r}")
     return Settings(
         home=home,
-        data_dir=Path(given.get("SWEEP_DATA_DIR") or "data").absolute(),
-        cache_dir=Path(given.get("SWEEP_CACHE_DIR") or home / "cache").absolute(),
+        data_dir=_folder("SWEEP_DATA_DIR", given.get("SWEEP_DATA_DIR") or "data"),
+        cache_dir=_folder("SWEEP_CACHE_DIR", given.get("SWEEP_CACHE_DIR") or home / "cache"),
         tracking_uri=uri,
         tracking=named != "none",
         names_tracking=bool(named),
     )
+
+
+def _folder(variable: str, value: str | Path) -> Path:
+    """The absolute path of a folder that exists or can be created. Raises: InvalidInput."""
+    try:
+        require_text(str(value))
+        place = Path(value).absolute()
+        _require_folder(place)
+    except DocumentProblem as problem:
+        reason = str(problem)
+    except OSError as problem:
+        reason = system_words(problem)
+    else:
+        return place
+    raise InvalidInput(
+        f"expected {variable} to be a folder, or the path of a new one, got {quote(str(value))}:"
+        f" {reason}"
+    )
+
+
+def _require_folder(place: Path) -> None:
+    """Raises: OSError where `place` is no folder and none can be there."""
+    try:
+        if not stat.S_ISDIR(place.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, None)
+    except FileNotFoundError:
+        if place.is_symlink():
+            raise OSError(errno.ENOENT, "the link leads nowhere") from None
+        _require_folder(place.parent)
 
 
 def sqlite_uri(file: Path) -> str:
@@ -116,9 +148,6 @@ def hide_passwords(text: str) -> str:
 
 
 def first_line(problem: BaseException) -> str:
-    """The beginning of an error's message, without passwords; its cause's where it has none."""
-    words, cause = str(problem).strip(), problem.__cause__ or problem.__context__
-    if not words and cause is not None:
-        return first_line(cause)
-    line = hide_passwords((words or f"{type(problem).__name__} without a message").splitlines()[0])
+    """The beginning of what an error says, without passwords. Further lines may quote values."""
+    line = hide_passwords(words_of(problem).splitlines()[0])
     return line if isinstance(problem, SweepError) else line[:200]  # ours are one sentence

@@ -28,6 +28,7 @@ from trainables.documents import (
     read_written_json,
     read_yaml,
     text_lines,
+    words_of,
 )
 from trainables.documents.bounds import MAX_DEPTH, MAX_VALUES, DocumentProblem
 from trainables.errors import InvalidData
@@ -233,3 +234,36 @@ def test_a_damaged_file_of_a_program_is_one_problem(text: str, tmp_path: Path) -
         read_written_json(tmp_path)
     path.write_text('{"epsilon": Infinity}')
     assert read_written_json(path) == {"epsilon": math.inf}
+
+
+SAID = st.sampled_from(["", " \n", "no answer", "\nfirst\nsecond", "z0"])
+ERRORS = st.recursive(
+    st.builds(lambda kind, said: kind(said), st.sampled_from([ValueError, OSError, KeyError]), SAID)
+    | st.sampled_from(
+        [OSError(), OSError(28, None), TimeoutError(), OSError(2, "gone", "a", 0, "b")]
+    ),
+    lambda inner: st.builds(ExceptionGroup, SAID, st.lists(inner, min_size=1, max_size=3)),
+    max_leaves=5,
+)
+
+
+@given(ERRORS, ERRORS, st.booleans())
+def test_an_error_says_more_than_its_type(
+    error: Exception, cause: Exception, is_hidden: bool
+) -> None:
+    error.__cause__, error.__context__, error.__suppress_context__ = None, cause, is_hidden
+    said = words_of(error)
+    assert one_line(said).isprintable()
+    assert len(said.split()) > 1 or said == "z0"
+    if isinstance(error, OSError | ValueError) and not str(error).strip():
+        assert (words_of(cause) == said) or is_hidden or "no message" in words_of(cause)
+
+
+def test_an_error_names_its_files_and_its_members_and_ends() -> None:
+    assert words_of(OSError(2, "gone", "a", 0, "b")) == "gone (a, b)"
+    group = ExceptionGroup("two", [OSError(28, None), ConnectionError("no answer")])
+    assert words_of(group) == "two: No space left on device; no answer"
+    circle = TimeoutError()
+    circle.__cause__ = TimeoutError()
+    circle.__cause__.__cause__ = circle
+    assert words_of(circle) == "TimeoutError, which has no message"

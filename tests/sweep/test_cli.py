@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import os
 import pkgutil
 import resource
 import shutil
@@ -15,6 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from search_spaces import space as spaces
 from sweep import cli, commands
@@ -239,14 +243,71 @@ def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -
         assert f"port {port} is taken" in refusal(capsys, "ui", "--port", str(port))
 
 
-def test_a_file_that_cannot_be_written_is_one_line(
-    place: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("variable", ["SWEEP_HOME", "SWEEP_DATA_DIR", "SWEEP_CACHE_DIR"])
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("file", "Not a directory"),
+        ("file/in/it", "Not a directory"),
+        ("dangling/in/it", "the link leads nowhere"),
+        ("loop", "Too many levels of symbolic links"),
+        ("a" * 600, "File name too long"),
+        ("\udcff", "without halves of surrogate pairs"),
+    ],
+)
+def test_a_folder_that_can_be_none_is_named(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    where: str,
+    reason: str,
 ) -> None:
-    (place / "home").write_text("a file where the home should be")
-    code, _, err = answer(capsys, "run", space_file(place))
-    assert code in (1, 2)
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
+    (place / "file").touch()
+    (place / "dangling").symlink_to("nowhere")
+    (place / "loop").symlink_to("loop")
+    monkeypatch.setenv(variable, str(place / where))
+    for command in (["run", space_file(place)], ["list"]):
+        line = refusal(capsys, *command)
+        assert f"expected {variable} to be a folder, or the path of a new one, got '" in line
+        assert reason in line
+
+
+def test_a_home_that_cannot_be_created_is_a_refusal(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEEP_CACHE_DIR", "/proc/no/cache")
+    assert "(/proc/no" in refusal(
+        capsys, "data", "check", "json_lines", "--set", f"path={place / 'mine.jsonl'}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "message"),
+    [
+        (ConnectionError(), 1, "ConnectionError at test_cli.py:"),
+        (ConnectionError("no Ray at\nauto"), 1, "no Ray at auto\n"),
+        (OSError("https://ann:s3cret@host is gone"), 1, "https://ann:***@host is gone"),
+        (IsADirectoryError(21, "Is a directory", "mine"), 2, "Is a directory (mine)"),
+        (MemoryError(), 1, "too little memory"),
+        (RuntimeError("can't start new thread"), 1, "can't start new thread"),
+    ],
+)
+def test_a_problem_of_the_system_has_words(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    problem: Exception,
+    code: int,
+    message: str,
+) -> None:
+    def fail() -> None:
+        raise problem
+
+    monkeypatch.setattr(cli, "build", fail)
+    assert cli.run(["list"]) == code
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"error: {message}" in err or message in err
 
 
 # ---- commands that answer
@@ -470,6 +531,50 @@ def test_a_full_disk_behind_stdout_is_not_that_of_the_working_folder() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "error: cannot write to stdout: No space left on device\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "C"])
+def test_any_stream_takes_any_answer(place: Path, encoding: str) -> None:
+    run_toy(place)
+    c = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    environment = c if encoding == "C" else {"PYTHONIOENCODING": encoding}
+    for arguments in (["show", "toy"], ["show", "toy", "--json"], ["fields"], ["data", "list"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "sweep", *arguments],
+            env={**os.environ, **environment},
+            capture_output=True,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        if "--json" in arguments:
+            assert json.loads(done.stdout)["trials"]
+
+
+@given(st.text(), st.sampled_from(["ascii", "latin-1", "utf-8", "cp1252"]))
+def test_json_stays_json_in_any_encoding(text: str, encoding: str) -> None:
+    codecs.register_error("as-json", cli._as_json)
+    written = json.dumps(text, ensure_ascii=False).encode(encoding, "as-json")
+    assert json.loads(written.decode(encoding)) == text
+
+
+def test_a_reader_that_leaves_is_one_line() -> None:
+    command = f'"{sys.executable}" -m sweep fields | true; exit "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "error: cannot write to stdout: Broken pipe\n")
+
+
+@pytest.mark.parametrize("stderr", [">&-", ">/dev/full"])
+def test_a_refusal_may_have_no_stderr(stderr: str) -> None:
+    command = f'"{sys.executable}" -m sweep fly 2{stderr}'
+    done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_little_memory_is_one_line(place: Path) -> None:
+    command = f'ulimit -v 150000; "{sys.executable}" -m sweep plan "{space_file(place)}"'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "emory" in done.stderr
 
 
 def test_a_command_may_have_no_stdout() -> None:

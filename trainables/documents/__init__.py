@@ -26,5 +26,7 @@ from trainables.documents.quoting import kind_of as kind_of
 from trainables.documents.quoting import nearest_name as nearest_name
 from trainables.documents.quoting import one_line as one_line
 from trainables.documents.quoting import quote as quote
+from trainables.documents.quoting import system_words as system_words
+from trainables.documents.quoting import words_of as words_of
 from trainables.documents.yaml_text import format_yaml as format_yaml
 from trainables.documents.yaml_text import parse_yaml as parse_yaml

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 _CHARACTERS = 120
@@ -67,6 +70,49 @@ def one_line(message: str, *, characters: int = 2_000) -> str:
     if words.isprintable():
         return words
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says: its own words, with the files that the system names, else those of its
+    cause; where nothing is said, its type and the place that raised it. Never empty.
+
+    >>> words_of(OSError(2, "No such file", "a.txt")), words_of(ConnectionError("no answer"))
+    ('No such file (a.txt)', 'no answer')
+    """
+    each: BaseException | None = error
+    seen: set[int] = set()
+    while each is not None and id(each) not in seen:
+        if said := _own_words(each):
+            return said
+        seen.add(id(each))
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}, which has no message"
+
+
+def _own_words(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        inner = "; ".join(dict.fromkeys(words_of(each) for each in error.exceptions))
+        return f"{error.message.strip()}: {inner}" if error.message.strip() else inner
+    if isinstance(error, OSError) and (said := system_words(error)):
+        names = (error.filename, error.filename2)
+        files = ", ".join(os.fsdecode(n) for n in names if isinstance(n, str | bytes | os.PathLike))
+        return f"{said} ({files})" if files else said
+    said = str(error).strip()
+    return f"{type(error).__name__}: {said}" if said and isinstance(error, KeyError) else said
+
+
+def system_words(error: OSError) -> str:
+    """The system's own words for its error, which quote nothing; "" for an error of a library.
+
+    >>> system_words(OSError(28, None)), system_words(OSError("secret"))
+    ('No space left on device', '')
+    """
+    if error.strerror:
+        return str(error.strerror).strip()
+    number = error.errno
+    return os.strerror(number) if isinstance(number, int) and 0 < number < 1_000 else ""
 
 
 class _Short(reprlib.Repr):
