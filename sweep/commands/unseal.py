@@ -18,7 +18,9 @@ def unseal(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show all trials of a private selection. Its epsilon becomes that of all of them composed."""
+    """Show all trials of a private selection. Its epsilon becomes that of all of them composed,
+    where that is larger.
+    """
     from dataclasses import asdict
 
     from sweep.results.export import spend_of
@@ -39,7 +41,8 @@ def unseal(
     if not yes:
         raise InvalidInput(
             f"expected --yes: all trials of {name} are shown, and the composition of all trials"
-            " replaces epsilon_selected, also in the ledger; this cannot be undone"
+            " replaces epsilon_selected where it is larger, also in the ledger; this cannot be"
+            " undone"
         )
     with tracking(settings, sweep=name) as tracker:
         problem = unsealing.unseal(folder, settings, tracker=tracker)
@@ -48,11 +51,11 @@ def unseal(
         spent = None if total is None else asdict(total)
         print_json("unseal", {"name": name, "total": spent, "tracking_problem": problem})
         return
-    out = console()
-    out.print(results_table(name, folder.records(), curves=curves_of(folder)))
+    records = folder.records()
+    console().print(results_table(name, records, curves=curves_of(folder)))
     if total is not None:
         say(
-            f"{name} is unsealed: {total.num_releases} trials together cost epsilon"
+            f"{name} is unsealed: {len(records)} trials together cost epsilon"
             f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, in the ledger"
             " too."
         )

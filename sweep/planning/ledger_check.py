@@ -11,14 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sweep.planning.packing import Packing
+from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price
 from sweep.settings import Settings
 from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import unpaid
+from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
+from sweep.store.vault import Vault
 from trainables import catalogue, formats
 from trainables.errors import InvalidData, InvalidInput
 
@@ -72,11 +76,15 @@ def repair(settings: Settings) -> list[Finding]:
 
 
 def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
+    # Before the entries: a running sweep records an epoch after its charge.
+    done = {trial.id: _epochs_done(folder, trial) for trial in folder.plan().trials}
     entries = ledger.of_sweep(folder.ledger_name)
-    if folder.space().search.is_private_selection:
-        charged = any(entry.trial == selection_entry.TRIAL for entry in entries)
-        if not charged and any((folder.path / "trials").glob("*/result.json")):
-            yield Finding(problem="its selection has no entry", sweep=folder.name)
+    if folder.space().search.is_private_selection and not folder.is_unsealed:
+        vault, trial = Vault(folder), selection_entry.TRIAL
+        begun = vault.is_over or any(vault.draws.path.glob("trials/*/config.yaml"))
+        if begun and not any(entry.trial == trial for entry in entries):
+            problem = "its selection has no entry"
+            yield Finding(problem=problem, sweep=folder.name, trial=trial, epochs=(1,))
         return
     by_trial: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -84,11 +92,7 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     for trial in folder.plan().trials:
         if trial.epsilon == 0 and catalogue.kind_of("engines", trial.engine) == "prior":
             continue  # it read no record
-        paid = {
-            epoch for e in by_trial.get(trial.id, ()) for epoch in range(e.first_epoch, e.epochs)
-        }
-        missing = sorted(set(range(_epochs_done(folder, trial))) - paid)
-        if missing:
+        if missing := unpaid(trial.id, done[trial.id], by_trial.get(trial.id, ())):
             numbers = tuple(epoch + 1 for epoch in missing)
             yield Finding(
                 problem=f"no entry for {formats.count(len(numbers), 'epoch')} of trial {trial.id}",
@@ -106,8 +110,16 @@ def _epochs_done(folder: SweepFolder, trial: PlannedTrial) -> int:
 
 
 def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings) -> None:
-    """Charge the missing epochs of a trial as a further attempt."""
+    """Charge the missing epochs of a trial as a further attempt, or a selection."""
     sweep = folder.ledger_name
+    if finding.trial == selection_entry.TRIAL:
+        prepared = prepare_space(folder.space(), settings=settings, is_new=False)
+        assert prepared.price is not None
+        what, delta = prepared.price.release, prepared.price.delta
+        data = training_data(prepared.plan.to_run[0].config, settings)
+        ledger.register(data.fingerprint, data.texts())
+        ledger.charge(selection_entry.entry_of(what, delta=delta, data=data, sweep=sweep))
+        return
     known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
     trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]
     for priced in price(trials, settings, ledger=ledger, packing=Packing()):
@@ -122,7 +134,7 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
                     attempt=max(known, default=0) + 1,
                     first_epoch=first - 1,
                     epochs=end,
-                    baseline=priced.trial.baseline,
+                    baseline=priced.trial.is_exempt,
                 )
             )
 

@@ -86,7 +86,7 @@ def plan_point(
         return _with_refusals(trial, broken)
     try:
         accounted = account(config)
-        if _near_limit(space, point, accounted=accounted):
+        if _near_limit(space, trial, accounted=accounted):
             accounted = account(config, careful=True)
         budgeted = _budget_epsilon(space, config, accounted=accounted, account=account)
     except InvalidData:
@@ -142,10 +142,10 @@ def _with_refusals(trial: PlannedTrial, broken: Sequence[tuple[RefusedBy, str]])
     return replace(trial, reason=reason, refused_by=kind, broken=tuple(broken))
 
 
-def _near_limit(space: SearchSpace, point: Point, *, accounted: Accounted) -> bool:
+def _near_limit(space: SearchSpace, trial: PlannedTrial, *, accounted: Accounted) -> bool:
     """Whether a finer bound could bring the trial within its budget."""
     limit, summary = space.budget.epsilon, accounted.summary
-    if limit is None or point.baseline or summary.tight:
+    if limit is None or trial.is_exempt or summary.tight:
         return False
     return limit < summary.epsilon < 1.5 * limit
 
@@ -172,7 +172,7 @@ def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:
 def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:
     """The reason why a trial's epsilon exceeds its budget, or None."""
     limit, by = space.budget.epsilon, space.budget.accountant
-    if limit is None or trial.baseline:
+    if limit is None or trial.is_exempt:
         return None
     if trial.epsilon_budget is None:
         return f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"

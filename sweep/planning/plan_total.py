@@ -23,9 +23,9 @@ def within_total(
 ) -> Plan:
     """The plan within `budget.total`: trials are admitted in order, those that have `begun` first.
     One that would exceed the total with those admitted is refused; a later, cheaper one may still
-    fit. Baselines are exempt, as in the driver.
+    fit. Exempt baselines do not count, as in the driver.
     """
-    trials = [trial for trial in plan.to_run if not trial.baseline]
+    trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if space.budget.total is None or not trials:
         return plan
     from sweep.spending.total import TotalBudget  # slow to import: it loads the accountants
@@ -51,10 +51,10 @@ def within_total(
 def total_of_plan(
     plan: Plan, *, account: Account, kept: FigureCache
 ) -> tuple[dict[str, Any] | None, str]:
-    """The composition of all planned trials but the baselines (the fields of a `SweepSpend` as
+    """The composition of all planned trials but exempt baselines (the fields of a `SweepSpend` as
     JSON), and a sentence about it; None where nothing is spent.
     """
-    trials = [trial for trial in plan.to_run if not trial.baseline]
+    trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if not trials:
         return None, ""
     mechanisms = [account(trial.config).mechanism for trial in trials]

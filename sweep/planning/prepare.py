@@ -187,6 +187,7 @@ def replace_space(
     folder.require_at_rest()
     if begun:
         _require_same_choosing(folder.space(), prepared.space)
+        _require_same_filter(folder, prepared.space, settings)
         folder.note_changes(found)
     folder.replace_plan(prepared.space, prepared.plan)
 
@@ -218,6 +219,19 @@ def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
                 " sweep is known only for rules that are fixed before its first trial (start a new"
                 " sweep for others)"
             )
+
+
+def _require_same_filter(folder: SweepFolder, new: SearchSpace, settings: Settings) -> None:
+    """Raises: InvalidInput where the filter of the changed space would hold at another delta."""
+    from sweep.planning.pricing import total_filter
+    from sweep.spending.filter import stored_filter
+
+    kept, made = stored_filter(folder), total_filter(new, settings)
+    if kept is not None and made is not None and made.delta != kept.delta:
+        raise InvalidInput(
+            f"expected privacy.delta={kept.delta:g}, for which the filter of budget.total was fixed"
+            f" before the first trial, got {made.delta:g} (start a new sweep for another)"
+        )
 
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:

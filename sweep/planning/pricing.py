@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import accounting
 from sweep.planning.packing import Packing
 from sweep.settings import Settings
-from sweep.spending.filter import filter_delta, filter_of, looks_at_results
+from sweep.spending.filter import (
+    STORED,
+    filter_delta,
+    filter_of,
+    looks_at_results,
+    stored_filter,
+)
 from sweep.spending.ledger import Ledger
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.training_data import training_data
 from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import SweepFolder
 from trainables.accountants import RdpFilter, release
+from trainables.errors import InvalidData
 from trainables.privacy.mechanism import Mechanism
 
 
@@ -48,7 +57,7 @@ def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total
     """Raises: InvalidInput if these trials would exceed `budget_total` for a data set."""
     planned: dict[str, list[Mechanism]] = {}
     for each in priced:
-        if not each.trial.baseline:
+        if not each.trial.is_exempt:
             planned.setdefault(each.dataset, []).append(each.mechanism)
     for fingerprint, mechanisms in planned.items():
         ledger.require_within(
@@ -57,6 +66,22 @@ def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total
             budget_total=budget_total,
             delta=min(mechanism.delta for mechanism in mechanisms),
         )
+
+
+def fixed_filter(folder: SweepFolder, settings: Settings, *, ledger: Ledger) -> RdpFilter | None:
+    """As `total_filter`, fixed at the first call, before any trial: later ones return the same.
+
+    Raises: InvalidInput as `stored_filter`, and where trials have run and none was fixed.
+    """
+    kept = stored_filter(folder)
+    if kept is None and (kept := total_filter(folder.space(), settings)) is not None:
+        if ledger.of_sweep(folder.ledger_name):
+            raise InvalidData(
+                f"expected the filter of budget.total in {folder.path / 'sweep.json'}, where it was"
+                " fixed before the first trial, got none: restore the file from a copy"
+            )
+        folder.note(**{STORED: asdict(kept)})
+    return kept
 
 
 def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:

@@ -26,8 +26,7 @@ from sweep.results.local_paths import (
     without_folders,
 )
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
-from sweep.spending.entries import furthest
-from sweep.spending.filter import total_of
+from sweep.spending.filter import stored_filter, total_of
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
 from sweep.store.files import write_json, write_text
@@ -64,12 +63,18 @@ def export_trial(
 
     `chosen_by` is the metric of the choice, `review` the reviewer's decision.
 
-    Raises: InvalidInput where `target` exists, the trial has not finished, or lacks its privacy
-    card or a whole model; InvalidData where a file differs from the trial's manifest, or the card
-    does not match the trial.
+    Raises: InvalidInput where `target` exists, the trial has not finished, is a baseline without
+    noise beside a budget of epsilon, or lacks its privacy card or a whole model; InvalidData where
+    a file differs from the trial's manifest, or the card does not match the trial.
     """
     if not record.status.is_finished:
         raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
+    budget = folder.space().budget
+    if (budget.epsilon or budget.total) and record.plan.is_exempt and record.plan.epsilon:
+        raise InvalidInput(
+            f"expected a trial within the budget of {folder.name}, got {record.plan.id}, a baseline"
+            " without noise, which is for the curator only"
+        )
     require_new(target)
     manifest.require_whole(folder.trial_folder(record.plan.id))
     card = _card(folder, record)
@@ -201,11 +206,10 @@ def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
     """The composition of the sweep's releases, None if they do not compose (or there are none), and
     why its best trial has no cheaper price.
     """
-    everything = Ledger(folder.path.parent / FILE).entries()
-    own_entries = [entry for entry in everything if entry.sweep == folder.ledger_name]
-    # A baseline is exempt from the sweep's budgets; what it gives away stands beside the total.
-    exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
-    entries = furthest(entry for entry in own_entries if entry.trial not in exempt)
+    own_entries = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
+    # What an exempt trial gives away stands beside the total.
+    exempt = {trial.id for trial in folder.plan().trials if trial.is_exempt}
+    entries = [entry for entry in own_entries if entry.trial not in exempt]
     refused = "trials of a sweep are composed unless their number was drawn beforehand"
     if folder.is_unsealed:
         refused = "the sweep was unsealed, and all its trials are shown"
@@ -213,7 +217,8 @@ def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
         return None, refused
     delta = min(entry.delta for entry in entries)
     try:
-        total = total_of(folder.space(), [entry.release for entry in entries], delta=delta)
+        releases = [entry.release for entry in entries]
+        total = total_of(folder.space(), releases, delta=delta, kept=stored_filter(folder))
     except CannotAnalyze as problem:
         return None, str(problem)
     beside = _beside_total(folder, {entry.trial for entry in own_entries} & exempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ def release_best(
         place / "result.json",
         {**result, "trial_id": trial.id, "metrics": metrics, "time": time.time()},
     )
-    rows = _without_epsilon(folder.epochs(trial.id))
+    rows = _of_the_release(folder.epochs(trial.id))
     write_text(place / "epochs.jsonl", "".join(f"{dump(row)}\n" for row in rows))
     if (place / JSON).exists():
         own = cards.read({**read_json(place / JSON), "trial_id": trial.id}, where=place / JSON)
@@ -104,22 +105,29 @@ def sentence_of(folder: SweepFolder) -> str | None:
 
 
 def _copy(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
-    """Copy a trial's files into the sweep's folder atomically."""
+    """Copy a trial's files into the sweep's folder atomically, without their times, which say how
+    many trials ran before.
+    """
     target = folder.trial_folder(trial.id)
     fresh = target.with_name(f".{trial.id}")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(source, fresh, ignore=_STAYS)
+    for path in fresh.rglob("*"):
+        os.utime(path)
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
     flush(target.parent)
     return target
 
 
-def _without_epsilon(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of epochs without the epsilon of one trial, which is not the cost of its model."""
+def _of_the_release(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of epochs at the time of the release, without the epsilon of one trial, which is not the
+    cost of its model.
+    """
     return [
         {
             **row,
+            "time": time.time(),
             "metrics": {n: v for n, v in row["metrics"].items() if not n.startswith(EPSILON)},
         }
         for row in rows

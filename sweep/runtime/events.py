@@ -133,6 +133,7 @@ class RunSettings(Share):
     cache_dir: Path = field(default_factory=lambda: Path(".cache"))
     max_failures: int = MAX_FAILURES  # worker deaths after which a trial fails
     lease_seconds: float = 60.0  # how long a silent Tune trial may keep its workers waiting
+    sealed: bool = False  # the number of trials is secret: nothing of Ray's may depend on it
     dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
 
 

@@ -13,7 +13,7 @@ from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
 from sweep.planning.packing import Packing
 from sweep.planning.plan import plan_point
-from sweep.planning.pricing import price, total_filter
+from sweep.planning.pricing import fixed_filter, price
 from sweep.results import leakage
 from sweep.results.tables.progress import Progress
 from sweep.runtime import continuation, preflight
@@ -27,7 +27,7 @@ from sweep.search.source import earlier_records
 from sweep.settings import Settings
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import open_gate
+from sweep.spending.open_gate import open_gate, require_paid
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.storage_faults import storage_faults
@@ -71,11 +71,13 @@ def execute(
         records = folder.records(running=False)
         ledger = Ledger(settings.home / FILE)
         pricing = partial(price, settings=settings, ledger=ledger, packing=packing)
+        priced = pricing([record.plan for record in records])
+        require_paid(folder, priced, ledger=ledger)
         gate = open_gate(
             folder,
-            pricing([record.plan for record in records]),
+            priced,
             ledger=ledger,
-            total_filter=total_filter(folder.space(), settings),
+            total_filter=fixed_filter(folder, settings, ledger=ledger),
             budget_total=folder.about().get("budget_total"),
         )
         continuation.reopen(folder, gate, stopped)

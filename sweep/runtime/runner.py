@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
+from sweep.planning import ledger_check
 from sweep.planning.packing import Packing
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import price, require_total, total_filter
@@ -26,7 +27,7 @@ from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.connection import for_sweep
 from sweep.tracking.delivery import Tracking
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ def resume(
                 problem = tracker.deliver(folder, running=False)
             return Run(folder=folder, tracking_problem=problem)
         prepared = prepare_space(space, settings=settings, is_new=False)
-        jobs = waiting = selection.trials_of(folder, prepared)
+        jobs = waiting = list(prepared.plan.to_run)  # whatever was drawn
         work = partial(selection.execute, prepared=prepared)
     else:
         for record in folder.records(running=False):
@@ -159,7 +160,15 @@ def _services(
 def _require_total(
     prepared: Prepared, settings: Settings, packing: Packing, *, budget_total: float
 ) -> None:
-    """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set."""
+    """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set; InvalidData
+    where the ledger is known to have lost a charge.
+    """
+    for lost in ledger_check.check(settings):
+        if lost.epochs:
+            raise InvalidData(
+                f"expected a whole ledger with --budget-total, got {lost.problem} ({lost.sweep}):"
+                " `sweep ledger --check` lists what is missing, --repair charges it"
+            )
     ledger, selected = Ledger(settings.home / FILE), prepared.price
     if selected is not None:
         data = training_data(prepared.plan.to_run[0].config, settings)

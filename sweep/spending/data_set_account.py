@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sweep.spending.composition import Composition
-from sweep.spending.entries import Entry
+from sweep.spending.entries import Entry, attempt_key
 from trainables.accountants import Release, RunningBound
 
 _Key = tuple[str, str, int, int]
 
 
 class DataSetAccount:
-    """The furthest entry of each attempt at a trial. Baselines are kept but not composed, because
-    they are exempt from totals.
-    """
+    """The furthest entry of each attempt at a trial. Exempt ones are kept but not composed."""
 
     def __init__(self) -> None:
         self._entries: dict[_Key, Entry] = {}
@@ -32,7 +30,7 @@ class DataSetAccount:
         if self._includes(entry):
             return
         self._entries[_key(entry)] = entry
-        if not entry.baseline:
+        if not entry.is_exempt:
             self._new.add(_key(entry))
             self.delta = min(entry.delta, self.delta or 1.0)
 
@@ -53,7 +51,7 @@ class DataSetAccount:
 
     def _change(self, after: Entry | None) -> tuple[_Key, Release] | tuple[()]:
         """What adding `after` puts into the composition."""
-        if after is None or after.baseline or self._includes(after):
+        if after is None or after.is_exempt or self._includes(after):
             return ()
         return _key(after), after.release
 
@@ -64,4 +62,4 @@ class DataSetAccount:
 
 
 def _key(entry: Entry) -> _Key:
-    return entry.sweep, entry.trial, entry.attempt, entry.first_epoch
+    return entry.sweep_id, *attempt_key(entry)

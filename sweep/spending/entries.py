@@ -30,15 +30,25 @@ class Entry:
     # In the order in which the ledger has them.
     dataset: str
     dataset_name: str = ""  # for people
-    sweep: str
+    sweep: str  # `SweepFolder.ledger_name` at the time of the charge
     trial: str
     attempt: int
     first_epoch: int
     epochs: int
     delta: float
     at: float = 0.0  # seconds since 1970
-    baseline: bool = False  # of its sweep: exempt from user-defined totals
+    baseline: bool = False  # of its sweep: without noise, exempt from user-defined totals
     release: Release
+
+    @property
+    def sweep_id(self) -> str:
+        """What identifies the sweep: a folder that was renamed, moved or copied is the same."""
+        return sweep_id_in(self.sweep)
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether totals leave it out. A finite cost is a private engine's, which always counts."""
+        return self.baseline and not self.release.is_finite
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `entry_from` makes an equal entry again."""
@@ -101,6 +111,15 @@ def entry_from(fields: dict[str, Any]) -> Entry:
     if pairs and found.release.unit == "group":
         return replace(found, release=replace(found.release, unit="couple"))
     return found
+
+
+def sweep_id_in(ledger_name: str) -> str:
+    """The id in a sweep's name in the ledger.
+
+    >>> sweep_id_in("renamed@0123abcd") == sweep_id_in("grid@0123abcd")
+    True
+    """
+    return ledger_name.rpartition("@")[2]
 
 
 def furthest(entries: Iterable[Entry]) -> list[Entry]:

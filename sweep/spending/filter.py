@@ -10,17 +10,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
 
 from search_spaces.domains import branches
 from search_spaces.space import SearchSpace
 from sweep.spending.account import Account
+from sweep.store.sweeps import SweepFolder
 from trainables import accountants
-from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
+from trainables.privacy.mechanism import claims_privacy
 
 if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
     from trainables.accountants import RdpFilter, Release, SweepSpend
 
+STORED = "filter"  # in sweep.json
 UNFILTERED = (
     "settings were chosen in the light of earlier results without a filter (budget.total): what was"
     " run does not simply add up"
@@ -60,22 +66,49 @@ def admits(filter_: RdpFilter, releases: Iterable[Release]) -> bool:
     return True
 
 
-def total_of(space: SearchSpace, releases: Sequence[Release], *, delta: float) -> SweepSpend:
+def stored_filter(folder: SweepFolder) -> RdpFilter | None:
+    """The filter that was fixed before the sweep's first trial; None where none was.
+
+    Raises: InvalidData for one that was changed; InvalidInput where the space has another total.
+    """
+    fields = folder.about().get(STORED)
+    if fields is None:
+        return None
+    where = f"expected {folder.path / 'sweep.json'} to have the filter as it was fixed before the"
+    try:
+        kept: RdpFilter = TypeAdapter(accountants.RdpFilter).validate_python(fields)
+    except ValidationError:
+        raise InvalidData(f"{where} first trial, got a damaged one") from None
+    if not kept.is_sound:
+        raise InvalidData(
+            f"{where} first trial, got more room than epsilon {kept.epsilon:g} has at delta"
+            f" {kept.delta:g}"
+        )
+    if (total := folder.space().budget.total) != kept.epsilon:
+        raise InvalidInput(
+            f"expected budget.total={kept.epsilon:g}, fixed before the first trial of"
+            f" {folder.name}, got {total}"
+        )
+    return kept
+
+
+def total_of(
+    space: SearchSpace, releases: Sequence[Release], *, delta: float, kept: RdpFilter | None
+) -> SweepSpend:
     """The composition of all `releases` of a sweep at `delta`.
 
-    For a sweep that depends on results: its filter's budget (the caller must leave out the
-    baselines' releases, which are not filtered), or infinity without a filter.
+    For a sweep that depends on results: the budget of its filter `kept` at its delta (the caller
+    must leave out exempt baselines, which are not filtered), or infinity without a filter.
 
     Raises: CannotAnalyze where units of privacy are mixed.
     """
     plain = accountants.epsilon_sweep(releases, delta=delta)
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
         return plain
-    kept = filter_of(space, delta=delta)
     held = kept is not None and admits(kept, releases)
     return accountants.SweepSpend(
-        epsilon=space.budget.total or math.inf if held else math.inf,
-        delta=delta,
+        epsilon=kept.epsilon if kept is not None and held else math.inf,
+        delta=delta if kept is None else kept.delta,
         accountant=f"rdp filter, order {kept.order:g}" if kept is not None else "none",
         tight=False,
         neighboring_relation=plain.neighboring_relation,
@@ -85,7 +118,7 @@ def total_of(space: SearchSpace, releases: Sequence[Release], *, delta: float) -
 
 
 def filter_delta(space: SearchSpace, account: Account) -> float:
-    """The delta of a filter, fixed before any trial: that of the space, which all trials share.
+    """The delta of a filter, fixed before any trial: the smallest that a point of the space has.
 
     Raises: InvalidInput where no point of the space has a mechanism.
     """
@@ -95,11 +128,13 @@ def filter_delta(space: SearchSpace, account: Account) -> float:
     if space.search.is_adaptive:
         for branch in branches(space):
             points += point_at(space, branch.variant, branch.lowest())
+    found: dict[object, float] = {}
     for point in points:
-        if point.baseline or point.config is None:
+        if point.config is None or (point.baseline and not claims_privacy(point.config.engine)):
             continue
-        try:
-            return account(point.config).mechanism.delta
-        except InvalidInput:
-            continue
-    raise InvalidInput("expected a point of the space with a mechanism, got none")
+        given = point.config.privacy.delta, point.config.data.model_dump_json()
+        with suppress(InvalidInput):
+            found[given] = found.get(given) or account(point.config).mechanism.delta
+    if not found:
+        raise InvalidInput("expected a point of the space with a mechanism, got none")
+    return min(found.values())

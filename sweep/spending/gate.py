@@ -138,18 +138,18 @@ class SpendGate:
         """The reason why other trials may not begin, or None. All their epochs and the remaining
         epochs of the trials that have begun must fit into the sweep's total.
         """
-        counted = [priced for priced in others if not priced.trial.baseline]
+        counted = [priced for priced in others if not priced.trial.is_exempt]
         if self._total is None or not counted:
             return None
         unended = [
             priced.mechanism
             for priced in (*self._trials.values(), *counted)
-            if not priced.trial.baseline and priced.trial.id not in self._ended
+            if not priced.trial.is_exempt and priced.trial.id not in self._ended
         ]
         spent = [
             entry.release
             for trial_id in self._ended
-            if not self._is_baseline(trial_id)
+            if not self._is_exempt(trial_id)
             for entry in self._spent.get(trial_id, {}).values()
         ]
         delta = min(mechanism.delta for mechanism in unended)
@@ -194,7 +194,7 @@ class SpendGate:
         if key in entries and entries[key].epochs > entry.epochs:
             return
         entries[key] = entry
-        if self._total is not None and not self._is_baseline(entry.trial):
+        if self._total is not None and not self._is_exempt(entry.trial):
             self._total.charge(key, entry.release, delta=entry.delta)
 
     def _entry(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Entry:
@@ -208,16 +208,16 @@ class SpendGate:
             attempt=attempt.number,
             first_epoch=attempt.first_epoch,
             epochs=done + 1,
-            baseline=priced.trial.baseline,
+            baseline=priced.trial.is_exempt,
         )
 
-    def _is_baseline(self, trial_id: str) -> bool:
-        """Whether a trial is a baseline; one that the plan no longer has is not."""
-        return trial_id in self._trials and self._trials[trial_id].trial.baseline
+    def _is_exempt(self, trial_id: str) -> bool:
+        """Whether a trial is exempt; one that the plan no longer has is not."""
+        return trial_id in self._trials and self._trials[trial_id].trial.is_exempt
 
     def _over_budget(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> str | None:
         """The reason why an entry does not fit into the trial's budget or the sweep's total."""
-        if priced.trial.baseline:
+        if priced.trial.is_exempt:
             return None
         reason = self._over_epsilon(priced, attempt, entry)
         if reason is not None or self._total is None:

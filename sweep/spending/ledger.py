@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweep.spending.data_set_account import DataSetAccount
-from sweep.spending.entries import Entry, entry_from
+from sweep.spending.entries import Entry, entry_from, sweep_id_in
 from sweep.spending.home_key import HomeKey
 from sweep.spending.record_hashes import RecordHashes
 from sweep.store.chained_log import ChainedLog
@@ -117,9 +117,10 @@ class Ledger:
         return [entry_from(fields) for fields in log.read_new()]
 
     def of_sweep(self, sweep: str) -> list[Entry]:
-        """A sweep's entries, the furthest one of each attempt at a trial."""
+        """A sweep's entries under any of its names, the furthest of each attempt at a trial."""
         self._read_new()
-        return [e for a in self._accounts.values() for e in a.entries if e.sweep == sweep]
+        mine = sweep_id_in(sweep)
+        return [e for a in self._accounts.values() for e in a.entries if e.sweep_id == mine]
 
     def accept(self) -> None:
         """Accept a damaged ledger as it is: readable entries count, the others are lost."""
@@ -148,9 +149,9 @@ class Ledger:
             dataset_name=mine[0].dataset_name if mine else "",
             total=epsilon_sweep(releases, delta=at, exact=exact),
             accounted=epsilon_sweep(finite, delta=at, exact=exact),
-            num_trials=len({(e.sweep, e.trial) for e in counted if not e.release.is_nothing}),
+            num_trials=len({(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}),
             num_unaccounted=len(releases) - len(finite),
-            sweeps=tuple(dict.fromkeys(entry.sweep for entry in counted)),
+            sweeps=tuple({entry.sweep_id: entry.sweep for entry in counted}.values()),
             shared=shared,
             recognised=self._hashes.is_registered(fingerprint),
             by_unit={
@@ -185,6 +186,12 @@ class Ledger:
                 f" trials would raise it to {format_epsilon(together.epsilon)}{_because(together)}"
             )
         return together
+
+    def beside(self, entry: Entry) -> list[Entry]:
+        """What other sweeps have charged to the entry's data set, without exempt baselines."""
+        self._read_new()
+        counted = (each for account in self._accounts_of(entry.dataset) for each in account.entries)
+        return [e for e in counted if e.sweep_id != entry.sweep_id and not e.is_exempt]
 
     def _append(self, entry: Entry) -> None:
         named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class LedgerAccount:
     """Charges to the ledger. `budget_total` bounds the epsilon of all sweeps together on a data
-    set, without baselines; None: no bound.
+    set, without exempt baselines; None: no bound.
     """
 
     ledger: Ledger
@@ -29,14 +29,14 @@ class LedgerAccount:
 
     def charge(self, entry: Entry) -> str | None:
         """Write the entry into the ledger, unless the data set's total would be exceeded."""
-        if self.budget_total is None or entry.baseline:
+        if self.budget_total is None or entry.is_exempt:
             self.ledger.charge(entry)
             return None
         return self.ledger.charge_within(entry, budget_total=self.budget_total)
 
     def refusal(self, entry: Entry) -> str | None:
         """The reason why the data set's total does not permit the entry, or None."""
-        if self.budget_total is None or entry.baseline:
+        if self.budget_total is None or entry.is_exempt:
             return None
         try:
             self.ledger.require_within(
@@ -48,6 +48,35 @@ class LedgerAccount:
         except InvalidInput as problem:
             return str(problem)
         return None
+
+
+def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
+    """The epochs of a trial, from 0, that no entry of its sweep covers."""
+    paid = {
+        e
+        for each in entries
+        if each.trial == trial_id
+        for e in range(each.first_epoch, each.epochs)
+    }
+    return sorted(set(range(epochs_done)) - paid)
+
+
+def require_paid(folder: SweepFolder, trials: Iterable[PricedTrial], *, ledger: Ledger) -> None:
+    """Require an entry of the ledger for each epoch on disk: without it (a lost or older ledger, a
+    sweep from another home) the sweep would spend its budget again.
+
+    Raises: InvalidInput naming a trial.
+    """
+    records = {record.plan.id: record for record in folder.records(running=False)}
+    entries = ledger.of_sweep(folder.ledger_name)
+    for each in trials:
+        record = records[each.trial.id]
+        if not each.mechanism.is_free and unpaid(record.plan.id, record.epochs_done, entries):
+            raise InvalidInput(
+                f"expected the ledger to have every epoch of {folder.name}, got none for some of"
+                f" trial {record.plan.id}: restore the ledger from a copy, or charge them again"
+                " (`sweep ledger --check --repair`)"
+            )
 
 
 def open_gate(

@@ -1,5 +1,5 @@
 """Charges of private selections: once, as a whole, before any trial starts; and the composition of
-the trials instead, once they are unsealed.
+the trials once they are unsealed, where that costs more: what was paid never falls.
 """
 
 from __future__ import annotations
@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sweep.spending.entries import Entry, attempt_key, furthest
+from sweep.spending.entries import Entry, attempt_key
 from sweep.spending.ledger import Ledger
 from sweep.spending.training_data import TrainingData
-from trainables.accountants import Release
+from trainables.accountants import Release, epsilon_sweep
 from trainables.errors import InvalidData
 
 TRIAL = "selection"  # instead of a trial's id
@@ -33,37 +33,45 @@ def entry_of(release: Release, *, delta: float, data: TrainingData, sweep: str) 
 
 def selection_charge(ledger: Ledger, sweep: str) -> Entry | None:
     """The ledger's entry of a sweep's selection; None before it is charged."""
-    mine = furthest(e for e in ledger.entries() if e.sweep == sweep and e.trial == TRIAL)
-    return mine[0] if mine else None
+    return next((entry for entry in ledger.of_sweep(sweep) if entry.trial == TRIAL), None)
 
 
-def composed_entries(entries: Sequence[Entry], selection: Entry) -> list[Entry]:
-    """The entries that replace a `selection` whose trials, with `entries` in the vault, are all
-    shown: each trial's releases, and last an empty selection, so that a crash in between leaves too
-    much charged and never too little.
+def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> None:
+    """Charge an unsealed sweep with the `entries` of its trials, without repeating one that the
+    ledger has, in an order in which a crash leaves too much charged and never too little.
 
-    The number of trials is then public, but independent of the records. The release is that of
-    the trials, which include the best one.
-    """
-    theirs = [
-        replace(each, dataset=selection.dataset, sweep=selection.sweep, at=0.0)
-        for each in furthest(entries)
-    ]
-    nothing = replace(selection.release, phases=(), unsampled=(), unaccounted=(), best_of=None)
-    return [*theirs, replace(selection, epochs=2, release=nothing, at=0.0)]
-
-
-def charge_composed(ledger: Ledger, vault: Ledger, *, sweep: str) -> None:
-    """Charge the composition of an unsealed sweep, without repeating entries in the ledger.
+    Where the trials cost more in the data set's total, they replace the selection. Else the larger
+    of both counts (`BestOf.shown`), and the trials cost nothing beside it; couples, whose relation
+    depends on their number, are charged beside it. The number of trials is then public, but
+    independent of the records.
 
     Raises: InvalidData where the ledger lacks the selection.
     """
     selection = selection_charge(ledger, sweep)
     if selection is None:
-        raise InvalidData(f"expected the ledger's entry of {sweep}, got none")
-    known = {
-        (*attempt_key(entry), entry.epochs) for entry in ledger.entries() if entry.sweep == sweep
-    }
-    for entry in composed_entries(vault.entries(), selection):
-        if (*attempt_key(entry), entry.epochs) not in known:
-            ledger.charge(entry)
+        raise InvalidData(
+            f"expected the ledger's entry of {sweep}, got none: restore the ledger from a copy, or"
+            " charge it again (`sweep ledger --check --repair`)"
+        )
+    best, shown = selection.release.best_of, tuple(each.release for each in entries)
+    nothing = replace(selection.release, phases=(), unsampled=(), unaccounted=(), best_of=None)
+    others = ledger.beside(selection)
+    delta = min(each.delta for each in (selection, *entries, *others))
+    before, after = (
+        epsilon_sweep([*(e.release for e in others), *mine], delta=delta, exact=True).epsilon
+        for mine in ([selection.release], shown)
+    )
+    last = replace(selection, epochs=selection.epochs + 1, release=nothing, at=0.0)
+    of_couples = any(what.unit == "couple" for what in shown)
+    stays = best is not None and (best.shown or (after < before and not of_couples))
+    if stays and best is not None and not best.shown:
+        larger = replace(selection.release, best_of=replace(best, shown=shown))
+        ledger.charge(replace(last, release=larger))
+    known = {attempt_key(each): each.epochs for each in ledger.of_sweep(sweep)}
+    for each in entries:
+        if known.get(attempt_key(each), 0) < each.epochs:
+            what = nothing if stays else each.release
+            names = {"dataset": selection.dataset, "sweep": selection.sweep}
+            ledger.charge(replace(each, **names, release=what, at=0.0))
+    if not stays and after >= before and not selection.release.is_nothing:
+        ledger.charge(last)

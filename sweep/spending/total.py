@@ -1,7 +1,7 @@
 """The total budget of a sweep's trials, `budget.total`. Pure.
 
 It holds by composition, or, where trials are chosen or stopped by earlier results, by a privacy
-filter (`sweep.spending.filter`). Baselines are exempt and are never passed to it.
+filter (`sweep.spending.filter`). Exempt baselines are never passed to it.
 """
 
 from __future__ import annotations

@@ -105,6 +105,8 @@ class ChainedLog:
         assert self._is_alone
         assert not self._lines(before), "lines that were not read would be cut off"
         line = _line({**record, "previous": before.digest})
+        if not self._head.exists():  # so that a log with chained lines always has one
+            self._write_head()
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.ftruncate(descriptor, before.offset)  # a cut line was never acknowledged
@@ -155,7 +157,7 @@ class ChainedLog:
                 records.append(fields)
         if not problem and not met_head and head is not None:
             problem = f"{head[0]} lines were written and {position.num_lines} are there"
-        if not problem and head is None and position.num_chained > 1:
+        if not problem and head is None and position.num_chained:
             problem = f"{self._head.name} is missing"
         if problem:
             raise InvalidData(f"expected whole records in {self.path}, {problem}: {_ADVICE}")

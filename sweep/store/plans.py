@@ -77,6 +77,13 @@ class PlannedTrial:
         return self.reason is None
 
     @property
+    def is_exempt(self) -> bool:
+        """Whether no budget of epsilon holds for the trial: a baseline for the curator, which adds
+        no noise. A baseline of a private engine pays like any trial.
+        """
+        return self.baseline and not claims_privacy(self.engine)
+
+    @property
     def is_config(self) -> bool:
         """Whether the fields make a valid config."""
         return self.refused_by != "config"

@@ -47,7 +47,9 @@ class SweepFolder(TrialFiles):
 
     @property
     def ledger_name(self) -> str:
-        """The sweep's name in the ledger, unique also among deleted sweeps of that name."""
+        """The sweep's name in the ledger, which knows it by the id after the name: unique among
+        deleted sweeps of that name, and the same for a folder that was renamed or copied.
+        """
         return f"{self.name}@{str(self.about()['id'])[:8]}"
 
     def space(self) -> SearchSpace:
@@ -106,9 +108,16 @@ class SweepFolder(TrialFiles):
     def hold_lock(self) -> Iterator[None]:
         """Hold the lock of the process that runs the sweep. It is released with the process.
 
-        Raises: InvalidInput where another process holds it, or where the sweep was deleted.
+        Raises: InvalidInput where another process holds it or runs a copy of the folder, or where
+        the sweep was deleted.
         """
         with self._lock():
+            for copy in self.copies():
+                if copy.is_running:
+                    raise InvalidInput(
+                        f"sweep {copy.name} is running, a copy of {self.name}, which is the same"
+                        " sweep: `sweep stop` it first"
+                    )
             (self.path / "stop").unlink(missing_ok=True)
             yield
 
@@ -135,6 +144,17 @@ class SweepFolder(TrialFiles):
 
     def _deleted_error(self) -> InvalidInput:
         return InvalidInput(f"no sweep named {self.name}: it was deleted")
+
+    def copies(self) -> list[SweepFolder]:
+        """The other folders beside it that are the same sweep; a link to it is no other folder."""
+        mine, here = self.about()["id"], self.path.resolve()
+        found = []
+        for place in self.path.parent.iterdir():
+            with contextlib.suppress(InvalidData, OSError):
+                if place.resolve() != here and (place / "sweep.json").is_file():
+                    other = SweepFolder(place)
+                    found += [other] if other.about()["id"] == mine else []
+        return found
 
     @property
     def is_running(self) -> bool:

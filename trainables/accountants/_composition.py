@@ -103,9 +103,12 @@ class RdpFilter:
     """A total budget, fixed beforehand, for trials with adaptively chosen settings
     (Feldman & Zrnic 2021, Theorem 3.1: Rényi divergences of one fixed order add up to a filter).
 
-    `admits` says whether a trial still fits; `after` is the filter after that trial.
+    Its `budget` of divergence at `order` is within (`epsilon`, `delta`). `admits` says whether a
+    trial still fits; `after` is the filter after that trial.
     """
 
+    epsilon: float
+    delta: float
     order: float
     budget: float
     spent: float = 0.0
@@ -122,7 +125,13 @@ class RdpFilter:
             raise InvalidInput(
                 f"expected a budget with room for a trial, got epsilon={epsilon} at delta={delta}"
             )
-        return RdpFilter(order=order, budget=rooms[order])
+        return RdpFilter(epsilon=epsilon, delta=delta, order=order, budget=rooms[order])
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its budget is that of its epsilon and delta, or less."""
+        in_range = self.order > 1 and 0 < self.delta < 1 and self.spent >= 0
+        return in_range and self.budget <= _room(self.order, self.epsilon, self.delta) * (1 + 1e-9)
 
     def admits(self, what: Release) -> bool:
         """Whether the release fits into the remaining budget."""

@@ -36,9 +36,11 @@ class BestOf:
     """The release of only the best of a secret number of independent trials, each of which draws
     one of `configurations`. The number is drawn beforehand with this `mean`, from a truncated
     negative binomial of this `shape` (0 logarithmic, 1 geometric) or, with shape infinity, from a
-    Poisson.
+    Poisson. Where all its trials are released later, `shown` has them, and the larger of both costs
+    counts, order by order.
     """
 
+    shown: Annotated[tuple[Release, ...], Field(exclude_if=lambda shown: not shown)] = ()
     mean: float
     shape: float
     configurations: tuple[Release, ...]
@@ -81,7 +83,7 @@ class Release:
     def is_finite(self) -> bool:
         """Whether a finite epsilon can hold."""
         if self.best_of is not None:
-            return all(each.is_finite for each in self.best_of.configurations)
+            return all(e.is_finite for e in (*self.best_of.configurations, *self.best_of.shown))
         return not self.unaccounted and all(_squares(sigma) for sigma, _ in self.everything)
 
     @property

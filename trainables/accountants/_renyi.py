@@ -136,9 +136,11 @@ def _of_best(what: BestOf, orders: tuple[float, ...]) -> NDArray[np.float64]:
     divergence of any configuration, order by order.
     """
     worst = np.max(np.stack([curve(each, orders) for each in what.configurations]), axis=0)
-    divergences = _repeat_and_select.divergences(
+    selected = _repeat_and_select.divergences(
         worst, orders=orders, mean=what.mean, shape=what.shape
     )
+    shown = sum((curve(each, orders) for each in what.shown), np.zeros(len(orders)))
+    divergences: NDArray[np.float64] = np.maximum(selected, shown)
     divergences.setflags(write=False)
     return divergences
 

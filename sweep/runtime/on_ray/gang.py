@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -41,6 +42,7 @@ from sweep.runtime.worker_loop import Workplace, one_line, work
 from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
 
+_FOLDER = ".ray"  # in the sweep's: files of Tune and Train
 _POLL_SECONDS = 5.0
 _DRIVER_POLL_SECONDS = 0.5
 _FAREWELL_SECONDS = 15.0
@@ -70,6 +72,8 @@ def run_on_ray(
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
     with ray_session.session(settings), interrupts.postpone() as interrupted:
         ray_session.finish_acts()  # of an earlier call, whose places these jobs need
+        if jobs or source is not None:  # what a killed process has left
+            shutil.rmtree(_place(jobs, source) / _FOLDER, ignore_errors=True)
         size = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
         groups = [(workers, list(group)) for workers, group in by_workers]
@@ -103,13 +107,14 @@ class _Round:
         self._jobs = jobs
         self._workers = workers
         self._source = source
-        self._slots = min(slots, len(jobs) + (source.num_left if source is not None else 0))
+        most = len(jobs) + (source.num_left if source is not None else 0)
+        self._slots = slots if settings.sealed else min(slots, most)
         self._settings = settings
         self._announced: SimpleQueue[str | None] = SimpleQueue()
         for job in jobs:
             self._announced.put(job.trial_id)
-        place = source.folder if source is not None else jobs[0].folder.parent.parent
-        self._folder = place.resolve() / ".ray" / uuid.uuid4().hex[:8]
+        place = _place(jobs, source)
+        self._folder = place.resolve() / _FOLDER / uuid.uuid4().hex[:8]
         self._sweep = place.name  # name of its actors in Ray's dashboard
         self._name = f"{place.name}-broker-{uuid.uuid4().hex[:12]}"
         self._broker = (
@@ -186,6 +191,8 @@ class _Round:
             with suppress(ray.exceptions.RayError):
                 ray.kill(self._broker)
         shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(OSError):  # not the last of its sweep
+            self._folder.parent.rmdir()
 
     def _feed(self) -> None:
         """Add a chosen job for every gang that waits for one."""
@@ -222,7 +229,8 @@ class _Round:
         """Start Tune, where it only shows the trials, after these have run for a while."""
         begun = self._trained_since
         waited = begun is not None and time.monotonic() - begun > _TUNE_SECONDS
-        if waited and self._tuner.ident is None:
+        # Tune writes a folder with the name of each trial.
+        if waited and self._tuner.ident is None and not self._settings.sealed:
             self._tuner.start()
 
     def _goes_on(self) -> bool:
@@ -313,6 +321,11 @@ class _Round:
             )
         except Exception as error:  # noqa: BLE001  the main thread reports it
             self._tune_error = one_line(error)
+
+
+def _place(jobs: Sequence[TrialJob], source: JobSource | None) -> Path:
+    """The sweep's folder."""
+    return source.folder if source is not None else jobs[0].folder.parent.parent
 
 
 class _RayIsLost(SweepError):

@@ -51,13 +51,6 @@ def is_charged(folder: SweepFolder, settings: Settings) -> bool:
     return selection_entry.selection_charge(ledger, folder.ledger_name) is not None
 
 
-def trials_of(folder: SweepFolder, prepared: Prepared) -> list[PlannedTrial]:
-    """The drawn trials; the configurations where none is drawn yet, or none at all."""
-    vault = Vault(folder)
-    drawn = vault.draws.plan().trials if vault.is_sealed else ()
-    return list(drawn or prepared.plan.to_run)
-
-
 def execute(folder: SweepFolder, services: Services, *, prepared: Prepared) -> str | None:
     """Draw the trials where that has not been done, charge them, run them and release the best;
     returns why results are missing in the tracking store, or None.
@@ -72,6 +65,11 @@ def execute(folder: SweepFolder, services: Services, *, prepared: Prepared) -> s
         folder.hold_lock(),
         interrupts.stop_when(lambda: folder.is_stop_requested) as stop_requested,
     ):
+        if copies := [copy.name for copy in folder.copies()]:
+            raise InvalidInput(
+                f"expected one folder of the private selection {folder.name}, got a copy,"
+                f" {copies[0]}: the best of either would be a release of its own"
+            )
         if not vault.is_sealed:
             _draw(folder, vault, prepared, services.settings)
         data = training_data(prepared.plan.to_run[0].config, services.settings)
@@ -95,11 +93,12 @@ def _draw(folder: SweepFolder, vault: Vault, prepared: Prepared, settings: Setti
     number = search.draw_number(search.law_of(space), random)
     trials = []
     points = search.draw_points(space, prepared.plan.to_run, number, random)
-    for index, point in enumerate(points):
+    names = [f"draw-{random.bytes(4).hex()}" for _ in points]  # from which no number follows
+    for name, point in zip(names, points, strict=True):
         trial = plan_point(space, point, account=account)
         _require_priced(trial, prepared.price, account)
         # The same configuration may be drawn twice, and is then two trials.
-        trials.append(replace(trial, id=f"draw-{index:04d}"))
+        trials.append(replace(trial, id=name))
     vault.seal(space, Plan(name=space.name, trials=tuple(trials)))
 
 
@@ -143,6 +142,7 @@ def _run(
     """Run every trial of the vault to its end.
 
     Raises: TrialFailed where one failed, because the best of the others is not the priced release.
+    Its reason is in the vault, because it is an outcome of a trial that is not released.
     """
     draws = vault.draws
     running = Progress(
@@ -157,21 +157,22 @@ def _run(
     )
     with draws.hold_lock():
         gate = open_gate(draws, priced, ledger=Ledger(vault.ledger_file))
-        journal = Journal(draws, figures=FigureCache(services.settings.cache_dir))
+        # In the vault, because figures of drawn trials say which were drawn.
+        journal = Journal(draws, figures=FigureCache(vault.path / "cache"))
         # The progress shown is always the same: that trials run.
         driver = Driver(gate, journal, watch=lambda *_: services.watch("sealed", running))
         phases.enter(phases.TRAINING)
         journal.keep_time(gate.time)
         try:
-            run_pending(draws, services, driver=driver, stop_requested=stop_requested)
+            sealed = replace(services, executed=replace(services.executed, sealed=True))
+            run_pending(draws, sealed, driver=driver, stop_requested=stop_requested)
         finally:
             journal.close(gate.time)
     records = draws.records(running=False)
-    failed = [record for record in records if not record.status.is_finished]
-    if failed:
+    if not all(record.status.is_finished for record in records):
         raise TrialFailed(
-            "a sealed trial failed, so nothing is released"
-            f" ({failed[0].reason or failed[0].status}): `sweep resume {folder.name}` runs it again"
+            "a draw failed, so nothing is released; its reason is in the vault, for the curator"
+            f" alone: `sweep resume {folder.name}` runs it again"
         )
     return records
 

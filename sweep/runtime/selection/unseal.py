@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
+from sweep.planning.packing import Packing
+from sweep.planning.pricing import price
 from sweep.results.selected_trial import release_all
 from sweep.settings import Settings
 from sweep.spending import selection_entry
-from sweep.spending.entries import furthest
+from sweep.spending.entries import Entry, furthest
 from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import unpaid
 from sweep.store.sweeps import SweepFolder
 from sweep.store.vault import Vault
 from sweep.tracking.delivery import Tracking
-from trainables.accountants import epsilon_sweep
-from trainables.errors import InvalidInput
+from trainables.accountants import epsilon_sweep, release
+from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
 
@@ -44,12 +49,13 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Tracking) -> str
     ledger. Returns why results are missing in the tracking store, or None.
 
     Raises: InvalidInput as `require_sealed`, or where the composition exceeds `budget.total` or the
-    sweep's `--budget-total`.
+    sweep's `--budget-total`; InvalidData where a ledger lacks an entry.
     """
     vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
     with folder.hold_lock():
-        _require_room(folder, ledger, vault)
-        selection_entry.charge_composed(ledger, Ledger(vault.ledger_file), sweep=folder.ledger_name)
+        entries = _entries(folder, vault, settings)
+        _require_room(folder, ledger, entries)
+        selection_entry.charge_composed(ledger, entries, sweep=folder.ledger_name)
         folder.note(unsealed=time.time())
         release_all(folder, vault)
         shutil.rmtree(vault.path)
@@ -57,8 +63,43 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Tracking) -> str
     return problem or tracker.deliver(folder, running=False)
 
 
-def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:
+def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:
+    """The entries of the drawn trials, each priced by its trial's own mechanism.
+
+    Raises: InvalidData where the vault lacks a trial, or its ledger an epoch of one.
+    """
+    draws, chosen = vault.draws, vault.selection() or {}
     entries = furthest(Ledger(vault.ledger_file).entries())
+    trials = {trial.id: trial for trial in draws.plan().trials}
+    begun = {place.name for place in (draws.path / "trials").iterdir()}
+    home = Ledger(settings.home / FILE)
+    priced = price(list(trials.values()), settings, ledger=home, packing=Packing())
+    mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
+    if (
+        not begun | {entry.trial for entry in entries} <= trials.keys()
+        or any(
+            not draws.record(trial, running=False).status.is_finished for trial in trials.values()
+        )
+        or any(
+            unpaid(name, draws.record(trials[name], running=False).epochs_done, entries)
+            for name in mechanisms
+        )
+    ):
+        raise InvalidData(
+            f"expected {vault.path} to have every trial, and {vault.ledger_file.name} every epoch"
+            " of one, got less: restore the folder from a copy"
+        )
+    return [
+        replace(
+            each,
+            trial=chosen["trial"] if each.trial == chosen.get("draw") else each.trial,
+            release=release(mechanisms[each.trial], first=each.first_epoch, last=each.epochs),
+        )
+        for each in entries
+    ]
+
+
+def _require_room(folder: SweepFolder, ledger: Ledger, entries: Sequence[Entry]) -> None:
     if not entries:
         return
     releases, delta = [entry.release for entry in entries], min(entry.delta for entry in entries)

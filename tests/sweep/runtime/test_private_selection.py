@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -19,6 +21,7 @@ from rich.console import Console
 
 from search_spaces.expansion import Point
 from sweep import cli
+from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
@@ -38,7 +41,7 @@ from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import epsilon_sweep
 from trainables.cards.page import to_markdown
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import InvalidData, InvalidInput, TrialFailed
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
 
@@ -177,9 +180,9 @@ def test_no_command_shows_or_exports_another_trial(
         ["compare", "toy", "toy"],
     ):
         assert cli.run(command) == 0, (command, capfd.readouterr())
-    assert cli.run(["export", "toy", "--trial", "draw-0000"]) == 2
+    assert cli.run(["export", "toy", "--trial", "draw-0"]) == 2
     out, err = capfd.readouterr()
-    assert "expected the id of a trial of toy, got 'draw-0000': no trial" in err
+    assert "expected the id of a trial of toy, got 'draw-0': no trial" in err
     files = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     for value in _losers(done):
         assert not _shows((out + err).encode() + files, value)
@@ -238,9 +241,7 @@ _STEPS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "after the charge": lambda patch: patch.setattr(Ledger, "charge", _after(Ledger.charge)),
     "in a trial": lambda patch: patch.setattr(toy_trial, "_fault", _fourth_call(_crash)),
     "before the best leaves": lambda patch: patch.setattr(selection, "release_best", _crash),
-    "while the best leaves": lambda patch: patch.setattr(
-        selected_trial, "_without_epsilon", _crash
-    ),
+    "while the best leaves": lambda patch: patch.setattr(selected_trial, "_of_the_release", _crash),
     "before it is noted": lambda patch: patch.setattr(Vault, "select", _crash),
 }
 
@@ -335,15 +336,20 @@ run_untracked(Path(sys.argv[1]), **_fields())
 def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    seen: list[str] = []
+
     def break_one(folder: Path, rank: int, epoch: int) -> None:
-        if folder.name == "draw-0002":
+        seen.append(folder.name)
+        if len(set(seen)) == _NUMBER:
             raise ValueError(f"bad utterance: {toy_trial.PRIVATE}")
 
     with monkeypatch.context() as patch:
         patch.setattr(toy_trial, "_fault", break_one)
-        with pytest.raises(TrialFailed, match="so nothing is released") as failure:
+        with pytest.raises(TrialFailed, match="a draw failed, so nothing is released") as failure:
             run_untracked(tmp_path, **_fields())
     assert toy_trial.PRIVATE not in str(failure.value)
+    assert "ValueError" not in str(failure.value), "what went wrong is an outcome of that trial"
+    assert not set(seen) & set(re.findall(r"[\w-]+", str(failure.value)))
     folder = store.open_sweep(settings_in(tmp_path).home, "toy")
     assert folder.records() == []
     with without_mlflow():
@@ -444,7 +450,8 @@ def test_a_sealed_sweep_takes_no_other_space_and_no_stopped_trial(
 def test_unsealing_says_yes_and_charges_the_composition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(search, "draw_number", lambda law, random: _NUMBER)
+    number = 20  # so many that they cost more than the choice
+    monkeypatch.setattr(search, "draw_number", lambda law, random: number)
     folder = run_toy(tmp_path, **_fields()).folder
     monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -456,22 +463,151 @@ def test_unsealing_says_yes_and_charges_the_composition(
     before = ledger.entries()
     errors = sorted(r.metrics["ser"] or 0.0 for r in Vault(folder).draws.records())
     assert cli.run(["unseal", "toy", "--yes"]) == 0
-    assert f"{_NUMBER} trials together cost epsilon" in capsys.readouterr().out
+    assert f"{number} trials together cost epsilon" in capsys.readouterr().out
     assert sorted(r.metrics["ser"] or 0.0 for r in folder.records()) == errors
     assert not Vault(folder).path.exists()
 
     assert ledger.entries()[: len(before)] == before  # no entry is ever lost
     (one,) = {e.release for e in ledger.entries() if e.trial != TRIAL and e.epochs == 2}
     spent = ledger.spend(before[0].dataset)
-    expected = epsilon_sweep([one] * _NUMBER, delta=before[0].delta)
+    expected = epsilon_sweep([one] * number, delta=before[0].delta)
     assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
-    assert spent.num_trials == _NUMBER
+    assert spent.num_trials == number
 
     assert cli.run(["unseal", "toy", "--yes"]) == 2
     assert "unsealed already" in capsys.readouterr().err
     assert cli.run(["resume", "toy"]) == 0
+    assert len(folder.records()) == number
+    assert len(ledger.entries()) == len(before) + number + 1
+    assert cli.run(["ledger", "--check"]) == 0
+    _remove(folder.path.parent, "jsonl", "head")  # it is checked like any other sweep
+    assert cli.run(["ledger", "--check", "--json"]) == 1
+    out = capsys.readouterr().out
+    assert len(json.loads(out[out.index("{") :])["missing"]) == number
+
+
+_LOST: dict[str, Callable[[Path, Path], None]] = {
+    "the vault's ledger": lambda home, vault: _remove(vault, "jsonl"),
+    "the vault's head": lambda home, vault: _remove(vault, "head"),
+    "both": lambda home, vault: _remove(vault, "jsonl", "head"),
+    "its last epoch": lambda home, vault: _cut(vault / "ledger.jsonl"),
+    "a trial of the plan": lambda home, vault: _forget_trial(vault / "draws"),
+    "a trial's result": lambda home, vault: next(vault.rglob("result.json")).unlink(),
+    "the home's ledger": lambda home, vault: _remove(home, "jsonl"),
+    "the home's head": lambda home, vault: _remove(home, "head"),
+    "both of the home's": lambda home, vault: _remove(home, "jsonl", "head"),
+}
+
+
+def _remove(place: Path, *suffixes: str) -> None:
+    for suffix in suffixes:
+        (place / f"ledger.{suffix}").unlink()
+
+
+def _cut(file: Path) -> None:
+    """An older copy of the ledger: whole, with its head, without the last epoch."""
+    again = Ledger(file)
+    kept = again.entries()[:-1]
+    _remove(file.parent, "jsonl", "head")
+    for entry in kept:
+        Ledger(file).charge(entry)
+
+
+def _forget_trial(draws: Path) -> None:
+    plan = json.loads((draws / "plan.json").read_text())
+    (draws / "plan.json").write_text(json.dumps({**plan, "trials": plan["trials"][1:]}))
+
+
+@pytest.mark.usefixtures("three")
+def test_a_vault_that_has_lost_something_is_not_opened(tmp_path: Path) -> None:
+    """Without an entry for every epoch the trials would cost less than they showed, or nothing."""
+    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
+    paid = Ledger(settings.home / FILE).entries()
+    kept = tmp_path / "kept"
+    shutil.copytree(settings.home, kept)
+    for lost, damage in _LOST.items():
+        damage(settings.home, Vault(folder).path)
+        with pytest.raises(InvalidData, match=r"^expected "):
+            unseal(folder, settings, tracker=_Forgetful())
+        assert not folder.is_unsealed, lost
+        assert len(folder.records()) == 1, lost
+        shutil.rmtree(settings.home)
+        shutil.copytree(kept, settings.home)
+        assert Ledger(settings.home / FILE).entries() == paid
+    _remove(settings.home, "jsonl", "head")
+    (found,) = ledger_check.check(settings)
+    assert found.problem == "its selection has no entry"
+    assert ledger_check.repair(settings) == []
+    (again,) = Ledger(settings.home / FILE).entries()
+    assert again.release == paid[0].release
+    unseal(folder, settings, tracker=_Forgetful())
     assert len(folder.records()) == _NUMBER
-    assert len(ledger.entries()) == len(before) + _NUMBER + 1
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_unsealing_few_trials_never_lowers_what_was_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(search, "draw_number", lambda law, random: number)
+    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
+    ledger = Ledger(settings.home / FILE)
+    (dataset,) = ledger.datasets()
+    before = ledger.spend(dataset, exact=True).total.epsilon
+    unseal(folder, settings, tracker=_Forgetful())
+    assert ledger.spend(dataset, exact=True).total.epsilon == pytest.approx(before, rel=1e-9)
+    assert len(folder.records()) == number
+    assert ledger_check.check(settings) == []
+
+
+@pytest.mark.usefixtures("three")
+def test_a_copy_of_a_private_selection_releases_no_second_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was paid once; a renamed folder is the same sweep, and goes on."""
+    with monkeypatch.context() as patch:
+        patch.setattr(selection, "release_best", _crash)
+        with pytest.raises(Crash):
+            run_untracked(tmp_path, **_fields())
+    settings = settings_in(tmp_path)
+    shutil.copytree(settings.home / "toy", settings.home / "copy")
+    with without_mlflow():
+        for name in ("toy", "copy"):
+            with pytest.raises(InvalidInput, match="expected one folder of the private selection"):
+                runner.resume(store.open_sweep(settings.home, name), settings, function=TOY)
+        shutil.rmtree(settings.home / "toy")
+        (settings.home / "copy").rename(settings.home / "renamed")
+        runner.resume(store.open_sweep(settings.home, "renamed"), settings, function=TOY)
+    assert len(Ledger(settings.home / FILE).entries()) == 1
+
+
+def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files by their names without ids, lines by number, and no time before the release."""
+    found = []
+    for number in (1, 7):
+        monkeypatch.setattr(search, "draw_number", lambda law, random, n=number: n)
+        place = tmp_path / str(number)
+        folder = run_untracked(place, **_fields())
+        (record,) = folder.records()
+        released = json.loads((folder.trial_folder(record.plan.id) / "result.json").read_text())
+        vault = Vault(folder)
+        last = max(
+            row["time"] for t in vault.draws.plan().trials for row in vault.draws.epochs(t.id)
+        )
+        assert all(row["time"] >= last for row in folder.epochs(record.plan.id))
+        files = [p for p in place.rglob("*") if p.is_file() and "vault" not in p.parts]
+        inside = folder.trial_folder(record.plan.id)
+        assert all(p.stat().st_mtime >= last for p in files if inside in p.parents)
+        assert released["time"] >= last
+        found.append(
+            sorted(
+                (re.sub(r"[0-9a-f]{12,}|/[17]/", "#", str(p)), p.read_bytes().count(b"\n"))
+                for p in files
+                if p.suffix not in (".u64", ".key", ".npy", ".safetensors")
+            )
+        )
+    assert found[0] == found[1]
 
 
 @pytest.mark.usefixtures("three")

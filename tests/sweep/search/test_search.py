@@ -301,13 +301,17 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place: Path) -> None:
     last: dict[str, Any] = {entry.trial: entry for entry in entries}
     delta = search_filter.filter_delta(space, accounting(settings_in(place)))
     releases = [entry.release for entry in last.values()]
-    total = search_filter.total_of(space, releases, delta=delta)
+    kept = search_filter.stored_filter(folder)
+    assert kept is not None
+    assert kept.delta == delta
+    total = search_filter.total_of(space, releases, delta=delta, kept=kept)
     assert total.epsilon == 8
     assert total.accountant.startswith("rdp filter")
     unfiltered = space.model_copy(
         update={"budget": space.budget.model_copy(update={"total": None})}
     )
-    assert math.isinf(search_filter.total_of(unfiltered, releases, delta=delta).epsilon)
+    unkept = search_filter.total_of(unfiltered, releases, delta=delta, kept=None)
+    assert math.isinf(unkept.epsilon)
 
 
 def test_a_space_that_refuses_everything_names_the_constraint_that_bites_most(

@@ -101,14 +101,16 @@ def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(tmp_pat
 
 def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path: Path) -> None:
     adaptive = space(tmp_path, total=3.0, search=TPE)
-    held = total_of(adaptive, [trial()] * 2, delta=DELTA)
+    kept = filter_of(adaptive, delta=DELTA)
+    held = total_of(adaptive, [trial()] * 2, delta=1e-7, kept=kept)
+    assert held.delta == DELTA, "that of the filter"
     assert (held.epsilon, held.unaccounted, held.num_releases) == (3.0, (), 2)
     assert held.accountant.startswith("rdp filter, order ")
-    passed = total_of(adaptive, [trial()] * 100, delta=DELTA)
+    passed = total_of(adaptive, [trial()] * 100, delta=DELTA, kept=kept)
     assert (passed.epsilon, passed.unaccounted) == (math.inf, (UNFILTERED,))
-    without = total_of(space(tmp_path, search=TPE), [trial()] * 2, delta=DELTA)
+    without = total_of(space(tmp_path, search=TPE), [trial()] * 2, delta=DELTA, kept=None)
     assert (without.epsilon, without.accountant) == (math.inf, "none")
     assert without.unaccounted == (UNFILTERED,)
-    assert total_of(adaptive, [], delta=DELTA).epsilon == 0.0
-    plain = total_of(space(tmp_path, total=3.0), [trial()] * 2, delta=DELTA)
+    assert total_of(adaptive, [], delta=DELTA, kept=kept).epsilon == 0.0
+    plain = total_of(space(tmp_path, total=3.0), [trial()] * 2, delta=DELTA, kept=None)
     assert plain == epsilon_sweep([trial()] * 2, delta=DELTA)

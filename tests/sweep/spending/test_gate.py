@@ -40,6 +40,11 @@ def mechanism(noise: float = 20.0, *, epochs: int = EPOCHS, **privacy: Any) -> M
     )
 
 
+def plain_mechanism() -> Mechanism:
+    """Of a baseline without noise."""
+    return build(parse({"engine": "sgd", "training": {"epochs": EPOCHS}}), num_records=2_560)
+
+
 def trial(name: str, *, baseline: bool = False, **fields: Any) -> PricedTrial:
     what = fields.pop("mechanism", mechanism())
     planned = PlannedTrial(
@@ -50,7 +55,7 @@ def trial(name: str, *, baseline: bool = False, **fields: Any) -> PricedTrial:
         values={},
         origin={},
         group=name,
-        engine="edp_sgd",
+        engine=what.engine,
         seed=0,
         epochs=what.epochs,
         **fields,
@@ -64,14 +69,18 @@ def test_the_ledgers_account_holds_the_total_of_all_sweeps(tmp_path: Path) -> No
     what = entry_for(mechanism(), dataset="d", sweep="s", trial="t", epochs=EPOCHS)
     one = epsilon_sweep([what.release], delta=1e-5).epsilon
     held, free = LedgerAccount(book, one * 1.001), LedgerAccount(book)
+    sgd = replace(what, baseline=True, trial="sgd", release=release(plain_mechanism()))
     assert held.refusal(what) is None
     assert not book.entries(), "asking writes nothing"
-    assert held.charge(replace(what, baseline=True, trial="sgd")) is None
+    assert held.charge(sgd) is None
     assert held.charge(what) is None
     more = replace(what, trial="more")
     assert "total epsilon to stay within" in str(held.refusal(more))
     assert "exceeds --budget-total" in str(held.charge(more))
-    assert held.refusal(replace(more, baseline=True)) is None
+    assert held.refusal(replace(sgd, trial="more")) is None
+    # An earlier version exempted private engines, too.
+    assert "total epsilon to stay within" in str(held.refusal(replace(more, baseline=True)))
+    assert "exceeds --budget-total" in str(held.charge(replace(more, baseline=True)))
     assert free.refusal(more) is None
     assert [entry.trial for entry in book.entries()] == ["sgd", "t"]
     assert free.charge(more) is None
@@ -245,11 +254,27 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over: bool) -> 
 
 def test_a_baseline_is_charged_and_held_against_nothing() -> None:
     account = Account()
-    opened = gate(trial("sgd", baseline=True), account=account, total=1e-6)
+    plain = plain_mechanism()
+    opened = gate(trial("sgd", baseline=True, mechanism=plain), account=account, total=1e-6)
     assert opened.begin("sgd", attempt=1, epochs_done=0) is None
     assert account.entries[0].baseline
     assert opened.refusal(trial("other")) is not None, "any other trial is too dear"
-    assert opened.refusal(trial("other", baseline=True)) is None
+    assert opened.refusal(trial("other", baseline=True, mechanism=plain)) is None
+
+
+def test_a_baseline_of_a_private_engine_pays_like_any_trial() -> None:
+    """Its budget of one trial, the sweep's total of two, and the account of all sweeps."""
+    account, one = Account(), epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
+    dear = trial("dear", baseline=True, mechanism=mechanism(1.0))
+    opened = gate(dear, account=account, budget=Budget(epsilon=one))
+    assert "exceeds budget.epsilon" in str(opened.begin("dear", attempt=1, epochs_done=0))
+    both = [trial(name, baseline=True) for name in "ab"]
+    opened = gate(*both, account=account, total=one * 1.001)
+    assert opened.begin("a", attempt=1, epochs_done=0) is None
+    assert all(opened.go_on("a", epochs_done=done) is None for done in (1, 2, 3))
+    assert "exceeds budget.total" in str(opened.begin("b", attempt=1, epochs_done=0))
+    assert not any(entry.baseline for entry in account.entries)
+    assert opened.refusal(trial("c", baseline=True)) is not None
 
 
 def test_time_and_gpu_hours_are_counted_over_resumes() -> None:

@@ -38,7 +38,7 @@ def mechanism(**privacy: Any) -> Mechanism:
 
 def entry(trial: str, **other: Any) -> Entry:
     given = {"dataset": "aaa", "sweep": "s", "epochs": 4, **other}
-    return entry_for(mechanism(), trial=trial, **given)
+    return entry_for(given.pop("of", mechanism()), trial=trial, **given)
 
 
 def cost(number: int) -> float:
@@ -49,11 +49,12 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path: Path) -> No
     """Refused before and at the charge; a baseline is exempt and uses no room."""
     ledger = Ledger(tmp_path / FILE)
     account = LedgerAccount(ledger, budget_total=(cost(2) + cost(3)) / 2)
+    plain = replace(mechanism(), engine="sgd", noise_multiplier=0.0)
     for name in ("t1", "t2"):
         assert account.refusal(entry(name)) is None
         assert account.charge(entry(name)) is None
-    assert account.charge(entry("b", baseline=True)) is None
-    assert account.refusal(entry("b2", baseline=True)) is None
+    assert account.charge(entry("b", of=plain, baseline=True)) is None
+    assert account.refusal(entry("b2", of=plain, baseline=True)) is None
     assert "to stay within" in str(account.refusal(entry("t3")))
     assert "exceeds --budget-total" in str(account.charge(entry("t3")))
     assert [each.trial for each in ledger.entries()] == ["t1", "t2", "b"]
@@ -80,7 +81,7 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: P
     room = RdpFilter.of(3.0, delta=1e-5)
     priced = [
         PricedTrial(
-            trial=SimpleNamespace(id=name, baseline=False, epochs=4),  # type: ignore[arg-type]
+            trial=SimpleNamespace(id=name, is_exempt=False, epochs=4),  # type: ignore[arg-type]
             mechanism=mechanism(), dataset="aaa", dataset_name="",
         )
         for name in ("t1", "t2")
@@ -134,17 +135,16 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(
 
 def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path) -> None:
     """The selection is charged as nothing afterwards; what is charged already is not repeated."""
-    ledger, vault = Ledger(tmp_path / FILE), Ledger(tmp_path / "vault" / FILE)
+    ledger = Ledger(tmp_path / FILE)
+    draws = [entry(name, sweep="in the vault", dataset="other") for name in ("t1", "t2", "t3")]
     assert selection_entry.selection_charge(ledger, "s") is None
     with pytest.raises(InvalidData, match="entry of s, got none"):
-        selection_entry.charge_composed(ledger, vault, sweep="s")
-    chosen = release(mechanism(noise_multiplier=1.0))
+        selection_entry.charge_composed(ledger, draws, sweep="s")
+    chosen = release(mechanism(noise_multiplier=6.0))
     ledger.charge(selection_entry.entry_of(chosen, delta=1e-5, data=DATA, sweep="s"))
-    assert ledger.spend("aaa").total.epsilon > cost(3)
-    for name in ("t1", "t2", "t3"):
-        vault.charge(entry(name, sweep="in the vault", dataset="other"))
+    assert ledger.spend("aaa").total.epsilon < cost(3)
     for _ in range(2):
-        selection_entry.charge_composed(ledger, vault, sweep="s")
+        selection_entry.charge_composed(ledger, draws, sweep="s")
         assert [each.trial for each in ledger.entries()] == [
             *("selection", "t1", "t2", "t3", "selection")
         ]

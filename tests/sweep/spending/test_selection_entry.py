@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,11 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.selection_entry import (
     TRIAL,
     charge_composed,
-    composed_entries,
     entry_of,
     selection_charge,
 )
 from sweep.spending.training_data import TrainingData
-from trainables.accountants import Release, epsilon_sweep
+from trainables.accountants import RdpFilter, Release, epsilon_sweep
 from trainables.accountants._release import BestOf
 from trainables.errors import InvalidData
 
@@ -61,15 +61,6 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / FILE)
 
 
-@pytest.fixture
-def vault(tmp_path: Path, ledger: Ledger) -> Ledger:
-    """The vault's ledger has three draws, one of which was resumed after its first epoch."""
-    vault = Ledger(tmp_path / "vault" / FILE)
-    for entry in (draw("a"), draw("b", epochs=1), draw("b", attempt=2), draw("c")):
-        vault.charge(entry)
-    return vault
-
-
 def spent(ledger: Ledger) -> float:
     releases = [entry.release for entry in furthest(ledger.entries())]
     return epsilon_sweep(releases, delta=DELTA).epsilon
@@ -87,51 +78,99 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger: Ledger) -> None:
     assert found.dataset_name == "mine"
 
 
-def test_what_is_shown_costs_its_composition_and_no_longer_the_selection(
-    ledger: Ledger, vault: Ledger
-) -> None:
+@pytest.mark.parametrize("number", [1, 2, 3, 12])
+@pytest.mark.parametrize("beside", [0, 2])
+def test_unsealing_never_lowers_what_was_paid(ledger: Ledger, number: int, beside: int) -> None:
+    """The larger of both prices is paid: few trials cost less than the choice among them."""
     ledger.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
-    charge_composed(ledger, vault, sweep="s@1")
-    draws = [entry.release for entry in furthest(vault.entries())]
-    assert len(draws) == 4, "a repeated epoch was released twice"
-    assert spent(ledger) == epsilon_sweep(draws, delta=DELTA).epsilon
+    for other in range(beside):
+        ledger.charge(draw(f"o{other}", sweep="other@2"))
+    before, others = spent(ledger), [draw(str(other)).release for other in range(beside)]
+    draws = [draw(f"d{each}") for each in range(number)]
+    charge_composed(ledger, draws, sweep="s@1")
+    composed = epsilon_sweep([*others, *(each.release for each in draws)], delta=DELTA).epsilon
+    larger = max(before, composed)
+    assert larger * (1 - 1e-9) <= spent(ledger) <= 1.01 * larger
+    assert number in (2, 3) or (composed > before) == (number == 12)
+    more = draw("more", sweep="later@3")
+    ledger.charge(more)
+    later = [*others, *(each.release for each in draws), more.release]
+    assert spent(ledger) >= epsilon_sweep(later, delta=DELTA).epsilon * (1 - 1e-9)
     mine = [entry for entry in ledger.entries() if entry.sweep == "s@1"]
-    assert {entry.trial for entry in mine} == {TRIAL, "a", "b", "c"}
+    assert {entry.trial for entry in mine} == {TRIAL, *(each.trial for each in draws)}
     assert {entry.dataset for entry in mine} == {ledger.name_of("fingerprint")}
 
 
+def test_the_larger_of_both_prices_counts_at_every_order() -> None:
+    """Neither bounds the other in every composition, so that one alone could be too little."""
+    shown = [draw(str(number)).release for number in range(2)]
+    best = SELECTION.best_of
+    assert best is not None
+    both = replace(SELECTION, best_of=replace(best, shown=tuple(shown)))
+    for order in (1.5, 4.0, 512.0):
+        kept = RdpFilter(epsilon=1.0, delta=DELTA, order=order, budget=1.0)
+        larger = max(kept.cost(SELECTION), sum(kept.cost(each) for each in shown))
+        assert kept.cost(both) == pytest.approx(larger, rel=1e-9)
+    endless = replace(ONE, unaccounted=("no noise is added",))
+    assert not replace(SELECTION, best_of=replace(best, shown=(endless,))).is_finite
+
+
+def test_couples_are_charged_beside_a_dearer_selection(ledger: Ledger) -> None:
+    """Their relation depends on their number, which the selection's price does not know."""
+    chosen = replace(SELECTION, unit="couple")
+    ledger.charge(entry_of(chosen, delta=DELTA, data=DATA, sweep="s@1"))
+    before = spent(ledger)
+    draws = [replace(e, release=replace(e.release, unit="couple")) for e in (draw("a"), draw("b"))]
+    charge_composed(ledger, draws, sweep="s@1")
+    assert spent(ledger) > before
+    assert not any(entry.release.is_nothing for entry in ledger.entries())
+
+
 def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(
-    ledger: Ledger, vault: Ledger
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash comes between any two of them; the selection is the last that goes."""
-    selection = entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1")
-    entries = composed_entries(vault.entries(), selection)
-    assert [entry.trial for entry in entries][-1] == TRIAL
-    assert entries[-1].release.is_nothing
-    assert not any(entry.release.is_nothing for entry in entries[:-1])
-    ledger.charge(selection)
-    before = spent(ledger)
-    for entry in entries[:-1]:
-        ledger.charge(entry)
-        assert spent(ledger) > before
-        before = spent(ledger)
+    ledger.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
+    before, charge, totals = spent(ledger), Ledger.charge, []
+
+    def note(self: Ledger, entry: Entry) -> None:
+        charge(self, entry)
+        totals.append(spent(self))
+
+    monkeypatch.setattr(Ledger, "charge", note)
+    charge_composed(ledger, [draw(str(number)) for number in range(12)], sweep="s@1")
+    assert totals[:-1] == sorted({before, *totals[:-1]})[1:]
+    assert before < totals[-1] < totals[-2]
+    last = ledger.entries()[-1]
+    assert (last.trial, last.release.is_nothing) == (TRIAL, True)
 
 
+@pytest.mark.parametrize("number", [2, 12])
 def test_charging_again_after_a_crash_adds_what_is_missing_alone(
-    ledger: Ledger, vault: Ledger
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    selection = entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1")
-    ledger.charge(selection)
-    for entry in composed_entries(vault.entries(), selection)[:2]:
-        ledger.charge(entry)
-    charge_composed(ledger, vault, sweep="s@1")
-    once = len(ledger.entries())
-    assert once == 1 + 4 + 1
-    charge_composed(ledger, vault, sweep="s@1")
-    assert len(ledger.entries()) == once
+    draws = [*(draw(f"d{each}") for each in range(number)), draw("d0", attempt=2)]
+    ledger.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
+    whole = Ledger(ledger._log.path.with_name("whole.jsonl"))
+    whole.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
+    charge_composed(whole, draws, sweep="s@1")
+    charge, calls = Ledger.charge, iter(range(2))
+
+    def crash(self: Ledger, entry: Entry) -> None:
+        next(calls)
+        charge(self, entry)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "charge", crash)
+        with pytest.raises(StopIteration):
+            charge_composed(ledger, draws, sweep="s@1")
+    for _ in range(2):  # under another name: the folder was renamed
+        charge_composed(ledger, draws, sweep="renamed@1")
+        keys = [(e.trial, e.attempt, e.epochs, e.release) for e in ledger.entries()]
+        assert keys == [(e.trial, e.attempt, e.epochs, e.release) for e in whole.entries()]
 
 
-def test_without_the_selection_nothing_is_unsealed(ledger: Ledger, vault: Ledger) -> None:
+def test_without_the_selection_nothing_is_unsealed(ledger: Ledger) -> None:
     with pytest.raises(InvalidData, match=r"expected the ledger's entry of s@1, got none"):
-        charge_composed(ledger, vault, sweep="s@1")
+        charge_composed(ledger, [draw("a")], sweep="s@1")
     assert ledger.entries() == []
