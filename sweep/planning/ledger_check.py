@@ -80,11 +80,11 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     done = {trial.id: _epochs_done(folder, trial) for trial in folder.plan().trials}
     entries = ledger.of_sweep(folder.ledger_name)
     if folder.space().search.is_private_selection and not folder.is_unsealed:
-        vault, trial = Vault(folder), selection_entry.TRIAL
+        vault, name = Vault(folder), selection_entry.TRIAL
         begun = vault.is_over or any(vault.draws.path.glob("trials/*/config.yaml"))
-        if begun and not any(entry.trial == trial for entry in entries):
+        if begun and not any(entry.trial == name for entry in entries):
             problem = "its selection has no entry"
-            yield Finding(problem=problem, sweep=folder.name, trial=trial, epochs=(1,))
+            yield Finding(problem=problem, sweep=folder.name, trial=name, epochs=(1,))
         return
     by_trial: dict[str, list[Entry]] = {}
     for entry in entries:

@@ -71,7 +71,7 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
     for each in entries:
         if known.get(attempt_key(each), 0) < each.epochs:
             what = nothing if stays else each.release
-            names = {"dataset": selection.dataset, "sweep": selection.sweep}
-            ledger.charge(replace(each, **names, release=what, at=0.0))
+            mine = replace(each, dataset=selection.dataset, sweep=selection.sweep)
+            ledger.charge(replace(mine, release=what, at=0.0))
     if not stays and after >= before and not selection.release.is_nothing:
         ledger.charge(last)

@@ -528,7 +528,7 @@ def test_a_vault_that_has_lost_something_is_not_opened(tmp_path: Path) -> None:
     for lost, damage in _LOST.items():
         damage(settings.home, Vault(folder).path)
         with pytest.raises(InvalidData, match=r"^expected "):
-            unseal(folder, settings, tracker=_Forgetful())
+            unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
         assert not folder.is_unsealed, lost
         assert len(folder.records()) == 1, lost
         shutil.rmtree(settings.home)
@@ -540,7 +540,7 @@ def test_a_vault_that_has_lost_something_is_not_opened(tmp_path: Path) -> None:
     assert ledger_check.repair(settings) == []
     (again,) = Ledger(settings.home / FILE).entries()
     assert again.release == paid[0].release
-    unseal(folder, settings, tracker=_Forgetful())
+    unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
     assert len(folder.records()) == _NUMBER
 
 
@@ -553,7 +553,7 @@ def test_unsealing_few_trials_never_lowers_what_was_paid(
     ledger = Ledger(settings.home / FILE)
     (dataset,) = ledger.datasets()
     before = ledger.spend(dataset, exact=True).total.epsilon
-    unseal(folder, settings, tracker=_Forgetful())
+    unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
     assert ledger.spend(dataset, exact=True).total.epsilon == pytest.approx(before, rel=1e-9)
     assert len(folder.records()) == number
     assert ledger_check.check(settings) == []
