@@ -160,25 +160,3 @@ def test_courses_begin_whole_and_never_rise(name: str) -> None:
     course = [factor(k / 50) for k in range(50)]
     assert course[0] == 1.0
     assert all(0 < b <= a for a, b in pairwise(course))
-
-
-@pytest.mark.parametrize("name", catalogue.names("averages"))
-def test_averages_weigh_iterates_and_no_start(name: str) -> None:
-    """What the running average gives each iterate sums to 1 with nothing below 0, and with many
-    steps next to nothing is left of the start.
-    """
-    weight = catalogue.entry("averages", name).weight
-    steps = 200
-    shares = np.zeros(steps + 1)
-    shares[0] = 1.0  # the start's
-    for step in range(1, steps + 1):
-        share = weight(step, steps=steps)
-        assert 0 < share <= 1
-        shares *= 1 - share
-        shares[step] += share
-    assert shares.sum() == pytest.approx(1.0)
-    assert shares[0] < 1e-9
-    if name == "tail":
-        np.testing.assert_allclose(shares[101:], 1 / 100)
-    if name == "none":
-        assert shares[-1] == 1.0
