@@ -1,0 +1,210 @@
+"""Every shipped space runs to its end on Ray, with one tiny trial a variant, and is shown, reported
+and exported. A new file in `search_spaces/` inherits this test.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from safetensors import safe_open
+
+from search_spaces.extension import document_in
+from search_spaces.files import locate, shipped_spaces
+from sweep import cli
+from sweep.runtime.on_ray.metrics import in_ascii
+from sweep.settings import from_environment
+from sweep.store.manifest import require_whole
+from tests.sweep.ray_metrics import OwnRay, own_ray
+from tests.tasks._pairs import write_pairs
+from trainables.config import parse
+
+# Those of MLflow, and Ray leaves sockets of its children open.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+# What is passed to --set where a space sets the field, or sets it to this value.
+SMALL: dict[str, dict[str, Any]] = {
+    "resources": {"resources.executor": "gang", "resources.workers": 1, "resources.slots": 1},
+    "task=nlu": {
+        "data.name": "communication",
+        "data.num_utterances": 1_000,
+        "data.max_records": 200,
+        "evaluation.attacks": ["loss_threshold"],
+        "evaluation.bootstrap_samples": 0,
+    },
+    "data.split=bernoulli": {"evaluation.attacks": ["loss_threshold", "lira", "rmia"]},
+    "task=synthesis": {
+        "data.path": "pairs",
+        "synthesis.public_fraction": 0.25,
+        "synthesis.vocabulary_size": 300,
+        "synthesis.max_tokens": 48,
+        "synthesis.pretrain_epochs": 1,
+        "synthesis.parser_epochs": 1,
+        "synthesis.measuring_parser_epochs": 0,
+        "synthesis.num_generated": 12,
+    },
+    "model.name=bert": {"model.num_layers": 1},
+    "model.name=causal_lm": {
+        "model.hidden_size": 16,
+        "model.num_layers": 1,
+        "model.num_heads": 2,
+        "model.intermediate_size": 24,
+    },
+    "model.name=clc": {
+        "model.word_vectors": "hashed",
+        "model.word_buckets": 64,
+        "model.word_dim": 8,
+        "model.char_filters": 4,
+        "model.hidden_size": 8,
+        "model.num_layers": 1,
+    },
+    "training.expected_batch_size": {"training.expected_batch_size": 24},
+    "training.physical_batch_size": {"training.physical_batch_size": 24},
+    "synthesis.parse_epochs": {"synthesis.parse_epochs": 1},
+    "synthesis.other_epochs": {"synthesis.other_epochs": 2},
+    "synthesis.only_function": {"synthesis.only_function": "CreateEvent"},
+    "repeats": {"repeats": 1},
+    "search.strategy=linear_scaling": {"search.num_samples": 5},
+    "search.strategy=private_selection": {"search.num_trials": {"law": "geometric", "mean": 1.5}},
+    "search.strategy=tpe": {"search.num_samples": 2},
+    # Its private trials count steps and its baselines epochs; --set reaches both.
+    "name=paper_models": {"privacy.sampling": "poisson"},
+}
+
+
+def with_one_point(name: str) -> dict[str, Any]:
+    """The document of a space, each listed axis with its first value."""
+    document = document_in(locate(name))
+    for part in (document, *document.get("variants", [])):
+        for path, axis in part.get("axes", {}).items():
+            if isinstance(axis, list):
+                part["axes"][path] = axis[:1]
+            elif "choice" in axis:
+                part["axes"][path] = {"choice": axis["choice"][:1]}
+    return document
+
+
+def fields_in(part: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What a part of a space sets, by dotted path."""
+    for name, value in part.items():
+        yield f"{prefix}{name}", value
+        if isinstance(value, dict):
+            yield from fields_in(value, f"{prefix}{name}.")
+
+
+def small(document: dict[str, Any]) -> list[str]:
+    """Options of `sweep run` that leave little to train."""
+    base = {"task": "nlu", **document["base"]}
+    in_steps = "steps" in base["training"]
+    chosen: dict[str, Any] = {"training.steps" if in_steps else "training.epochs": 2}
+    for part in (document, base, *(each.get("set", {}) for each in document.get("variants", []))):
+        for path, value in fields_in(part):
+            chosen |= SMALL.get(path, {}) | SMALL.get(f"{path}={value}", {})
+    return [
+        word for path, value in chosen.items() for word in ("--set", f"{path}={json.dumps(value)}")
+    ]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[OwnRay]:
+    with own_ray() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a home and little data."""
+    folder = tmp_path_factory.mktemp("spaces")
+    write_pairs(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SWEEP_HOME", str(folder / "home"))
+        patch.setenv("SWEEP_DATA_DIR", str(folder))
+        yield folder
+
+
+@pytest.mark.parametrize("name", shipped_spaces())
+def test_a_shipped_space_runs_and_its_results_can_be_seen(
+    name: str, place: Path, cluster: OwnRay, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def sweep(*words: str) -> str:
+        code = cli.run(words)
+        out, err = capsys.readouterr()
+        assert code == 0, err[-3_000:]
+        assert "Traceback" not in err
+        return out
+
+    document = with_one_point(name)
+    (place / f"{name}.yaml").write_text(yaml.safe_dump(document))
+    ran = json.loads(sweep("run", f"{name}.yaml", "--name", name, "--json", *small(document)))
+    trials = {trial["id"]: trial for trial in ran["trials"]}
+    assert {trial["status"] for trial in trials.values()} == {"done"}
+    assert ran["tracking_problem"] is None
+    sweep("resume", name)  # nothing is left to do
+    check_live_metrics(cluster.recorded(name), ran)
+    check_mlflow(name, ran)
+    shown = sweep("show", name)
+    assert all(trial[:6] in shown for trial in trials)
+    sweep("report", name)
+    check_report(place / f"{name}-report", set(trials))
+    chosen = next((t for t in trials.values() if t["epsilon"] not in (0, "inf")), ran["trials"][0])
+    sweep("export", name, "--trial", chosen["id"], "--to", f"{name}-export")
+    check_export(place / f"{name}-export", chosen)
+
+
+def check_live_metrics(
+    values: dict[str, dict[tuple[str, ...], float]], ran: dict[str, Any]
+) -> None:
+    """Ray serves each trial; the number of trials of a private selection is a secret."""
+    trials = ran["trials"]
+    if "selection" in ran:
+        assert values == {}
+        return
+    assert values["sweep_trials"][ran["name"], "done"] == len(trials)
+    assert {(trial, label) for _, trial, label, _ in values["sweep_epochs_done"]} == {
+        (trial["id"], in_ascii(trial["name"])) for trial in trials
+    }
+
+
+def check_mlflow(name: str, ran: dict[str, Any]) -> None:
+    """Each trial has one run, with the final figures."""
+    client = importlib.import_module("mlflow").MlflowClient(from_environment().tracking_uri)
+    experiment = client.get_experiment_by_name("sweeps").experiment_id
+    runs = client.search_runs([experiment], f"tags.sweep = '{name}' and tags.trial != ''")
+    assert sorted(run.data.tags["trial"] for run in runs) == sorted(t["id"] for t in ran["trials"])
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert all(run.data.metrics for run in runs)
+
+
+def check_report(folder: Path, trials: set[str]) -> None:
+    """A page, a table with a row for each trial, charts that are images."""
+    page = (folder / "report.html").read_text()
+    assert all(trial[:6] in page for trial in trials)
+    with (folder / "trials.csv").open() as file:
+        assert {row["trial"] for row in csv.DictReader(file)} == trials
+    images = list((folder / "charts").glob("*.png"))
+    assert images
+    assert all(image.read_bytes().startswith(b"\x89PNG") for image in images)
+
+
+def check_export(folder: Path, trial: dict[str, Any]) -> None:
+    """A whole folder whose config is the trial's, whose card has its epsilon, with weights."""
+    require_whole(folder)
+    exported = parse(yaml.safe_load((folder / "config.yaml").read_text()))
+    assert exported.model_dump(mode="json") == trial["config"]
+    assert json.loads((folder / "privacy_card.json").read_text())["epsilon"] == trial["epsilon"]
+    weights = sorted(folder.glob("model/**/*.safetensors"))
+    assert weights
+    for path in weights:
+        with safe_open(path, framework="numpy") as tensors:
+            assert tensors.keys()
