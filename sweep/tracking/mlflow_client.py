@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from trainables.system.locks import alone
 
 EXPERIMENT = "sweeps"
 _BATCH, _METRICS = 90, 800  # MLflow takes at most 100 params or tags and 1,000 items a call
-_PAGE = 500
+_MOST_RUNS = 50_000  # that MLflow returns at once
 # Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
 _LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
 _TRIES = 5  # to open a database: 3 seconds
@@ -76,7 +76,6 @@ class Store:
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         self._error = MlflowException
         self._settings = settings
-        self._runs: dict[tuple[str, str], str] = {}
         try:
             with _alone(settings):
                 self._make_private_files()
@@ -102,17 +101,8 @@ class Store:
 
     def find(self, sweep_id: str, trial_id: str) -> str | None:
         """The run of a trial ("" for the sweep itself), None where there is none."""
-        key = (sweep_id, trial_id)
-        if key not in self._runs:
-            found = self.client.search_runs(
-                [self.experiment_id],
-                filter_string=f"tags.sweep_id = '{sweep_id}' and tags.trial = '{trial_id}'",
-                max_results=1,
-            )
-            if not found:
-                return None
-            self._runs[key] = found[0].info.run_id
-        return self._runs[key]
+        found = self._search(f"tags.sweep_id = '{sweep_id}' and tags.trial = '{trial_id}'")
+        return str(found[0].info.run_id) if found else None
 
     def create(
         self, sweep_id: str, trial_id: str, *, name: str, started: float, tags: Mapping[str, Any]
@@ -125,20 +115,14 @@ class Store:
             run_name=name[:_LONGEST_NAME],
             tags={tag.key: tag.value for tag in _tags(tags)} | own,
         )
-        self._runs[sweep_id, trial_id] = str(run.info.run_id)
-        return self._runs[sweep_id, trial_id]
+        return str(run.info.run_id)
 
-    def runs_of(self, sweep_id: str) -> Iterator[Any]:
+    def runs_of(self, sweep_id: str) -> Sequence[Any]:
         """Every run of a sweep's trials, with tags and newest metrics."""
-        query, token = f"tags.sweep_id = '{sweep_id}' and tags.trial != ''", None
-        while True:
-            page = self.client.search_runs(
-                [self.experiment_id], filter_string=query, max_results=_PAGE, page_token=token
-            )
-            yield from page
-            token = page.token
-            if not token:
-                return
+        return self._search(f"tags.sweep_id = '{sweep_id}' and tags.trial != ''")
+
+    def _search(self, query: str) -> Sequence[Any]:
+        return self.client.search_runs([self.experiment_id], query, max_results=_MOST_RUNS)
 
     def log(self, run_id: str, batch: Batch) -> None:
         """Log parameters, metrics and tags, the tags last, each cut to MLflow's limits."""

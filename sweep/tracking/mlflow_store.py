@@ -40,6 +40,7 @@ class Tracker:
         self._store = Store(settings)
         self._client, self.experiment_id = self._store.client, self._store.experiment_id
         self._trials = TrialRuns(self._store)
+        self._parents: dict[str, str] = {}
         self._sweep_id = ""  # of the sweep whose records are cached
         self._records: dict[str, TrialRecord] = {}
         self._summarised: tuple[object, ...] = ()
@@ -105,11 +106,11 @@ class Tracker:
                 self._client.delete_run(run.info.run_id)
 
     def _parent(self, folder: SweepFolder, about: dict[str, Any]) -> str:
+        """The sweep's run, with its artifacts, which are looked for once."""
+        if about["id"] in self._parents:
+            return self._parents[about["id"]]
         space = folder.space()
-        known = self._store.find(about["id"], "")
-        if known is not None:
-            return known
-        run_id = self._store.create(
+        run_id = self._store.find(about["id"], "") or self._store.create(
             about["id"],
             "",
             name=folder.name,
@@ -122,10 +123,11 @@ class Tracker:
                 **version_tags(about),
             },
         )
-        self._trials.begin(about["id"])
-        self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
-        # A plan has the number of records, declared or counted.
-        self._client.log_artifact(run_id, str(folder.path / "plan.json"), CURATOR)
+        if len(self._client.list_artifacts(run_id)) < 2:
+            self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
+            # A plan has the number of records, declared or counted.
+            self._client.log_artifact(run_id, str(folder.path / "plan.json"), CURATOR)
+        self._parents[about["id"]] = run_id
         return run_id
 
     def _summary(

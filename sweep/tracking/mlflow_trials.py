@@ -64,10 +64,6 @@ class TrialRuns:
         self._client = store.client
         self._runs: dict[str, dict[str, _Run]] = {}  # of each sweep, by the trial's id
 
-    def begin(self, sweep_id: str) -> None:
-        """Register a new sweep, of which the store has no run."""
-        self._runs[sweep_id] = {}
-
     def deliver(
         self, folder: SweepFolder, about: dict[str, Any], parent: str, record: TrialRecord
     ) -> None:

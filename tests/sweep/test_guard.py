@@ -93,7 +93,9 @@ def test_what_shows_a_sweep_never_ends_it(
     assert "in two lines" not in said
 
 
-@pytest.mark.parametrize("name", ["create_run", "log_batch", "log_artifacts", "set_terminated"])
+@pytest.mark.parametrize(
+    "name", ["create_run", "log_artifact", "log_batch", "log_artifacts", "set_terminated"]
+)
 def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up(
     name: str,
     toy: str,
