@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from trainables import catalogue
 from trainables.config import DataConfig
@@ -35,6 +35,8 @@ from trainables.seeding import generator
 _PART_NAMES: dict[str, Part] = {"training": "train", **PART_FOLDERS}
 OFFICIAL = (".dataflow_dialogues.jsonl.zip", ".dataflow_dialogues.jsonl")
 PAIRS = (".jsonl.gz", ".jsonl")
+_LEAST_UNPACKED = 1 << 24  # bytes that any packed file may hold
+_MAX_RATIO = 100  # of more bytes; text is packed to a twentieth
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +273,34 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
                     f"expected one file without a password in {path}, got {len(members)} files"
                 )
             with archive.open(members[0]) as file:
-                yield file
+                yield cast("IO[bytes]", _Unpacked(file, path))
         return
     with path.open("rb") as start:
         packed = start.read(2) == b"\x1f\x8b"
-    with gzip.open(path, "rb") if packed else path.open("rb") as plain:
-        yield plain  # type: ignore[misc]  # GzipFile reads as IO[bytes] does
+    if packed:
+        with gzip.open(path, "rb") as file:
+            yield cast("IO[bytes]", _Unpacked(file, path))
+        return
+    with path.open("rb") as plain:
+        yield plain
+
+
+class _Unpacked:
+    """The content of a packed file, up to what a file of text may hold: its bytes are bounded by
+    the size of the packed one.
+    """
+
+    def __init__(self, file: Any, path: Path) -> None:
+        self._file, self._path = file, path
+        self._left = max(_LEAST_UNPACKED, _MAX_RATIO * path.stat().st_size)
+
+    def read(self, size: int) -> bytes:
+        """At most `size` next bytes. Raises: InvalidData where they exceed the bound."""
+        content: bytes = self._file.read1(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise InvalidData(
+                f"expected a packed file of text, at most {_MAX_RATIO} times its size unpacked, in"
+                f" {self._path}, got more"
+            )
+        return content

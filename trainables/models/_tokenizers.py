@@ -39,6 +39,7 @@ class PublicBpe(_Marked):
 
     def __init__(self, tokenizer: Any) -> None:
         self._inner = tokenizer
+        tokenizer.encode_special_tokens = True  # the name of a mark in a text is text
         self.size: int = tokenizer.get_vocab_size()
         self.begin, self.separator, self.end = (
             tokenizer.token_to_id(mark) for mark in (_BEGIN, _SEPARATOR, _END)
@@ -47,7 +48,8 @@ class PublicBpe(_Marked):
     def encode(self, text: str) -> list[int]:
         """Ids of a text; the names of the marks are cut like any other text."""
         spaced = " " + " ".join(text.split())
-        return self._without_marks(self._inner.encode(spaced, add_special_tokens=False).ids)
+        ids: list[int] = self._inner.encode(spaced, add_special_tokens=False).ids
+        return ids
 
     def to_json(self) -> str:
         """The format of the tokenizers library."""
@@ -119,9 +121,10 @@ class PretrainedTokenizer(_Marked):
         self.separator = int(line_feed[-1])
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, as after a space."""
+        """Ids of a text, as after a space; the names of the marks are cut like any other text."""
         spaced = " " + " ".join(text.split())
-        return self._without_marks(self._inner.encode(spaced, add_special_tokens=False))
+        ids = self._inner.encode(spaced, add_special_tokens=False, split_special_tokens=True)
+        return self._without_marks(ids)
 
     def save(self, folder: Path) -> None:
         """Write the files from which `transformers` reads a tokenizer."""

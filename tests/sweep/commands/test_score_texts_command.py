@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zipfile
 
 import pytest
 
@@ -142,3 +143,16 @@ def test_refused_in_one_line_without_a_text(files, capsys, given, message):
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert SECRET not in err
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zip"])
+def test_a_packed_file_that_grows_without_end_is_one_line(tmp_path, capsys, pack):
+    path, content = tmp_path / "bomb", b"a" * (1 << 25)
+    if pack == "gzip":
+        path.write_bytes(gzip.compress(content))
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("lines", content)
+    code, out, err = run(capsys, "--human", str(path), "--synthetic", str(path))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"at most 100 times its size unpacked, in {path}, got more" in err
