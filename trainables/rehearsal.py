@@ -58,8 +58,6 @@ def rehearse(config: TrialConfig, schema: LabelSchema | None) -> None:
         "training": config.training.model_dump(mode="json", include=_TRAINING)
         | {"epochs": 2, "expected_batch_size": _BATCH},
     }
-    if catalogue.kind_of("engines", config.engine) == "private":
-        fields["privacy"] = config.privacy.model_dump(mode="json", include={"clipping"})
     if config.generates:
         section = config.synthesis.model_dump(mode="json")
         made = {"parses": "gold", "pretrain_epochs": 0, "parse_epochs": 1}
