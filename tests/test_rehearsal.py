@@ -11,7 +11,7 @@ import yaml
 
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
-from sweep.runtime import runner
+from sweep.runtime import preflight, runner
 from sweep.spending.ledger import FILE, Ledger
 from tests.models._builds import FULLY, SCHEMA
 from tests.models.test_own_model import here
@@ -136,6 +136,18 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path: Path) -> None:
     assert stage.driver(begin(stage.second)).go_on
     assert stage.paid(stage.second) == [(1, 0, 1)]
     assert tried == [stage.first, stage.second]
+
+
+def test_an_engine_that_pays_nothing_is_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Any] = []
+    monkeypatch.setattr("trainables.rehearsal.rehearse", lambda *given: tried.append(given))
+    for engine in ("sgd", "edp_sgd", "dp_sgd"):
+        fields = {"data": {"name": "communication", "num_utterances": 1_000}, "engine": engine}
+        preflight.rehearse(parse(fields), settings=settings_in(tmp_path))
+    assert [config.engine for config, _ in tried] == ["edp_sgd", "dp_sgd"]
+    assert all(schema.intents for _, schema in tried)
 
 
 def test_equal_models_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from sweep.settings import Settings
 from sweep.store.data_sets import open_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
-from trainables import goals
+from trainables import catalogue, goals
 from trainables.config import TrialConfig
 from trainables.encoders.identity import ENCODER, require_files_of
 from trainables.errors import InvalidData
@@ -76,9 +76,12 @@ def prepare(
 
 def rehearse(config: TrialConfig, *, settings: Settings) -> None:
     """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it.
+    Nothing is charged for an engine without privacy.
 
     Raises: InvalidInput where it fails.
     """
+    if catalogue.kind_of("engines", config.engine) != "private":
+        return
     from trainables.rehearsal import rehearse as dry_run  # which imports torch
 
     dry_run(config, None if config.generates else open_data(config.data, settings).schema)
