@@ -60,11 +60,18 @@ def code(
 STATE: dict[str, tuple[dict[str, str], str]] = {
     "a vocabulary that grows": (
         {"init": "self.seen = {}", "methods": VOCABULARY},
-        r"encode_word of .* without state, .* got Tagger\.seen changed",
+        r"without state .* got Tagger\.seen changed by a pass or by encode_word",
     ),
     "a vocabulary of the file": (
         {"methods": VOCABULARY.replace("self.seen", "TABLE")},
         r"got own\.TABLE changed",
+    ),
+    "a weight that words change": (
+        {
+            "methods": "    def encode_word(self, word):\n"
+            "        self.tags.bias.data += len(word)\n        return len(word)\n"
+        },
+        r"got tags\.bias changed",
     ),
     "a cache of numbers in turn": (
         {

@@ -22,7 +22,7 @@ from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import bucket
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._own import factory as factories
@@ -92,23 +92,22 @@ class OwnModel(NluModel):
         if own is None:
             size = self.word_buckets
             return WordTable(torch.tensor([bucket(word, size) for word in types]))
-        state = self._known_state()
         try:
-            found = torch.tensor([own(word) for word in types])
-            state.clear_caches()
-            again = torch.tensor([own(word) for word in reversed(types)]).flip(0)
+            with self.watched(deep=True):
+                found = torch.tensor([own(word) for word in types])
+                self._known_state().clear_caches()
+                again = torch.tensor([own(word) for word in reversed(types)]).flip(0)
+        except SweepError as problem:
+            raise InvalidInput(str(problem)) from None
         except Exception as error:  # noqa: BLE001  the user's own code; its message may quote words
             raise InvalidInput(
                 f"expected encode_word of model.factory={self.factory} to give each word one"
                 f" number, or equally many, got {type(error).__name__}"
             ) from None
-        name = state.changed()
-        if name is not None or not torch.equal(found, again):
+        if not torch.equal(found, again):
             raise InvalidInput(
-                f"expected encode_word of model.factory={self.factory} without state, which would"
-                " carry words of a record into others, got"
-                f" {name or 'numbers that depend on the order of words'}"
-                + (" changed" if name else "")
+                f"expected encode_word of model.factory={self.factory} to be a function of the"
+                " word, got numbers that depend on the order of words"
             )
         return WordTable(found)
 
@@ -130,7 +129,7 @@ class OwnModel(NluModel):
         if found is not None:
             raise TrialFailed(
                 f"expected a module without state from model.factory={self.factory}, got {found}"
-                " changed by a pass: it would carry records past the noise"
+                " changed by a pass or by encode_word: it would carry records past the noise"
             )
 
     def load_state_dict(self, *given: Any, **fields: Any) -> Any:
