@@ -45,7 +45,9 @@ def test_the_paper_has_a_figure_for_its_own_algorithm_only() -> None:
     assert account(mechanism("sgd")).epsilon_paper is None
     assert account(mechanism("dp_sgd")).epsilon_paper is None
     assert account(mechanism()).epsilon_paper is not None
-    assert not replace(mechanism(), num_steps=5).has_paper_figure, "its epochs are whole passes"
+    sampled = mechanism(sampling="poisson", noise_calibration="central")
+    assert sampled.has_paper_figure
+    assert not replace(sampled, num_steps=5).has_paper_figure, "its epochs are no passes"
     assert account(mechanism(noise_multiplier=0.0)).epsilon_paper == math.inf
 
 

@@ -68,6 +68,19 @@ def test_steps_are_those_of_torch(native: bool) -> None:
         torch.testing.assert_close(ours_k, theirs_k, rtol=1e-6, atol=1e-8)
 
 
+def test_noise_that_is_not_compiled_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, and the engine takes the step."""
+    if _native.adam() is None:
+        pytest.skip("no C compiler (cc) on this machine")
+    monkeypatch.setattr(_native, "add_noise", lambda: None)
+    weights = model()
+    gradient = FlatGradient(Layout.of(weights))
+    adam, whole = FlatAdam(gradient.layout, learning_rate=1e-2), slice(0, gradient.layout.size)
+    how: Any = {"stream": KEY.stream(0), "segments": [(whole, 0.3)], "adam": adam}
+    assert not add_noise_(gradient.data, **how)
+    assert torch.equal(weights["one"].weight, model()["one"].weight)
+
+
 def test_noise_and_step_in_one_pass_are_noise_and_then_the_step() -> None:
     """The same bits, over several segments; and the pass says whether it took the step."""
     if _native.add_noise() is None or _native.adam() is None:
