@@ -59,11 +59,11 @@ def test_shuffle_puts_each_record_in_one_step_of_an_epoch(
 def test_shuffle_spreads_a_smaller_last_batch_over_all_steps_and_units() -> None:
     mech = mechanism(records=200, batch=16)
     drawn = Shuffle(Population(np.arange(200)), mech, seed=0)
-    sizes = [len(drawn.draw(0, step).records) for step in range(mech.steps_in(0))]
+    draws = [drawn.draw(0, step) for step in range(mech.steps_in(0))]
+    sizes = [len(draw.records) for draw in draws]
     assert sum(sizes) == 200
     assert max(sizes) - min(sizes) <= 1
-    units = drawn.draw(0, 0).sizes
-    assert max(units) - min(units) <= 1
+    assert all(max(draw.sizes) - min(draw.sizes) <= 1 for draw in draws)
 
 
 def of_trial(mech: Mechanism, **how: Any) -> Sampler:

@@ -12,6 +12,7 @@ from torch import Tensor
 from tests.models._builds import SCHEMA, random_batch
 from trainables import catalogue
 from trainables.config import model_part
+from trainables.errors import InvalidInput
 from trainables.models._own.network import OwnModel
 from trainables.privacy import per_record
 
@@ -47,10 +48,22 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnModel:
     return of_seed(0)
 
 
-def of_seed(seed: int) -> OwnModel:
-    config = model_part(name="module", factory="drawn_tagger:build", word_buckets=40)
+def of_seed(seed: int, factory: str = "drawn_tagger:build") -> OwnModel:
+    config = model_part(name="module", factory=factory, word_buckets=40)
     made: OwnModel = catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed)
     return made.train()
+
+
+@pytest.mark.parametrize("part", ["self.tags(x)", "self.intents(x.mean(1))"])
+def test_neither_score_may_be_drawn_in_eval_mode(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"random_{len(part)}"
+    drawn = CODE.replace(part, f"{part} + torch.rand(1)")
+    (tmp_path / f"{name}.py").write_text(drawn, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidInput, match="deterministic in eval mode"):
+        of_seed(0, f"{name}:build")
 
 
 def losses(model: OwnModel, *step: int) -> Tensor:
