@@ -222,6 +222,8 @@ def test_a_group_is_sampled_and_clipped_as_one(sampling: str) -> None:
             )
             seen.setdefault(group, set()).add(tuple(sorted(members.tolist())))
     assert all(len(choices) == 1 for choices in seen.values()), "chosen beforehand, once"
+    other = sampler(ids, mech, seed=1, key=KEY, groups=groups)
+    assert set(other.population.records) != set(drawn.population.records), "by the public seed"
     if sampling != "poisson":
         assert sorted(seen) == list(range(40))
 

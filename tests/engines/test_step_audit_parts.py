@@ -68,6 +68,8 @@ def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch: pytest.Monke
     found = _audit.audit_step(mechanism(), calls=100)
     assert len(levels) > 2
     assert sum(levels) <= found.false_alarm * (1 + 1e-9)
+    again = _audit.audit_step(mechanism(), calls=100, seed=1)
+    assert again.estimate != found.estimate, "another seed is another audit"
 
 
 @pytest.mark.parametrize("bound", [0.0, 100.0])
