@@ -50,3 +50,12 @@ def test_an_infinite_total_says_why() -> None:
         found = epsilon_sweep(releases, delta=_DELTA)
         assert math.isinf(found.epsilon)
         assert found.unaccounted == ("the noise decays to nothing (noise_decay)",)
+
+
+def test_what_is_infinite_stays_so_until_it_is_taken_out() -> None:
+    finite, endless = poisson(4.0), replace(poisson(4.0), unaccounted=("a reason",))
+    made = bound(endless, finite, endless, finite)
+    for left in (1, 0):
+        assert math.isinf(made.epsilon(delta=_DELTA)), "whatever came after it"
+        made.add(endless, times=-1)
+        assert math.isinf(made.epsilon(delta=_DELTA)) == (left > 0)

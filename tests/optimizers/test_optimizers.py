@@ -64,12 +64,14 @@ def test_an_interruption_changes_nothing(name: str) -> None:
 def test_a_weight_may_lie_in_memory_in_any_order(name: str) -> None:
     """A module of own code may hold a transposed tensor."""
     found = []
-    for transposed in (False, True):
-        model = start()
-        if transposed:
-            model.weight = nn.Parameter(model.weight.detach().t().contiguous().t())
-        found.append(walk(model, make(name, model), range(3), noise=(0.3, 0.1)))
-    torch.testing.assert_close(*found)
+    for transposed in (None, 0, 1):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 3))
+        if transposed is not None:
+            weight = model[transposed].weight.detach()
+            model[transposed].weight = nn.Parameter(weight.t().contiguous().t())
+        found.append(walk(model, make(name, model), range(3), noise=(0.3, 0.1) * 2))
+    torch.testing.assert_close(found[1:], [found[0]] * 2)
 
 
 @pytest.mark.parametrize("name", NAMES)
