@@ -122,7 +122,10 @@ class Store:
         return self._search(f"tags.sweep_id = '{sweep_id}' and tags.trial != ''")
 
     def _search(self, query: str) -> Sequence[Any]:
-        return self.client.search_runs([self.experiment_id], query, max_results=_MOST_RUNS)
+        found: Sequence[Any] = self.client.search_runs(
+            [self.experiment_id], query, max_results=_MOST_RUNS
+        )
+        return found
 
     def log(self, run_id: str, batch: Batch) -> None:
         """Log parameters, metrics and tags, the tags last, each cut to MLflow's limits."""

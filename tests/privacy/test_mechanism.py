@@ -198,9 +198,8 @@ def test_numbers_out_of_range_are_refused() -> None:
             PrivacyConfig(noise_multiplier=bad)
         with pytest.raises(InvalidInput, match="finite noise_multiplier >= 0"):
             replace(mechanism(), noise_multiplier=bad)
-        for name in ("histogram_noise_multiplier", "start_counts_noise", "start_means_noise"):
-            with pytest.raises(InvalidInput, match=f"finite {name} >= 0"):
-                replace(mechanism(), **{name: bad})
+        with pytest.raises(InvalidInput, match="finite histogram_noise_multiplier >= 0"):
+            replace(mechanism(), histogram_noise_multiplier=bad)
     for delta in (0.0, 1.0, 1.5):
         with pytest.raises(ValidationError):
             PrivacyConfig(delta=delta)
