@@ -74,7 +74,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "synthesis.other_epochs": {"synthesis.other_epochs": 2},
     "synthesis.only_function": {"synthesis.only_function": "CreateEvent"},
     "repeats": {"repeats": 1},
-    "search.strategy=linear_scaling": {"search.num_samples": 5},
     "search.strategy=private_selection": {"search.num_trials": {"law": "geometric", "mean": 1.5}},
     "search.strategy=tpe": {"search.num_samples": 2},
     # Its private trials count steps and its baselines epochs; --set reaches both.
