@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from sweep.results.tables.fitting import FittedTable
     from sweep.runtime.runner import Run
 
 
@@ -106,8 +107,10 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         }
         print_json("run", {**summary(folder), **extra})
     else:
-        with Guard("the table of results"):
-            console().print(results_table(folder.name, records, curves=curves_of(folder)))
+        table: FittedTable | str = ""
+        with Guard("the table of results", then=lambda problem: "the results are on the disk"):
+            table = results_table(folder.name, records, curves=curves_of(folder))
+        console().print(table)  # a stream that takes nothing is the command's failure
         for sentence in violations(records):
             say(sentence, style="bold red")
         for sentence in filter(None, [sentence_of(folder)]):
