@@ -53,7 +53,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "synthesis.measuring_parser_epochs": 0,
         "synthesis.num_generated": 12,
     },
-    "model.name=bert": {"model.num_layers": 1},
+    "model.name=bert": {"model.num_layers": 1, "model.num_heads": 2},
     "model.name=causal_lm": {
         "model.hidden_size": 16,
         "model.num_layers": 1,
