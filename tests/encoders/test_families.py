@@ -6,6 +6,7 @@ The folders are small and random, with a tokenizer of the family's own kind.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -210,6 +211,13 @@ def _with_config(**fields: object) -> Callable[[Path], None]:
         (_with_config(model_type="gpt2"), r"a known family \(albert, bert, .* of type 'gpt2'"),
         (_with_config(auto_map={"AutoModel": "mine.Own"}), r"its own code \(auto_map\)"),
         (_without("config.json"), r"a folder with a config\.json"),
+        *(
+            (_with_config(**{field: value}), rf"config\.json, got {field}=")
+            for field in ("num_hidden_layers", "hidden_size", "max_position_embeddings")
+            for value in ({}, [3], "auto", None, math.inf, 2.5, True, -1, 10**40)
+        ),
+        (_with_config(model_type=["bert"]), r"config\.json, got model_type=\['bert'\]"),
+        (_with_config(pad_token_id="auto"), r"config\.json, got pad_token_id='auto'"),
         (_without("model.safetensors"), r"expected weights \(model\.safetensors or pytorch"),
         (_in_parts_without_index, r"pytorch_model\.bin, or parts with their index\) in"),
         (_without("tokenizer.json"), r"expected a tokenizer\.json"),

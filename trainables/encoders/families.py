@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from trainables.documents import read_written_json
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from trainables.documents import quote, read_written_json
 from trainables.encoders import hub
 from trainables.encoders.about import read_about, shipped_encoders
 from trainables.errors import InvalidData, InvalidInput
@@ -52,6 +54,26 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
+_Size = Annotated[int, Field(ge=0, le=1 << 24)]
+
+
+class EncoderConfig(BaseModel):
+    """The fields of a config.json of the Hugging Face kind that are read here, each of its type;
+    families give one thing several names.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    model_type: str = ""
+    num_layers: _Size = Field(0, validation_alias=AliasChoices("num_hidden_layers", "n_layers"))
+    width: _Size = Field(0, validation_alias=AliasChoices("hidden_size", "dim"))
+    max_position_embeddings: _Size = 512
+    pad_token_id: _Size | None = 1
+    activation: str = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
+    embedding_size: _Size | None = None
+    position_embedding_type: str | None = "absolute"
+
+
 @dataclass(frozen=True, eq=False)
 class PublicEncoder:
     """An encoder of the Hugging Face kind: its folder and its config.json."""
@@ -59,35 +81,35 @@ class PublicEncoder:
     name: str
     place: Path
     family: Family
-    config: Mapping[str, Any]
+    config: EncoderConfig
 
     @property
     def model_type(self) -> str:
         """The family's name in `transformers`."""
-        return str(self.config["model_type"])
+        return self.config.model_type
 
     @property
     def num_layers(self) -> int:
         """The number of layers; states are of the embeddings and of each layer."""
-        return int(self.config.get("num_hidden_layers", self.config.get("n_layers", 0)))
+        return self.config.num_layers
 
     @property
     def width(self) -> int:
         """The width of a state."""
-        return int(self.config.get("hidden_size", self.config.get("dim", 0)))
+        return self.config.width
 
     @property
     def positions(self) -> int:
         """The number of pieces that it reads at once, those at the ends included."""
         first = self.first_position if self.family.has_first_positions else 0
-        return int(self.config.get("max_position_embeddings", 512)) - first
+        return self.config.max_position_embeddings - first
 
     @property
     def first_position(self) -> int:
         """The row of the first piece's position, for families that skip some rows of the table."""
         # MPNet's is fixed, whatever the padding in its config.
-        padding = 1 if self.model_type == "mpnet" else self.config.get("pad_token_id", 1)
-        return int(padding) + 1
+        padding = 1 if self.model_type == "mpnet" else self.config.pad_token_id
+        return (1 if padding is None else padding) + 1
 
     @property
     def default_layers(self) -> tuple[int, ...]:
@@ -131,9 +153,10 @@ def read_public(encoder: str) -> PublicEncoder:
     Raises: InvalidData for one that cannot be found or used, or is damaged.
     """
     place = hub.place_of(encoder)
-    config = _json(place / "config.json", encoder)
-    _refuse_code(place, config, encoder)
-    kind = str(config.get("model_type"))
+    document = _json(place / "config.json", encoder)
+    _refuse_code(place, document, encoder)
+    config = _config(document, place / "config.json")
+    kind = config.model_type
     if kind not in FAMILIES:
         names = ", ".join(sorted(FAMILIES))
         raise InvalidData(
@@ -157,6 +180,18 @@ def _json(file: Path, encoder: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidData(f"expected a JSON object in {file}, got a damaged file")
     return found
+
+
+def _config(document: dict[str, Any], file: Path) -> EncoderConfig:
+    """Raises: InvalidData that names the first field of another type or out of range."""
+    try:
+        return EncoderConfig.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InvalidData(
+            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
+            f"{quote(first['input'])}: {first['msg']}"
+        ) from None
 
 
 def _refuse_code(place: Path, config: Mapping[str, Any], encoder: str) -> None:
@@ -208,17 +243,16 @@ def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
     """
     found = public_encoder(encoder)
     about = found.config
-    act = about.get("hidden_act", about.get("activation", "gelu"))
-    embedding = int(about.get("embedding_size", found.width))
+    embedding = found.width if about.embedding_size is None else about.embedding_size
     other = (
         f"family {found.model_type}"
         if not found.family.covered
-        else f"activation {act}"
-        if act != "gelu"
+        else f"activation {about.activation}"
+        if about.activation != "gelu"
         else f"embeddings of width {embedding}"
         if embedding != found.width
         else "positions that are relative"
-        if about.get("position_embedding_type", "absolute") != "absolute"
+        if about.position_embedding_type not in (None, "absolute")
         else ""
     )
     if other:
