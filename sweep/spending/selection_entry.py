@@ -58,8 +58,8 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
     others = ledger.beside(selection)
     delta = min(each.delta for each in (selection, *entries, *others))
     before, after = (
-        epsilon_sweep([*(e.release for e in others), *mine], delta=delta, exact=True).epsilon
-        for mine in ([selection.release], shown)
+        epsilon_sweep([*(e.release for e in others), *paid], delta=delta, exact=True).epsilon
+        for paid in ([selection.release], shown)
     )
     last = replace(selection, epochs=selection.epochs + 1, release=nothing, at=0.0)
     of_couples = any(what.unit == "couple" for what in shown)

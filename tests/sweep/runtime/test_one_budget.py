@@ -1,0 +1,279 @@
+"""A sweep has one budget, whatever is done to its folder, to its files and to the ledger."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import cli
+from sweep.planning import ledger_check
+from sweep.planning.packing import Packing
+from sweep.planning.prepare import prepare_space, replace_space
+from sweep.planning.pricing import price
+from sweep.results.export import card_of, export_trial, spend_of
+from sweep.runtime import runner
+from sweep.spending import filter as spending_filter
+from sweep.spending.gate import SpendGate
+from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import open_gate
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder
+from tests.sweep import toy_trial
+from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_call
+from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.untracked import run_untracked, without_mlflow
+from trainables.accountants import epsilon_sweep
+from trainables.errors import InvalidData, InvalidInput
+
+_PRIVATE: dict[str, Any] = {
+    "variants": [{"name": "dp", "axes": {"privacy.noise_multiplier": [4.0, 8.0]}}],
+    "base": {
+        "engine": "dp_sgd",
+        "privacy": {"delta": 1e-5},
+        "training": {"epochs": 3, "expected_batch_size": 30},
+    },
+}
+_SEARCH: dict[str, Any] = {
+    **_PRIVATE,
+    "variants": [],
+    "axes": {"privacy.noise_multiplier": {"range": {"low": 4.0, "high": 50.0, "log": True}}},
+    "search": {"strategy": "tpe", "num_samples": 3, "objectives": ["validation_ser"]},
+    "budget": {"total": 8.0},
+}
+
+
+def interrupted(place: Path, **fields: Any) -> SweepFolder:
+    """A sweep whose process has died in its second trial, or later in the first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toy_trial, "_fault", _fourth_call(_crash))
+        with pytest.raises(Crash):
+            run_untracked(place, **{**_PRIVATE, **fields})
+    return store.open_sweep(settings_in(place).home, "toy")
+
+
+def resume(folder: SweepFolder, place: Path) -> None:
+    with without_mlflow():
+        runner.resume(folder, settings_in(place), function=TOY)
+
+
+def gate_of(folder: SweepFolder, place: Path) -> SpendGate:
+    settings = settings_in(place)
+    ledger = Ledger(settings.home / FILE)
+    priced = price(folder.plan().to_run, settings, ledger=ledger, packing=Packing())
+    return open_gate(folder, priced, ledger=ledger)
+
+
+_WAYS: dict[str, Callable[[Path, Path], Any]] = {
+    "renamed": lambda old, new: old.rename(new),
+    "copied": lambda old, new: shutil.copytree(old, new),
+    "linked": lambda old, new: new.symlink_to(old),
+}
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path: Path, way: str) -> None:
+    """Trials are begun again under ever new names until each refuses: all together, one total."""
+    total = 1.6
+    folder = run_untracked(tmp_path, **_PRIVATE, budget={"total": total})
+    ledger, begun = Ledger(folder.path.parent / FILE), 0
+    (dataset,) = ledger.datasets()
+    for number in range(4):
+        if number:
+            place = folder.path.with_name(f"other{number}")
+            _WAYS[way](folder.path, place)
+            folder = store.open_sweep(place.parent, place.name)
+        for trial in folder.plan().to_run:
+            for _ in range(30):
+                if gate_of(folder, tmp_path).begin(trial.id, attempt=1, epochs_done=0) is not None:
+                    break
+                begun += 1
+            else:
+                pytest.fail("the total has no end")
+    assert begun > 0
+    counted = [entry.release for entry in ledger.of_sweep(folder.ledger_name)]
+    assert epsilon_sweep(counted, delta=1e-5, exact=True).epsilon <= total
+    spend = ledger.spend(dataset, exact=True)
+    assert spend.total.epsilon <= total
+    assert (len(spend.sweeps), spend.num_trials) == (1, 2)
+    found, _ = spend_of(folder)
+    assert found is not None
+    assert found.epsilon <= total
+    assert ledger_check.check(settings_in(tmp_path)) == []
+
+
+def test_two_copies_do_not_run_at_a_time(tmp_path: Path) -> None:
+    """Both would charge the same attempts, of which the ledger counts one."""
+    folder = run_untracked(tmp_path, **_PRIVATE)
+    home = folder.path.parent
+    shutil.copytree(folder.path, home / "copy")
+    (home / "link").symlink_to(folder.path)
+    copy, link = (store.open_sweep(home, name) for name in ("copy", "link"))
+    with folder.hold_lock():
+        for other, words in ((copy, "a copy of copy"), (link, "is running already")):
+            with pytest.raises(InvalidInput, match=words), other.hold_lock():
+                pass
+    for other in (copy, link, folder):
+        with other.hold_lock():
+            assert other.is_running
+
+
+def test_a_copy_and_its_original_continue_one_after_the_other(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path)
+    ledger = Ledger(folder.path.parent / FILE)
+    shutil.copytree(folder.path, folder.path.with_name("copy"))
+    resume(folder, tmp_path)
+    once = len(ledger.entries())
+    resume(store.open_sweep(folder.path.parent, "copy"), tmp_path)
+    again = ledger.entries()[once:]
+    assert again, "other noise, so other releases"
+    known = {(e.trial, e.attempt, e.first_epoch) for e in ledger.entries()[:once]}
+    assert not known & {(e.trial, e.attempt, e.first_epoch) for e in again}
+
+
+@pytest.mark.parametrize("lost", ["moved", "ledger", "older", "half"])
+def test_without_its_charges_a_sweep_does_not_go_on(tmp_path: Path, lost: str) -> None:
+    """In another home, or beside a lost ledger or an older copy of it (with its head), the sweep
+    would spend its budget again; so would a new one under --budget-total.
+    """
+    folder = interrupted(tmp_path)
+    home, ledger = folder.path.parent, Ledger(folder.path.parent / FILE)
+    before = ledger.entries()
+    if lost == "moved":
+        (home / "kept").mkdir()
+        for file in home.glob("ledger.*"):
+            shutil.move(file, home / "kept" / file.name)
+    else:
+        for suffix in ("jsonl", "head"):
+            (home / f"ledger.{suffix}").unlink()
+        keep = {"ledger": 0, "older": len(before) - 2, "half": 1}[lost]
+        for entry in before[:keep]:
+            Ledger(home / FILE).charge(entry)
+    with pytest.raises(InvalidInput, match="expected the ledger to have every epoch of toy"):
+        resume(folder, tmp_path)
+    new = prepare_space(space_in(tmp_path, name="new"), settings=settings_in(tmp_path))
+    with without_mlflow(), pytest.raises(InvalidData, match="a whole ledger with --budget-total"):
+        runner.start(new, settings_in(tmp_path), function=TOY, budget_total=1e9)
+    assert store.names(home) == ["toy"]
+    assert ledger_check.repair(settings_in(tmp_path)) == []
+    resume(folder, tmp_path)
+    assert all(record.status.is_finished for record in folder.records())
+
+
+def test_a_deleted_sweep_has_spent_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_untracked(tmp_path, **_PRIVATE)
+    ledger = Ledger(folder.path.parent / FILE)
+    (dataset,) = ledger.datasets()
+    before = ledger.spend(dataset).total
+    monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
+    assert cli.run(["delete", "toy", "--yes", "--keep-tracking"]) == 0
+    assert Ledger(folder.path.parent / FILE).spend(dataset).total == before
+
+
+# ---- the filter of a sweep that looks at its results
+
+
+def edit(folder: SweepFolder, change: Callable[[dict[str, Any]], Any]) -> None:
+    about = json.loads((folder.path / "sweep.json").read_text())
+    change(about)
+    (folder.path / "sweep.json").write_text(json.dumps(about))
+
+
+def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_untracked(tmp_path, **_SEARCH)
+    kept = spending_filter.stored_filter(folder)
+    assert kept is not None
+    assert (kept.epsilon, kept.delta) == (8.0, 1e-5)
+    used = []
+    monkeypatch.setattr(spending_filter, "filter_delta", lambda *_: 1e-2)
+    monkeypatch.setattr("sweep.planning.pricing.filter_delta", lambda *_: 1e-2)
+    monkeypatch.setattr(
+        "sweep.runtime.execution.open_gate",
+        lambda *args, **named: used.append(named["total_filter"]) or open_gate(*args, **named),
+    )
+    resume(folder, tmp_path)
+    assert used == [kept]
+    total, _ = spend_of(folder)
+    assert total is not None
+    assert (total.epsilon, total.delta) == (8.0, 1e-5)
+
+
+_EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "lost": lambda about: about.pop("filter"),
+    "more room": lambda about: about["filter"].update(budget=2 * about["filter"]["budget"]),
+    "another order": lambda about: about["filter"].update(order=1.5, budget=7.9),
+    "less delta": lambda about: about["filter"].update(delta=1e-9),
+    "another total": lambda about: about["filter"].update(epsilon=50.0),
+    "spent before": lambda about: about["filter"].update(spent=-5.0),
+    "no numbers": lambda about: about["filter"].update(order="x"),
+    "not a filter": lambda about: about.update(filter=[1]),
+    "no delta": lambda about: about["filter"].pop("delta"),
+}
+
+
+def test_a_filter_that_was_changed_is_refused(tmp_path: Path) -> None:
+    folder = run_untracked(tmp_path, **_SEARCH)
+    whole = (folder.path / "sweep.json").read_text()
+    for change in _EDITS.values():
+        edit(folder, change)
+        with pytest.raises(InvalidInput, match=r"^expected .*fixed before the first trial"):
+            resume(folder, tmp_path)
+        (folder.path / "sweep.json").write_text(whole)
+    resume(folder, tmp_path)
+
+
+def test_no_other_space_changes_the_delta_of_a_filter(tmp_path: Path) -> None:
+    folder = run_untracked(tmp_path, **_SEARCH)
+    base = {**_SEARCH["base"], "privacy": {"delta": 1e-4}}
+    other = space_in(tmp_path, **{**_SEARCH, "base": base})
+    with pytest.raises(InvalidInput, match=r"expected privacy\.delta=1e-05, .* got 0\.0001"):
+        replace_space(folder, other, settings=settings_in(tmp_path), accept=True)
+    assert folder.space().base["privacy"]["delta"] == 1e-5
+
+
+def test_the_delta_of_a_filter_is_the_smallest_of_its_space(tmp_path: Path) -> None:
+    """Each trial claims its own, and the total holds for all of them."""
+    variants = [
+        {"name": str(delta), "set": {"privacy.delta": delta}} for delta in (1e-4, 1e-7, 1e-5)
+    ]
+    folder = run_untracked(tmp_path, **{**_SEARCH, "variants": variants})
+    kept = spending_filter.stored_filter(folder)
+    assert kept is not None
+    assert kept.delta == 1e-7
+
+
+# ---- baselines
+
+
+def test_only_a_baseline_without_noise_is_exempt_and_stays_with_the_curator(
+    tmp_path: Path,
+) -> None:
+    private = {"name": "loud", "baseline": True, "set": {"privacy.noise_multiplier": 0.5}}
+    plain = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
+    fields = {**_PRIVATE, "variants": [plain, private, *_PRIVATE["variants"]]}
+    for budget in ({"epsilon": 3.0}, {"total": 3.0}):
+        plan = prepare_space(
+            space_in(tmp_path, **fields, budget=budget), settings=settings_in(tmp_path)
+        ).plan
+        refused = {trial.variant: trial.refused_by for trial in plan.trials}
+        assert refused == {"sgd": None, "loud": "budget", "dp": None}
+    folder = run_untracked(tmp_path, **fields, budget={"epsilon": 3.0})
+    records = {record.plan.variant: record for record in folder.records()}
+    sgd = records["sgd"]
+    card = card_of(folder, sgd.plan.id)
+    assert card is not None
+    assert card.epsilon == sgd.plan.epsilon == math.inf
+    with pytest.raises(InvalidInput, match="a baseline without noise, which is for the curator"):
+        export_trial(folder, sgd, tmp_path / "export")
+    assert not os.path.exists(tmp_path / "export")
+    export_trial(folder, records["dp"], tmp_path / "export")
