@@ -250,6 +250,8 @@ LATE = {
     "in validation alone": "if words.shape[1] == 3 and not self.training:\n    COUNT[0] += 1",
     "a weight in validation": "if words.shape[1] == 3 and not self.training:\n"
     "    self.tags.bias.data += 1",
+    "a weight in training": "if words.shape[1] == 3 and self.training:\n"
+    "    self.tags.bias.data += 1",
     "the mode of a layer": "if words.shape[1] == 3:\n    self.drop.eval()",
 }
 
@@ -261,9 +263,9 @@ def test_what_changes_later_ends_the_trial_before_anything_leaves(
 ) -> None:
     """The checks before a trial know no records of this length."""
     write(here, code(forward=LATE[name]))
-    with pytest.raises(
-        TrialFailed, match=r"got (own\.COUNT|tags\.bias|the mode .*) changed by a pass"
-    ):
+    by_torch = (name, engine) == ("a weight in training", "dp_sgd")  # torch.func allows none
+    problem = "not allowed" if by_torch else r"got (own\.COUNT|tags\.bias|the mode .*) changed by"
+    with pytest.raises(RuntimeError if by_torch else TrialFailed, match=problem):
         run(place, here / "trial", own(engine))
     assert not checkpoint.is_there(here / "trial")
 
