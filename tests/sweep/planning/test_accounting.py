@@ -90,6 +90,9 @@ def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(
 def test_a_public_corpus_has_its_known_size_without_any_file(tmp_path: Path) -> None:
     nowhere = settings_in(tmp_path / "nowhere")
     assert size_of(config_of(), nowhere) == TrainingSize(2463)
+    privacy = {"delta": 1e-5, "noise_multiplier": 2.0, "unit": "group"}
+    by_group = config_of(data={"name": "atis", "num_records": 500}, privacy=privacy)
+    assert size_of(by_group, nowhere) == TrainingSize(500), "of groups, which nobody has counted"
     assert not (tmp_path / "nowhere").exists()
 
 
