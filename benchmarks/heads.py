@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sweep", type=int, metavar="POINTS")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
-    parser.add_argument("--executor", default="gang", choices=["gang", "per_trial", "local"])
+    parser.add_argument("--executor", default="gang", choices=["gang", "local"])
     arguments = parser.parse_args()
     if arguments.sweep is not None:
         for points in (1, arguments.sweep):

@@ -128,7 +128,7 @@ def measure(folder: Path, options: argparse.Namespace, name: str) -> str:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--executor", default="gang", choices=["gang", "per_trial", "local"])
+    parser.add_argument("--executor", default="gang", choices=["gang", "local"])
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--homes", nargs="+", default=["new", "again"])

@@ -31,11 +31,6 @@ def require_independent_draws(space: SearchSpace) -> None:
             f"expected task {' or '.join(able)} with strategy private_selection, got {space.task}:"
             " its score is the error on validation records that no training touches"
         )
-    if space.resources.executor == "per_trial":
-        raise ValueError(
-            "expected resources.executor gang or local with strategy private_selection, got"
-            " per_trial: Ray Tune keeps results of its own, which are not sealed"
-        )
     if space.repeats:
         raise ValueError(
             "expected no repeats with strategy private_selection: each trial is a single draw, and"

@@ -222,10 +222,10 @@ class Budget(Part):
 class Resources(Part):
     """The resources of trials. They change neither results nor ids."""
 
-    executor: Literal["gang", "per_trial", "local"] = Field(
+    executor: Literal["gang", "local"] = Field(
         default="gang",
-        description="gang: Ray workers that take one trial after another; per_trial: new Ray"
-        " workers for each trial; local: one trial at a time, without Ray",
+        description="gang: Ray workers that take one trial after another; local: one trial at a"
+        " time, without Ray",
     )
     workers: int | Literal["auto"] | None = Field(
         default=None,

@@ -100,7 +100,6 @@ class Broker:
         self._questions: dict[int, _Question] = {}
         self._unsent: list[int] = []
         self._serial = 0
-        self._claims = 0
         self._progress = 0
         self._closed = False
         self._more = more
@@ -150,12 +149,6 @@ class Broker:
         await self._notify()
 
     # ---- the gang's side
-
-    async def claim(self) -> bool:
-        """Whether a gang for one trial should be started: True once for each job."""
-        self._claims += 1
-        enough = self._claims > len(self._trials) and not self._more
-        return not enough and not self._closed and not self._all_over()
 
     async def take(
         self, slot: str, generation: str, *, wait: float

@@ -29,7 +29,7 @@ from trainables.errors import StorageFailed
 from trainables.result import EpochReport, TrialResult
 
 EventKind = Literal["started", "epoch", "finished", "failed"]
-Executor = Literal["gang", "per_trial", "local"]
+Executor = Literal["gang", "local"]
 Scheduler = Literal["none", "asha", "median"]
 MAX_FAILURES = 3
 TRIAL_FUNCTION = "trainables.trial:run"

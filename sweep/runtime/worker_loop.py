@@ -102,8 +102,8 @@ class Workplace:
     cache_dir: Path
 
 
-def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = None) -> None:
-    """Run trials until the desk has none left, or `num_trials` of them.
+def work(desk: Desk, team: Team, place: Workplace) -> None:
+    """Run trials until the desk has none left.
 
     A trial that raises on every rank is reported as failed and the loop continues. One that raises
     on some ranks only leaves the others waiting, so the exception ends this process and the group
@@ -111,18 +111,18 @@ def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = N
     """
     with suppress(InvalidInput):  # each trial will say so
         load_function(place.function)
-    done = 0
+    is_first = True
     with _freeze_objects() as keep:
-        while num_trials is None or done < num_trials:
+        while True:
             taken = desk.take() if team.control.rank == 0 else None
             assignment: Assignment | None = team.control.broadcast(taken)
             if assignment is None:
                 return
             _run_one(assignment, desk, team, place)
-            done += 1
             gc.collect()
-            if done == 1:
+            if is_first:
                 keep()  # what the first trial has imported
+            is_first = False
 
 
 @contextmanager

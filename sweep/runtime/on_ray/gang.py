@@ -1,8 +1,7 @@
 """Runs trials on Ray by gangs of Ray Train workers that stay for the whole sweep.
 
 Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
-slot has one `TorchTrainer` whose workers take one trial after another from a broker actor
-(`executor: gang`); `per_trial` runs the same loop in a new `TorchTrainer` for every trial.
+slot has one `TorchTrainer` whose workers take one trial after another from a broker actor.
 """
 
 from __future__ import annotations
@@ -246,28 +245,22 @@ class _Round:
         return bool(unfinished) or self._source is not None
 
     def _keep_gang(self, slot: int) -> None:
-        """Run trainers in one slot as long as there are trials and progress."""
-        alone = self._settings.executor == "per_trial"
+        """Run the trainer of a slot to its end; restart it when it failed too often but a trial had
+        made progress.
+        """
         try:
-            if not alone:
-                self._fit(slot, num_trials=None)
-            while alone and ray.get(self._broker.claim.remote()):
-                self._fit(slot, num_trials=1)
+            while True:
+                before = ray.get(self._broker.progress.remote())
+                try:
+                    self._trainer(slot).fit()
+                    return
+                except ray.train.TrainingFailedError:
+                    if ray.get(self._broker.progress.remote()) == before:
+                        raise
         except Exception as error:  # noqa: BLE001  the main thread reports it
             self._gang_error = one_line(error)
 
-    def _fit(self, slot: int, *, num_trials: int | None) -> None:
-        """Run one trainer to its end; restart it when it failed too often but had made progress."""
-        while True:
-            before = ray.get(self._broker.progress.remote())
-            try:
-                self._trainer(slot, num_trials=num_trials).fit()
-                return
-            except ray.train.TrainingFailedError:
-                if ray.get(self._broker.progress.remote()) == before:
-                    raise
-
-    def _trainer(self, slot: int, *, num_trials: int | None) -> TorchTrainer:
+    def _trainer(self, slot: int) -> TorchTrainer:
         settings = self._settings
         place = Workplace(
             function=settings.function,
@@ -286,7 +279,6 @@ class _Round:
                 "broker": self._name,
                 "slot": f"slot-{slot}",
                 "place": place,
-                "num_trials": num_trials,
                 "threads": settings.cpus_per_worker,
             },
             scaling_config=ScalingConfig(
@@ -368,7 +360,7 @@ def gang_loop(config: dict[str, Any]) -> None:
         return
     threading.Thread(target=_end_with, args=[broker], daemon=True).start()
     desk = _RayDesk(broker, slot=config["slot"])
-    work(desk, team(get_device()), config["place"], num_trials=config["num_trials"])
+    work(desk, team(get_device()), config["place"])
 
 
 def _end_with(broker: Any) -> None:

@@ -107,7 +107,7 @@ def test_the_default_is_one_where_the_cluster_has_gpus(
     assert [each.gpus_per_worker for each in (planned, executed, *settled)] == [share] * 4
 
 
-@pytest.mark.parametrize("executor", ["gang", "per_trial", "local"])
+@pytest.mark.parametrize("executor", ["gang", "local"])
 def test_the_default_is_none_on_a_machine_without_gpus(executor: Any) -> None:
     own = Resources(executor=executor, workers=1)
     for gpus in (0, 1, 8):

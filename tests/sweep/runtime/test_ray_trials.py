@@ -341,17 +341,6 @@ def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster: None, tmp_p
     assert diary.ser("t0") == diary.ser("t1")
 
 
-@pytest.mark.slow
-def test_a_trainer_per_trial_gives_the_same_results(cluster: None, tmp_path: Path) -> None:
-    alone = sequential(tmp_path / "alone", count=2)
-    jobs, diary = make_jobs(tmp_path / "each", count=2, workers=1), Diary()
-    run_trials(jobs, events=diary, settings=replace(SETTINGS, executor="per_trial", slots=1))
-    for job in jobs:
-        assert diary.ser(job.trial_id) == alone.ser(job.trial_id)
-    pids = {(job.folder / "trained.txt").read_text().split()[1] for job in jobs}
-    assert len(pids) == 2, "every trial had a process of its own"
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [({"cpus": 1}, "workers=2"), ({"slots": 2}, "slots=2")],
