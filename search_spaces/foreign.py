@@ -134,5 +134,5 @@ def _after(before: list[Any], path: str, values: Iterable[Any], *, section: str)
     if path == TAGS[section]:
         return list(dict.fromkeys(map(str, values)))
     if path == section and _names_itself(section):
-        return list(dict.fromkeys(entry_of(section, {section: value}) for value in values))
+        return list(dict.fromkeys(str(entry_of(section, {section: v})) for v in values))
     return before

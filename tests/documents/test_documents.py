@@ -267,3 +267,14 @@ def test_an_error_names_its_files_and_its_members_and_ends() -> None:
     circle.__cause__ = TimeoutError()
     circle.__cause__.__cause__ = circle
     assert words_of(circle) == "TimeoutError, which has no message"
+
+
+@given(st.text(alphabet="0x_b1o.e+-", max_size=6))
+def test_a_word_of_signs_and_digits_is_a_value_or_a_problem(text: str) -> None:
+    with contextlib.suppress(DocumentProblem):
+        parse_yaml(text)
+
+
+@pytest.mark.parametrize("word", ["0x_", "0b_", "0o__", "._", "-._"])
+def test_a_number_without_a_digit_is_text(word: str) -> None:
+    assert parse_yaml(word) == word

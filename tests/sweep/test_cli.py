@@ -145,6 +145,7 @@ def test_no_command_is_nameless() -> None:
         (["plan", "quick", "--set", "training.epoch=3"], "unknown field training.epoch"),
         (["plan", "quick", "--set", "training.epochs=0"], "training.epochs"),
         (["plan", "quick", "--set", "training.epochs=x"], "training.epochs"),
+        (["plan", "quick", "--set", "training.epochs=0x_"], "training.epochs"),
         (["plan", "quick", "--set", "data.name=atiss"], "data.name to be one of"),
         (["plan", "quick", "--set", "model.name=gpt"], "model.name to be one of"),
         (["plan", "quick", "--set", "budget.epsilon=-1"], "budget.epsilon"),
@@ -219,6 +220,14 @@ def test_line_counts_that_differ_are_refused(
     (folder / "label").write_text("call\ncall\n")
     line = refusal(capsys, "data", "check", "bio_folder", "--set", f"path={folder}")
     assert str(folder) in line
+
+
+def test_a_list_of_names_in_an_axis(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refusal(
+        capsys, "plan", space_file(place, axes={"model": {"choice": [{"name": ["clc"]}]}})
+    )
+    assert "expected model.name to be one of" in line
+    assert "got ['clc']" in line
 
 
 def test_more_workers_than_resources(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

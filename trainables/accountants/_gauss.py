@@ -26,7 +26,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """
     from dp_accounting import get_epsilon_gaussian
 
-    if mu == 0:
+    if math.erf(mu / math.sqrt(8)) <= delta * (1 - 1e-12):  # delta(0), less a rounding error
         return 0.0
     if math.isinf(mu):
         return math.inf
@@ -81,7 +81,7 @@ def participation_epsilon(parts: Sequence[Term], *, delta: float) -> float:
     """
     most = math.fsum(part.count * part.weight for part in parts)
     unsampled = gaussian_epsilon(math.sqrt(most), delta)
-    if all(part.rate >= 1 for part in parts):
+    if all(part.rate >= 1 for part in parts) or delta / 2 == 0:  # the least float has no half
         return unsampled
     likely = min(most, _chernoff(parts, delta / 2))
     return min(unsampled, gaussian_epsilon(math.sqrt(likely), delta / 2))

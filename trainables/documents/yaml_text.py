@@ -32,9 +32,9 @@ _WORDS: dict[str, Any] = {
     **{form(w): False for w in ("no", "false", "off") for form in (str, str.title, str.upper)},
 }
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
-_BASED = re.compile(r"[-+]?0(b[01_]+|x[0-9a-fA-F_]+|o[0-7_]+)")
+_BASED = re.compile(r"[-+]?0(b_*[01][01_]*|x_*[0-9a-fA-F][0-9a-fA-F_]*|o_*[0-7][0-7_]*)")
 _AMBIGUOUS = re.compile(r"[-+]?0[0-9_]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(r"[-+]?(\._*[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 # Text that is a number here must be quoted, though it is text in YAML 1.1.
 _NUMBERS = (_INTEGER, _BASED, _AMBIGUOUS, _FLOAT, _NOT_FINITE)

@@ -71,7 +71,9 @@ def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
     if epsilon > _LARGE_EPSILON:
         return low
     low = max(low, 1e-300)
-    high = max(2 * low, 2 * float(ndtri((1 + delta) / 2)))  # the latter has this delta at epsilon 0
+    high = max(
+        2 * low, -2 * float(ndtri((1 - delta) / 2))
+    )  # the latter has this delta at epsilon 0
     while gaussian_delta(high, epsilon) < delta:
         low, high = high, 2 * high
     return float(brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, low, high, rtol=1e-12))

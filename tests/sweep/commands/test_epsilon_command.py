@@ -211,3 +211,17 @@ def test_what_would_be_counted_on_private_records_has_no_figure(
     found = answer(capsys, str(config))
     assert (found["epsilon"] == "inf") == (not declared)
     assert bool(found["unaccounted"]) == (not declared)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+@pytest.mark.parametrize("noise", ["1e-9", "1", "1e9"])
+@pytest.mark.parametrize("delta", ["5e-324", "1e-310", "0.9999999999999999"])
+def test_an_extreme_is_a_number_or_one_line(
+    sampling: str, noise: str, delta: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = ["--num-records", "1000", "--expected-batch-size", "64", "--epochs", "3"]
+    arguments = ["--sampling", sampling, "--noise-multiplier", noise, "--delta", delta, "--json"]
+    code = cli.run(["epsilon", *records, *arguments])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    assert float(json.loads(out)["epsilon"]) >= 0
