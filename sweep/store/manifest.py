@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.store.files import read_json, write_json
-from trainables.documents import file_text
+from trainables.documents import DocumentProblem, file_text, require_text
 from trainables.errors import InvalidData
 
 FILE = "manifest.json"
@@ -25,6 +25,7 @@ _LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.np
 _TRANSIENT = ("checkpoint", ".")
 _SMALL = 1 << 18
 _MAX_BYTES = 1 << 30
+_MAX_NAME, _MAX_PATH = 255, 3_000  # bytes; systems take 255 and 4,096, the folder included
 # The files that tables and cards read.
 _LOOKED_AT = frozenset({RESULT, "privacy_card.json", "epochs.jsonl"})
 
@@ -130,9 +131,19 @@ def _read(place: str) -> Manifest:
     except ValidationError:
         raise InvalidData(f"expected a manifest in {place}, got a damaged one") from None
     for name in manifest.files:
-        if name.startswith("/") or ".." in name.split("/"):
+        if name.startswith("/") or ".." in name.split("/") or not _is_path(name):
             raise InvalidData(f"expected names under the folder in {place}, got another")
     return manifest
+
+
+def _is_path(name: str) -> bool:
+    """Whether a file under a folder could be called so."""
+    try:
+        require_text(name)
+    except DocumentProblem:
+        return False
+    content = name.encode()
+    return len(content) <= _MAX_PATH and max(map(len, content.split(b"/"))) <= _MAX_NAME
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

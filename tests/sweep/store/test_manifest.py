@@ -131,7 +131,10 @@ def test_a_manifest_is_missed_where_the_result_promised_one(
     assert manifest.differences(folder) == found
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../other/config.yaml", "model/../../x"])
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/passwd", "../other/config.yaml", "model/../../x", "a\0b", "a" * 5_000, "é/" * 1_500],
+)
 def test_a_manifest_reads_nothing_outside_of_its_folder(folder: Path, name: str) -> None:
     document = read_json(folder / "manifest.json")
     document["files"][name] = {"size": 1, "sha256": "0" * 64}
