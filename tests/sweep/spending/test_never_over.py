@@ -30,7 +30,7 @@ _shuffled = st.builds(
         sample_rate=1.0,
         neighboring_relation="replace_one",
     ),
-    st.sampled_from([2.0, 5.0, 11.0, 40.0]),
+    st.sampled_from([3.0, 6.0, 11.0, 40.0]),
     st.integers(1, 4),
 )
 _sampled = st.builds(
@@ -41,14 +41,14 @@ _sampled = st.builds(
         sample_rate=rate,
         neighboring_relation="add_or_remove_one",
     ),
-    st.sampled_from([0.8, 1.5, 4.0]),
+    st.sampled_from([1.0, 2.0, 9.0]),
     st.sampled_from([0.01, 0.05, 1.0]),
-    st.integers(1, 60),
+    st.integers(1, 9),
     st.booleans(),
 )
 # What is charged under each key, in order; a later charge of a key replaces the earlier one.
 _charges = st.one_of(
-    st.lists(st.tuples(st.integers(0, 40), kind), min_size=5, max_size=40)
+    st.lists(st.tuples(st.integers(0, 40), kind), min_size=15, max_size=40)
     for kind in (_shuffled, _sampled)
 )
 
@@ -74,7 +74,7 @@ def composed(releases: Iterable[Release], *, delta: float) -> float:
 
 
 @_few
-@given(_charges, st.floats(0.3, 8.0), st.sampled_from(_DELTAS))
+@given(_charges, st.floats(1.0, 5.0), st.sampled_from(_DELTAS))
 def test_a_filter_admits_no_more_than_its_total(
     charges: list[tuple[int, Release]], total: float, delta: float
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_filter_admits_no_more_than_its_total(
 
 
 @_few
-@given(_charges, st.floats(0.3, 8.0), st.data())
+@given(_charges, st.floats(1.0, 5.0), st.data())
 def test_a_total_admits_no_more_than_it_is_at_the_smallest_delta(
     charges: list[tuple[int, Release]], total: float, data: st.DataObject
 ) -> None:
