@@ -141,6 +141,9 @@ def test_many_different_trials_have_a_named_bound() -> None:
     assert (quick.accountant, quick.tight) == ("rdp", False)
     assert exact.accountant == "pld"
     assert exact.epsilon <= quick.epsilon
+    more = [poisson(1 + 0.05 * index, steps=40) for index in range(61)]
+    bound = epsilon_sweep(more, delta=_DELTA, exact=True)
+    assert (bound.accountant, bound.tight) == ("rdp", False), "too many to be composed exactly"
 
 
 def test_nothing_costs_nothing_and_one_open_trial_costs_everything() -> None:

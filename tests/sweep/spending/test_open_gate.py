@@ -60,6 +60,14 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path: Path) -> No
     assert [each.trial for each in ledger.entries()] == ["t1", "t2", "b"]
 
 
+def test_a_longer_entry_of_an_attempt_takes_the_place_of_the_shorter_one(tmp_path: Path) -> None:
+    """So that a bound with room for the whole trial lets each of its epochs be charged."""
+    account = LedgerAccount(Ledger(tmp_path / FILE), budget_total=cost(1) * (1 + 1e-9))
+    for epochs in (1, 3, 4):
+        assert account.charge(entry("t1", epochs=epochs)) is None
+    assert account.charge(entry("t1", epochs=1, attempt=2)) is not None
+
+
 def test_without_a_bound_everything_is_charged(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / FILE)
     account = LedgerAccount(ledger)
