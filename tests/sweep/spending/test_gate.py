@@ -175,6 +175,16 @@ def test_epochs_of_an_earlier_attempt_are_spent_too() -> None:
     assert "with earlier attempts exceeds budget.epsilon" in str(refused)
 
 
+def test_a_retry_is_charged_beside_the_attempt_that_failed() -> None:
+    account = Account()
+    opened = gate(trial("a"), account=account)
+    for attempt in (1, 2):
+        assert opened.begin("a", attempt=attempt, epochs_done=0) is None
+        assert opened.go_on("a", epochs_done=1) is None
+    assert [(e.attempt, e.epochs) for e in account.entries] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert opened.attempt_of("a") == 2
+
+
 def test_the_papers_epsilon_stops_an_interrupted_trial_too() -> None:
     """It has no figure of repeated epochs, so it bounds the trial's own: three epochs of nine."""
     what, account = mechanism(epochs=9), Account()
