@@ -37,6 +37,8 @@ class Tagger(nn.Module):
 
 def build(labels):
     return Tagger(labels)
+
+number = 3
 """
 
 
@@ -89,6 +91,11 @@ def test_no_public_seed_decides_a_secret_mask(built: OwnModel) -> None:
     assert not torch.equal(losses(built), losses(of_seed(0)))
     built.keep_draws_secret()
     assert not torch.equal(losses(built, 0, 3), losses(built, 0, 3))
+
+
+def test_a_factory_that_is_no_function_is_refused(built: OwnModel) -> None:
+    with pytest.raises(InvalidInput, match="to name a function, got int"):
+        of_seed(0, "drawn_tagger:number")
 
 
 def test_a_module_that_encodes_words_is_asked(built: OwnModel) -> None:
