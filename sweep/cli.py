@@ -14,6 +14,7 @@ import io
 import json
 import os
 import pkgutil
+import resource
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 # What libraries say where the system gives no more memory or threads.
+_LEAST_MEMORY = 512 << 20  # bytes of address space (`ulimit -v`)
 _SHORTAGE = (
     "Cannot allocate memory",
     "DefaultCPUAllocator: can't allocate memory",
@@ -81,6 +83,7 @@ def _run(arguments: Sequence[str]) -> int:
     parser_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:
         _require_text(arguments)
+        _require_memory(arguments)
         code = build()(args=arguments, standalone_mode=False)
     except typer.Exit as leaving:
         return leaving.exit_code
@@ -145,6 +148,15 @@ def _require_text(words: Sequence[str]) -> None:
             require_text(word)
         except DocumentProblem:
             raise InvalidInput(f"expected arguments in UTF-8, got {quote(word)}") from None
+
+
+def _require_memory(arguments: Sequence[str]) -> None:
+    """Raises: MemoryError below a limit of address space at which OpenBLAS, when it is imported,
+    asks again and again and heeds no signal.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_MEMORY and "--help" not in arguments:
+        raise MemoryError
 
 
 def main() -> None:

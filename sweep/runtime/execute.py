@@ -11,6 +11,7 @@ from dataclasses import replace
 from sweep.planning.resources import Machine, choose_slots, machine_cpus
 from sweep.runtime.events import Events, JobSource, RunSettings, TrialJob
 from sweep.runtime.on_ray import session as ray_session
+from trainables.documents import words_of
 from trainables.errors import InvalidInput
 
 
@@ -57,7 +58,7 @@ def require_answer(address: str, *, timeout: float = 5.0) -> None:
     except (OSError, OverflowError) as error:
         raise InvalidInput(
             f"expected address to be that of a running Ray cluster, got {address!r}:"
-            f" nothing answers there ({getattr(error, 'strerror', None) or type(error).__name__})"
+            f" nothing answers there ({words_of(error)})"
         ) from None
 
 

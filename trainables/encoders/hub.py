@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from trainables.documents import one_line, words_of
 from trainables.encoders.about import shipped_encoders
 from trainables.errors import InvalidData
 
@@ -139,7 +140,9 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
         status = getattr(error.response, "status_code", "an error")
         raise _not_here(encoder, f"the hub answers {status}") from None
     except Exception as error:  # noqa: BLE001  clients of the hub raise many kinds
-        raise _not_here(encoder, f"the hub cannot be reached ({type(error).__name__})") from None
+        raise _not_here(
+            encoder, f"the hub cannot be reached ({one_line(words_of(error), characters=300)})"
+        ) from None
 
 
 def _choose_files(names: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.documents import one_line, words_of
 from trainables.encoders.families import PublicEncoder
 from trainables.encoders.rows import LayerStates
 from trainables.encoders.words import WordCutter, tokenizer_in, word_cutter
@@ -144,9 +145,8 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
                 **changes,
             )
     except Exception as error:  # noqa: BLE001  the library raises many kinds for a damaged file
-        raise InvalidData(
-            f"expected an encoder that loads in {place}, got {type(error).__name__}"
-        ) from None
+        said = one_line(words_of(error), characters=300)
+        raise InvalidData(f"expected an encoder that loads in {place}, got {said}") from None
     require_all_weights(report, name=public.name)
     return model.eval().requires_grad_(False)
 

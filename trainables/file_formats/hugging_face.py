@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.records import NO_INTENT, Utterance
-from trainables.documents import read_json
+from trainables.documents import one_line, read_json, words_of
 from trainables.errors import InvalidData
 from trainables.file_formats._fields import record_of
 from trainables.file_formats._record import Options, Record
@@ -84,7 +84,7 @@ def _values(file: Path) -> Iterator[dict[str, Any]]:
                     yield from batch.slice(start, _ROWS).to_pylist()
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise InvalidData(
-            f"expected an Arrow stream in {file}, got {type(error).__name__}"
+            f"expected an Arrow stream in {file}, got {one_line(words_of(error), characters=300)}"
         ) from None
 
 

@@ -19,6 +19,7 @@ from sweep import interrupts
 from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
 from sweep.runtime.on_ray.node import LaterDashboard, own_daemons
+from trainables.documents import one_line, words_of
 from trainables.errors import InvalidInput, SweepError
 from trainables.system import disk, processes
 
@@ -108,7 +109,7 @@ def session(settings: RunSettings) -> Iterator[None]:
             raise InvalidInput(
                 "expected address to be that of a running Ray cluster, whose token is in"
                 " RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH if it requires one,"
-                f" got {settings.address!r} ({type(error).__name__})"
+                f" got {settings.address!r} ({one_line(words_of(error), characters=300)})"
             ) from None
     else:
         _start_own(settings, str(packages[0].parent))
