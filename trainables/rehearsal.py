@@ -39,7 +39,7 @@ from trainables.tasks._stages import staged_engine
 from trainables.tasks._synthesis_data import exchange_programs
 from trainables.training import train
 
-_TRAINING = {"optimizer", "learning_rate_decay", "iterate_average", "precision"}
+_TRAINING = {"optimizer", "learning_rate_decay", "precision"}
 _WORDS = ("show", "me", "Flights", "to", "boston", "o'clock", "4:30pm", "\u00e9", "$", "a", "18th")
 _PARTS = ("train", "train", "validation", "test")
 _RECORDS, _BATCH = 24, 6
