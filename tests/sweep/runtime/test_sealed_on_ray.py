@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from sweep.store.plans import Plan
 from sweep.store.vault import Vault
 from tests.sweep.runtime.test_private_selection import _fields
 from tests.sweep.sweeps import TOY, settings_in, space_in
-from tests.sweep.untracked import NoTracker
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's own
@@ -35,7 +35,6 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
     """
     monkeypatch.setattr(search, "draw_number", lambda law, random: 1)
     monkeypatch.setattr(gang, "_TUNE_SECONDS", -1.0)
-    monkeypatch.setattr("sweep.runtime.start_up.open_trackers", lambda *_, **__: _Closing())
     started, trainer, seal = [], gang._Round._trainer, Vault.seal
 
     def noted(self: gang._Round, slot: int, **options: Any) -> Any:
@@ -49,8 +48,9 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
     monkeypatch.setattr(gang._Round, "_trainer", noted)
     monkeypatch.setattr(Vault, "seal", seal_and_leave)
     fields = _fields(resources={"executor": "gang", "workers": 1, "slots": 2})
-    prepared = prepare_space(space_in(tmp_path, **fields), settings=settings_in(tmp_path))
-    folder = runner.start(prepared, settings_in(tmp_path), function=TOY).folder
+    settings = replace(settings_in(tmp_path), tracking=False)
+    prepared = prepare_space(space_in(tmp_path, **fields), settings=settings)
+    folder = runner.start(prepared, settings, function=TOY).folder
     (drawn,) = Vault(folder).draws.plan().trials
     assert sorted(started) == [0, 1]
     assert not (Vault(folder).draws.path / ".ray").exists()
@@ -60,8 +60,3 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
         if "vault" not in path.parts:
             assert path.name not in (drawn.id, "tune"), path
             assert not path.is_file() or drawn.id.encode() not in path.read_bytes(), path
-
-
-class _Closing(NoTracker):
-    def close(self) -> None:
-        """Nothing was opened."""
