@@ -44,7 +44,7 @@ from trainables.privacy.from_config import build
 from trainables.privacy.learning_rate import learning_rate_of
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw
-from trainables.system import footprint
+from trainables.system import memory
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks._setup import trainable_ids
 
@@ -316,7 +316,7 @@ def main() -> None:
         step = Arena(spec).step_of(options.peak)
         for number in range(4):  # until its memory has reached its peak
             step(number)
-        print(footprint.peak_memory() / 2**20)
+        print(memory.peak_memory() / 2**20)
         return
     found = team_rounds(spec)
     peaks = {e: _peak_mib(e) for e in found} if options.memory and spec.workers == 1 else {}

@@ -29,7 +29,6 @@ from typing import Any
 import psutil
 
 from search_spaces import space as spaces
-from sweep.planning.packing import Packing
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import price
 from sweep.runtime import runner
@@ -80,7 +79,7 @@ def prepared(folder: Path, num_trials: int, name: str) -> tuple[Prepared, Settin
 def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
     """End every trial as an executor would; seconds of the processor for each."""
     ledger = Ledger(settings.home / FILE)
-    priced = price(folder.plan().to_run, settings, ledger=ledger, packing=Packing())
+    priced = price(folder.plan().to_run, settings, ledger=ledger)
     gate = open_gate(folder, priced, ledger=ledger)
     driver = Driver(gate, Journal(folder, figures=FigureCache(settings.cache_dir)))
     taken = []

@@ -227,13 +227,19 @@ class Resources(Part):
         description="gang: Ray workers that take one trial after another; local: one trial at a"
         " time, without Ray",
     )
-    workers: int | Literal["auto"] | None = Field(
+    workers: int | None = Field(
         default=None,
-        description="worker processes per trial; default: training.num_workers; auto:"
-        " one if there are enough trials to fill the machine, otherwise"
-        " more",
+        ge=1,
+        le=10_000,
+        description="worker processes per trial; default: training.num_workers",
     )
-    slots: int | Literal["auto"] = Field(default="auto", description="number of concurrent trials")
+    slots: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="number of concurrent trials; default: as many as the CPUs, the GPUs and the"
+        " memory permit",
+    )
     cpus_per_worker: int = Field(default=1, ge=1, le=10_000, description="CPUs per worker")
     gpus_per_worker: float | None = Field(
         default=None,
@@ -252,10 +258,3 @@ class Resources(Part):
                 f" trial at a time in one process, got {self.gpus_per_worker:g}"
             )
         return self
-
-    @field_validator("slots", "workers")
-    @classmethod
-    def _positive(cls, count: int | str | None) -> int | str | None:
-        if isinstance(count, int) and not 1 <= count <= 10_000:
-            raise ValueError(f"expected auto or at least 1 and at most 10000, got {count}")
-        return count

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-import typer
 
 from sweep.commands._options import JsonFlag, Set, Space, overrides
 from sweep.commands._output import console, print_json, say
-
-_Measure = Annotated[
-    bool,
-    typer.Option(
-        "--measure",
-        help="First measure seconds and memory in a few discarded steps of each kind of trial."
-        " Later plans and runs reuse the measurements.",
-    ),
-]
 
 
 def plan(
     space: Space,
     assignments: Set = [],  # noqa: B006  typer copies it
-    measure: _Measure = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List the trials of a space with their epsilon, and the refused ones with reasons.
@@ -31,27 +18,18 @@ def plan(
     The exit code is 2 if all are refused.
     """
     from sweep.planning.accounting import accounting
-    from sweep.planning.footprints import Footprints
-    from sweep.planning.pack_trials import packing_for, sentence
     from sweep.planning.plan_total import total_of_plan
     from sweep.planning.prepare import prepare_space, read
     from sweep.planning.refusals import require_trials
+    from sweep.planning.resources import sentence, share_of
     from sweep.results.tables.plan import plan_table
     from sweep.settings import from_environment
     from trainables.figure_cache import FigureCache
 
     settings, found = from_environment(), read(space, overrides=overrides(assignments))
     prepared = prepare_space(found, settings=settings)
-    screen = console(stderr=True)
-    if measure:
-        trials = (*prepared.plan.to_run, *(t for t in prepared.plan.probes if t.runs))
-        Footprints(settings).measure(
-            [trial.config for trial in trials],
-            say=lambda text: screen.print(text, style="dim", markup=False, soft_wrap=True),
-        )
-        prepared = prepare_space(found, settings=settings)
-    resources, trials = prepared.space.resources, prepared.plan.to_run
-    packing = packing_for(prepared.space, trials, settings)
+    resources = prepared.space.resources
+    share = share_of(resources)
     total, about_total = (None, "")
     price = prepared.price
     if not prepared.space.search.is_adaptive and price is None:
@@ -64,7 +42,7 @@ def plan(
             "notes": list(prepared.notes),
             "together": total,
             **({} if price is None else {"selection": price.to_dict()}),
-            "packing": asdict(packing),
+            "resources": asdict(share),
         }
         print_json("plan", facts)
     else:
@@ -74,6 +52,6 @@ def plan(
         if about_total:
             say(about_total)
         if price is None:
-            say(sentence(prepared.plan, resources, packing))
+            say(sentence(prepared.plan, resources))
     if price is None:
         require_trials(prepared.plan)

@@ -1,4 +1,4 @@
-"""Estimated duration of a trial, from similar trials that were run or measured on this machine."""
+"""Estimated duration of a trial, from similar trials that were run."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from sweep.store import sweeps as store
 from sweep.store.status import TrialStatus
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData
-from trainables.system.footprint import Footprint
 
 _OF_TRAINING = ("expected_batch_size", "physical_batch_size", "precision")
 _OF_PRIVACY = ("unit", "microbatch_size")
 
 
-def estimator(
-    home: Path, *, known: Callable[[TrialConfig], Footprint | None] = lambda config: None
-) -> Callable[[TrialConfig, int], float | None]:
+def estimator(home: Path) -> Callable[[TrialConfig, int], float | None]:
     """`seconds_of(config, steps)` from the median time of a step in finished trials of the same
-    kind, overhead included; else from a measured footprint; else None.
+    kind, overhead included; None without any.
     """
     seconds: dict[str, list[float]] = {}
     for name in store.names(home):
@@ -37,12 +34,7 @@ def estimator(
 
     def seconds_of(config: TrialConfig, steps: int) -> float | None:
         ran = seconds.get(kind_of(config.model_dump(mode="json")))
-        if ran is not None:
-            return steps * statistics.median(ran)
-        measured = known(config)
-        if measured is None:
-            return None
-        return measured.seconds(steps=steps, epochs=config.training.epochs)
+        return None if ran is None else steps * statistics.median(ran)
 
     return seconds_of
 

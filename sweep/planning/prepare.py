@@ -16,11 +16,9 @@ from sweep.planning import cost
 from sweep.planning import plan as planning
 from sweep.planning import probe as search_probe
 from sweep.planning.accounting import accounting
-from sweep.planning.footprints import Footprints
-from sweep.planning.pack_trials import machine_for
 from sweep.planning.plan_total import within_total
 from sweep.planning.refusals import require_one_corpus, require_read_fields, require_trials
-from sweep.planning.resources import gpu_share
+from sweep.planning.resources import gpu_share, this_machine
 from sweep.settings import Settings
 from sweep.spending.account import Account
 from sweep.spending.filter import looks_at_results
@@ -81,7 +79,7 @@ def prepare_space(
         notes.append(f"The data set of {space.name} is not available: {changed} instead.")
     if space.search.target_epsilon is not None and NOISE not in space.override:
         space = _with_noise(space, account)
-    seconds_of = cost.estimator(settings.home, known=Footprints(settings).footprint_of)
+    seconds_of = cost.estimator(settings.home)
     plan = planning.make(space, account=account, seconds_of=seconds_of)
     if space.search.is_adaptive:
         probes = search_probe.probes(space, account=account, seconds_of=seconds_of)
@@ -98,7 +96,7 @@ def prepare_space(
         notes += search_probe.notes(space, plan, home=settings.home)
     asked = space.resources.gpus_per_worker
     if space.budget.accelerator_hours is not None and not gpu_share(
-        asked, machine_for(space.resources)
+        asked, this_machine(space.resources)
     ):
         notes.append(
             "budget.accelerator_hours counts GPU hours and has no effect where trials have no GPU"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import accounting
-from sweep.planning.packing import Packing
+from sweep.planning.resources import Share
 from sweep.settings import Settings
 from sweep.spending.filter import (
     STORED,
@@ -27,10 +27,14 @@ from trainables.privacy.mechanism import Mechanism
 
 
 def price(
-    trials: Sequence[PlannedTrial], settings: Settings, *, ledger: Ledger, packing: Packing
+    trials: Sequence[PlannedTrial],
+    settings: Settings,
+    *,
+    ledger: Ledger,
+    share: Share | None = None,
 ) -> list[PricedTrial]:
-    """The trials that run, each with its price and data set. The data sets are registered in the
-    ledger.
+    """The trials that run, each with its price, its data set and the GPUs of its `share`. The data
+    sets are registered in the ledger.
     """
     account = accounting(settings)
     found = []
@@ -40,14 +44,13 @@ def price(
         config = trial.config
         data = training_data(config, settings)
         ledger.register(data.fingerprint, data.texts())
-        processes = packing.processes(config.training.num_workers)
         found.append(
             PricedTrial(
                 trial=trial,
                 mechanism=account(config).mechanism,
                 dataset=data.fingerprint,
                 dataset_name=data.name,
-                gpus=packing.gpus_per_worker * processes,
+                gpus=0.0 if share is None else share.gpus_of(config.training.num_workers),
             )
         )
     return found

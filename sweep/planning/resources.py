@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from search_spaces.parts import Resources
+from sweep.store.plans import Plan
 from trainables.errors import InvalidInput
+from trainables.formats import count, duration
 
 _DRIVERS = ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/dxg", "/dev/kfd")
+_UNKNOWN = 2 * 2**30  # bytes of a worker before one has said its peak
+_USABLE = 0.9  # of the memory: Ray kills workers where 0.95 is in use
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +29,43 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The resources of a process, and the number of concurrent trials. `slots` None: as many as
-    fit; `memory_per_worker` is in bytes, 0 if it was never measured.
+    """The resources of a process, and the numbers of concurrent trials and of their processes.
+    `slots` None: as many as fit; `workers` None: a trial's number of logical workers.
     """
 
+    workers: int | None = None
     slots: int | None = None
     cpus_per_worker: int = 1
     gpus_per_worker: float = 0.0
-    memory_per_worker: int = 0
+
+    def processes(self, logical: int) -> int:
+        """Processes of a trial, at most its number of logical workers.
+
+        >>> Share(workers=4).processes(2), Share().processes(2)
+        (2, 2)
+        """
+        return min(self.workers or logical, logical)
+
+    def gpus_of(self, logical: int) -> float:
+        """GPUs of a trial."""
+        return self.gpus_per_worker * self.processes(logical)
+
+
+def share_of(resources: Resources, machine: Machine | None = None) -> Share:
+    """What trials get on `machine`, by default this one.
+
+    Raises: InvalidInput where it has no GPU for the executor local.
+    """
+    machine = machine or this_machine(resources)
+    share = Share(
+        workers=resources.workers,
+        slots=resources.slots,
+        cpus_per_worker=resources.cpus_per_worker,
+        gpus_per_worker=gpu_share(resources.gpus_per_worker, machine),
+    )
+    if resources.executor == "local" and share.gpus_per_worker:
+        choose_slots(1, Share(gpus_per_worker=share.gpus_per_worker), machine)
+    return share
 
 
 def choose_slots(workers: int, share: Share, machine: Machine) -> int:
@@ -44,8 +78,7 @@ def choose_slots(workers: int, share: Share, machine: Machine) -> int:
     4
     """
     slots, cpus_per_worker = share.slots, share.cpus_per_worker
-    gpus_per_worker, memory_per_worker = share.gpus_per_worker, share.memory_per_worker
-    cpus, gpus, memory = machine.cpus, machine.gpus, machine.memory_bytes
+    gpus_per_worker, cpus, gpus = share.gpus_per_worker, machine.cpus, machine.gpus
     fits = math.floor(cpus / (workers * cpus_per_worker))
     if fits < (slots or 1):
         raise InvalidInput(
@@ -63,19 +96,45 @@ def choose_slots(workers: int, share: Share, machine: Machine) -> int:
                 f" slots={slots or 1} * workers={workers} * gpus_per_worker={gpus_per_worker:g}"
             )
         fits = min(fits, fits_gpu)
-    if memory_per_worker > 0 and not math.isinf(memory):
-        # Measured memory is an estimate: one trial is always tried, and an explicit number is kept.
-        fits = max(1, min(fits, math.floor(memory / (workers * memory_per_worker))))
     return slots or fits
 
 
-def this_machine(*, with_gpus: bool) -> Machine:
-    """This machine, without a tenth of its free memory; `with_gpus` counts its GPUs."""
-    import psutil
+def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> int:
+    """Of `slots` concurrent trials those that fit into `memory` bytes, at least one, where the
+    largest process has taken `peak` bytes; 0: none has run, and 2 GiB are assumed.
 
-    free = psutil.virtual_memory().available
-    machine = Machine(cpus=machine_cpus(), memory_bytes=int(0.9 * min(free, _container_bytes())))
-    return replace(machine, gpus=machine_gpus()) if with_gpus else machine
+    >>> fit_into_memory(8, workers=2, peak=2**30, memory=12 * 2**30)
+    5
+    """
+    return max(1, int(min(slots, _USABLE * memory / (workers * (peak or _UNKNOWN)))))
+
+
+def sentence(plan: Plan, resources: Resources) -> str:
+    """A sentence with the number of concurrent trials and the duration of the sweep.
+
+    Raises: InvalidInput where one trial does not fit on this machine.
+    """
+    machine = this_machine(resources)
+    share = share_of(resources, machine)
+    if resources.executor == "local":
+        return f"One after another in this process{', on its GPU' * bool(share.gpus_per_worker)}."
+    logical = min((trial.config.training.num_workers for trial in plan.to_run), default=1)
+    workers = share.processes(logical)
+    slots = choose_slots(workers, share, machine)
+    text = f"{slots} at a time, {count(workers, 'worker')} each"
+    if share.gpus_per_worker:
+        text += f", {share.gpus_per_worker:g} GPU per worker"
+    text += f" ({machine.cpus:g} CPUs)"
+    if plan.seconds is not None and plan.to_run:
+        text += f": about {duration(plan.seconds / min(slots, len(plan.to_run)))} in all"
+    return f"{text}."
+
+
+def this_machine(resources: Resources) -> Machine:
+    """This machine, with its GPUs where the trials may use some."""
+    return Machine(
+        cpus=machine_cpus(), gpus=machine_gpus() if resources.gpus_per_worker != 0 else 0
+    )
 
 
 def machine_gpus() -> int:
@@ -92,16 +151,6 @@ def machine_gpus() -> int:
 def gpu_share(asked: float | None, machine: Machine) -> float:
     """GPUs of a worker: as asked, by default 1 where there are any."""
     return float(machine.gpus > 0) if asked is None else asked
-
-
-def _container_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """Free bytes of this process' container; infinite without a limit."""
-    try:
-        limit = (cgroup / "memory.max").read_text().strip()
-        used = int((cgroup / "memory.current").read_text())
-        return math.inf if limit == "max" else max(0, int(limit) - used)
-    except (OSError, ValueError):
-        return math.inf
 
 
 def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

@@ -13,6 +13,7 @@ guards the privacy budget.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -96,15 +97,16 @@ class Broker:
         self._max_failures = max_failures
         self._lease_seconds = lease_seconds
         self._clock = clock
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[int, _Slot] = {}
         self._questions: dict[int, _Question] = {}
         self._unsent: list[int] = []
         self._serial = 0
         self._progress = 0
+        self._num_slots: float = math.inf
         self._closed = False
         self._more = more
         self._scheduled = scheduled
-        self._waiting: set[str] = set()  # slots whose gang waits for a job
+        self._waiting: set[int] = set()  # slots whose gang waits for a job
         self._changed = asyncio.Condition()
 
     # ---- the Tune trial's side
@@ -151,9 +153,10 @@ class Broker:
     # ---- the gang's side
 
     async def take(
-        self, slot: str, generation: str, *, wait: float
+        self, slot: int, generation: str, *, wait: float
     ) -> Assignment | Literal["over"] | None:
-        """The next trial for the gang in `slot`; "over" when none will come; None: call again.
+        """The next trial for the gang in `slot`; "over" when none will come or the slot is beyond
+        the limit; None: call again.
 
         `generation` names the present group of processes. A new generation whose slot has an
         unfinished trial is the rebuilt group of workers that died. It gets the same trial again,
@@ -169,8 +172,11 @@ class Broker:
             if place.trial_id is not None:  # the retry of a trial whose workers died
                 return await self._hand_over(place, self._trials[place.trial_id])
 
+            def is_over() -> bool:
+                return self._closed or self._all_over() or slot >= self._num_slots
+
             def found() -> bool:
-                return bool(self._queue) or self._closed or self._all_over()
+                return bool(self._queue) or is_over()
 
             self._waiting.add(slot)
             await self._notify()
@@ -178,7 +184,7 @@ class Broker:
             self._waiting.discard(slot)
             if not arrived:
                 return None
-            if self._closed or self._all_over():
+            if is_over():
                 return "over"
             if place.generation != generation:  # this caller was replaced by its successor
                 return None
@@ -188,7 +194,9 @@ class Broker:
             if assignment is not None:
                 return assignment
 
-    async def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+    async def report(
+        self, trial_id: str, attempt: int, report: EpochReport, memory: int = 0
+    ) -> Verdict:
         """Wait for driver and scheduler; returns whether `attempt` may train another epoch."""
         trial = self._trials[trial_id]
         if trial.attempt != attempt or trial.state != "running":
@@ -200,7 +208,7 @@ class Broker:
         if self._scheduled:
             await self._notify()
             await self._wait_for_scheduler(trial, serial)
-        verdict = await self._ask("epoch", trial, report=report, reason=trial.stop)
+        verdict = await self._ask("epoch", trial, report=report, reason=trial.stop, memory=memory)
         if not verdict.go_on:
             trial.stop = trial.stop or verdict.reason or "stopped by the driver"
             await self._notify()
@@ -252,6 +260,11 @@ class Broker:
         """Add a job with a new id."""
         self._trials[job.trial_id] = _Trial(job)
         self._queue.append(job.trial_id)
+        await self._notify()
+
+    async def limit_slots(self, number: int) -> None:
+        """Keep the first `number` slots: a gang of another one ends after its trial."""
+        self._num_slots = number
         await self._notify()
 
     async def no_more(self) -> None:

@@ -58,7 +58,8 @@ class TrialEvent:
 
     started   a group of workers takes the trial; the verdict says whether it may begin
     epoch     `report` is set; the verdict says whether the next epoch may be spent. With a `reason`
-              the scheduler has stopped the trial: the epoch is written, no further one is charged
+              the scheduler has stopped the trial: the epoch is written, no further one is charged;
+              `memory` is the largest number of bytes that its worker has taken, 0: unknown
     finished  `result` is set; `reason` is why it stopped early, empty where it did not
     failed    `reason` is one line without private text; earlier reports are kept. One that begins
               with StorageFailed is a failure of the disk: the trial is paused and resumed later
@@ -71,6 +72,7 @@ class TrialEvent:
     report: EpochReport | None = None
     result: TrialResult | None = None
     reason: str = ""
+    memory: int = field(default=0, compare=False)
 
     @property
     def is_of_disk(self) -> bool:

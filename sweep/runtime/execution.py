@@ -10,8 +10,6 @@ from typing import Any
 from sweep import interrupts, phases
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
-from sweep.planning.footprints import Footprints
-from sweep.planning.packing import Packing
 from sweep.planning.plan import plan_point
 from sweep.planning.pricing import fixed_filter, price
 from sweep.results import leakage
@@ -47,7 +45,6 @@ class Services:
 
     settings: Settings
     tracker: Tracking
-    packing: Packing
     executed: RunSettings
     watch: Watch
 
@@ -61,7 +58,7 @@ def execute(
     Raises: InvalidInput where another process runs the sweep, or a stopped trial has no budget
     left; StorageFailed where the disk fails; Interrupted.
     """
-    settings, packing = services.settings, services.packing
+    settings, executed = services.settings, services.executed
     watch = record_metrics(services.watch, folder)
     with (
         storage_faults(folder),
@@ -70,7 +67,7 @@ def execute(
     ):
         records = folder.records(running=False)
         ledger = Ledger(settings.home / FILE)
-        pricing = partial(price, settings=settings, ledger=ledger, packing=packing)
+        pricing = partial(price, settings=settings, ledger=ledger, share=executed)
         priced = pricing([record.plan for record in records])
         require_paid(folder, priced, ledger=ledger)
         gate = open_gate(
@@ -88,9 +85,9 @@ def execute(
         delivery = Delivery(services.tracker, folder)
         journal = Journal(folder, figures=FigureCache(settings.cache_dir))
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
-        if services.executed.function == TRIAL_FUNCTION:
+        if executed.function == TRIAL_FUNCTION:
             driver.rehearse = partial(preflight.rehearse, settings=settings)
-        source = _source(folder, settings, packing, gate=gate, pricing=pricing)
+        source = _source(folder, settings, executed, gate=gate, pricing=pricing)
         phases.enter(phases.TRAINING)
         journal.keep_time(gate.time)
         try:
@@ -125,7 +122,7 @@ def run_pending(
     Raises: Interrupted.
     """
     jobs = {
-        record.plan.id: _job(record.plan, folder, services.packing, epochs_done=record.epochs_done)
+        record.plan.id: _job(record.plan, folder, services.executed, epochs_done=record.epochs_done)
         for record in folder.records(running=False)
         if record.status.is_resumed
     }
@@ -144,7 +141,7 @@ def run_pending(
 def _source(
     folder: SweepFolder,
     settings: Settings,
-    packing: Packing,
+    executed: RunSettings,
     *,
     gate: SpendGate,
     pricing: Callable[[Sequence[PlannedTrial]], list[Any]],
@@ -155,28 +152,28 @@ def _source(
         return None
     return ChosenJobs(
         folder,
-        workers=workers_of(space, packing),
+        workers=workers_of(space),
         plan_of=partial(
             plan_point,
             space,
             account=accounting(settings),
-            seconds_of=cost.estimator(settings.home, known=Footprints(settings).footprint_of),
+            seconds_of=cost.estimator(settings.home),
         ),
         earlier=earlier_records(space, settings.home, folder=folder),
         gate=gate,
         price=lambda trial: pricing([trial])[0],
-        job=lambda trial: _job(trial, folder, packing),
+        job=lambda trial: _job(trial, folder, executed),
     )
 
 
 def _job(
-    trial: PlannedTrial, folder: SweepFolder, packing: Packing, *, epochs_done: int = 0
+    trial: PlannedTrial, folder: SweepFolder, executed: RunSettings, *, epochs_done: int = 0
 ) -> TrialJob:
     return TrialJob(
         trial_id=trial.id,
         config=trial.config,
         folder=folder.start_folder(trial.id),
-        workers=preflight.workers(packing, trial),
+        workers=executed.processes(trial.config.training.num_workers),
         epochs_done=epochs_done,
     )
 

@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from search_spaces.space import SearchSpace
-from sweep.planning.pack_trials import packing_for
-from sweep.planning.packing import Packing
-from sweep.planning.resources import Machine, choose_slots, gpu_share, machine_cpus, machine_gpus
+from sweep.planning.resources import (
+    Machine,
+    choose_slots,
+    gpu_share,
+    machine_cpus,
+    machine_gpus,
+    share_of,
+)
 from sweep.runtime import execute
 from sweep.runtime.events import RunSettings
 from sweep.runtime.on_ray import session as ray_session
@@ -39,14 +44,14 @@ def prepare(
     address: str | None,
     function: str,
     waiting: Sequence[PlannedTrial] | None = None,
-) -> tuple[Packing, RunSettings]:
-    """How the trials of a space share the machine, and the settings for executing them. `waiting`:
-    those of the `jobs` that are still to run; None: all.
+) -> RunSettings:
+    """The settings for executing the trials of a space. `waiting`: those of the `jobs` that are
+    still to run; None: all.
 
     Raises: InvalidInput as `execute.require_executor`, and where the workers of a waiting trial do
     not fit on this machine.
     """
-    chosen = RunSettings(
+    executed = RunSettings(
         executor=space.resources.executor,
         # Now: Ray starts while another thread imports torch, and would wait for it.
         gpus=machine_gpus() if address is None else None,
@@ -59,19 +64,14 @@ def prepare(
         data_dir=settings.data_dir,
         cache_dir=settings.cache_dir,
     )
-    execute.require_executor(chosen)
-    packing = packing_for(space, jobs, settings, address=address)
-    if address is None and chosen.executor != "local":
-        machine, without_gpus = Machine(cpus=machine_cpus()), replace(packing, gpus_per_worker=0.0)
-        for count in _process_counts(space, packing, jobs if waiting is None else waiting):
+    execute.require_executor(executed)
+    machine = None if address is None else Machine(cpus=0)
+    executed = replace(executed, **vars(share_of(space.resources, machine)))
+    if address is None and executed.executor != "local":
+        machine, without_gpus = Machine(cpus=machine_cpus()), replace(executed, gpus_per_worker=0.0)
+        for count in _process_counts(space, executed, jobs if waiting is None else waiting):
             choose_slots(count, without_gpus, machine)
-    return packing, replace(
-        chosen,
-        slots=packing.slots,
-        cpus_per_worker=packing.cpus_per_worker,
-        gpus_per_worker=packing.gpus_per_worker,
-        memory_per_worker=packing.memory_per_worker,
-    )
+    return executed
 
 
 def rehearse(config: TrialConfig, *, settings: Settings) -> None:
@@ -102,29 +102,24 @@ def rehearse_first(
 
 
 def require_room(
-    space: SearchSpace,
-    packing: Packing,
-    trials: Sequence[PlannedTrial],
-    settings: Settings,
-    executed: RunSettings,
-) -> tuple[Packing, RunSettings]:
+    space: SearchSpace, trials: Sequence[PlannedTrial], settings: Settings, executed: RunSettings
+) -> RunSettings:
     """Check a cluster once Ray runs, and settle by its GPUs what a worker gets by default.
 
     Raises: InvalidInput where the workers of a trial do not fit, or where a node of an existing
     cluster does not see the same folders as this process.
     """
     if executed.executor == "local":
-        return packing, executed
+        return executed
     size = ray_session.cluster_size()
     share = gpu_share(space.resources.gpus_per_worker, size)
-    packing = replace(packing, gpus_per_worker=share)
     executed = replace(executed, gpus_per_worker=share)
-    for count in sorted(_process_counts(space, packing, trials)):
+    for count in sorted(_process_counts(space, executed, trials)):
         choose_slots(count, executed, size)
     if executed.address is not None:
         writes = (settings.home, settings.cache_dir)
         require_shared(writes=writes, reads=(settings.data_dir,))
-    return packing, executed
+    return executed
 
 
 def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:
@@ -149,14 +144,9 @@ def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) ->
     return waiting
 
 
-def workers(packing: Packing, trial: PlannedTrial) -> int:
-    """Processes of a trial."""
-    return packing.processes(trial.config.training.num_workers)
-
-
 def _process_counts(
-    space: SearchSpace, packing: Packing, trials: Sequence[PlannedTrial]
+    space: SearchSpace, executed: RunSettings, trials: Sequence[PlannedTrial]
 ) -> set[int]:
     """Processes of the trials, those of an adaptive search included."""
-    chosen = {workers_of(space, packing)} if space.search.is_adaptive else set()
-    return chosen | {workers(packing, trial) for trial in trials}
+    chosen = {workers_of(space)} if space.search.is_adaptive else set()
+    return chosen | {executed.processes(trial.config.training.num_workers) for trial in trials}

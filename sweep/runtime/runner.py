@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from sweep.planning import ledger_check
-from sweep.planning.packing import Packing
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.refusals import require_trials
@@ -59,18 +58,16 @@ def start(
     require_trials(prepared.plan)
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     store.require_free(settings.home, space.name)
-    packing, executed = preflight.prepare(
-        space, plan.to_run, settings, address=address, function=function
-    )
+    executed = preflight.prepare(space, plan.to_run, settings, address=address, function=function)
     for trial in plan.to_run:
         training_data(trial.config, settings)
     if function == TRIAL_FUNCTION:
         preflight.rehearse_first(plan.to_run, settings, all_of_them=selected is not None)
     if budget_total is not None:
-        _require_total(prepared, settings, packing, budget_total=budget_total)
+        _require_total(prepared, settings, executed, budget_total=budget_total)
     total_filter(space, settings)
     with _services(settings, executed, sweep=space.name, must_answer=True) as tracker:
-        packing, executed = preflight.require_room(space, packing, plan.to_run, settings, executed)
+        executed = preflight.require_room(space, plan.to_run, settings, executed)
         facts = {
             **about(command),
             "budget_total": budget_total,
@@ -80,9 +77,7 @@ def start(
             facts["selection"] = selected.to_dict()
             plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
         folder = store.create(settings.home, space, plan, about=facts)
-        services = Services(
-            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
-        )
+        services = Services(settings=settings, tracker=tracker, executed=executed, watch=watch)
         try:
             if selected is None:
                 problem = execute(folder, services)
@@ -128,7 +123,7 @@ def resume(
             watch(record.plan.id, progress_of(record))
         jobs = list(folder.plan().to_run)
         work = partial(execute, stopped=stopped)
-    packing, executed = preflight.prepare(
+    executed = preflight.prepare(
         space, jobs, settings, address=address, function=function, waiting=waiting
     )
     # A resumed search starts Ray once it has chosen a trial.
@@ -136,10 +131,8 @@ def resume(
     opening = partial(_services, executed=executed) if at_once else tracking
     with opening(settings, sweep=folder.name, must_answer=False) as tracker:
         if at_once:
-            packing, executed = preflight.require_room(space, packing, waiting, settings, executed)
-        services = Services(
-            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
-        )
+            executed = preflight.require_room(space, waiting, settings, executed)
+        services = Services(settings=settings, tracker=tracker, executed=executed, watch=watch)
         problem = work(folder, services)
     return Run(folder=folder, tracking_problem=problem)
 
@@ -158,7 +151,7 @@ def _services(
 
 
 def _require_total(
-    prepared: Prepared, settings: Settings, packing: Packing, *, budget_total: float
+    prepared: Prepared, settings: Settings, executed: RunSettings, *, budget_total: float
 ) -> None:
     """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set; InvalidData
     where the ledger is known to have lost a charge.
@@ -176,7 +169,7 @@ def _require_total(
             data.fingerprint, [selected.release], budget_total=budget_total, delta=selected.delta
         )
         return
-    priced = price(prepared.plan.to_run, settings, ledger=ledger, packing=packing)
+    priced = price(prepared.plan.to_run, settings, ledger=ledger, share=executed)
     require_total(priced, ledger, budget_total=budget_total)
 
 

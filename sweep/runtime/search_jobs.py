@@ -8,7 +8,6 @@ from dataclasses import replace
 from search_spaces.domains import branches, num_seeds
 from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
-from sweep.planning.packing import Packing
 from sweep.runtime.events import TrialJob
 from sweep.search.source import SearchSource
 from sweep.spending.gate import SpendGate
@@ -66,10 +65,10 @@ class ChosenJobs:
         return replace(self._job(trial), workers=self.workers)
 
 
-def workers_of(space: SearchSpace, packing: Packing) -> int:
+def workers_of(space: SearchSpace) -> int:
     """Processes of each trial of an adaptive search, equal for all, so that one group of processes
     serves them.
     """
     points = [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
     logical = [int(p.config.training.num_workers) for p in points if p.config is not None]
-    return min([packing.workers or max(logical, default=1), *logical])
+    return min([space.resources.workers or max(logical, default=1), *logical])

@@ -16,7 +16,6 @@ _KINDS = {
     "rows-": "features of private utterances",
     "shadows": "predictions of shadow models for private records",
     "figures": "computed epsilons; no private text",
-    "footprints": "measured memory and seconds; no private text",
 }
 _CORPUS = "a corpus: its distinct words, tokens and labels"
 _UNKNOWN = "unknown; treated as private"

@@ -22,9 +22,6 @@ def test_the_contract(name: str) -> None:
     assert list(inspect.signature(module.run).parameters) == [
         *("config", "folder", "comm", "report", "data_dir", "cache_dir")
     ]
-    assert list(inspect.signature(module.probe).parameters) == [
-        *("config", "folder", "data_dir", "cache_dir")
-    ]
     assert module.__doc__
 
 

@@ -153,7 +153,7 @@ def test_no_command_is_nameless() -> None:
         (["run", "quick", "--set", "budget.epsilon=1e-4"], "exceeds budget.epsilon=0.0001"),
         (["run", "quick", "--name", "../x"], "expected a name of lower-case letters"),
         (["run", "quick", "--tracking-uri", "nowhere"], "expected tracking_uri to start with"),
-        (["run", "quick", "--set", "resources.slots=0"], "expected auto or at least 1"),
+        (["run", "quick", "--set", "resources.slots=0"], "resources.slots: "),
         (["show", "nothing"], "no sweep named nothing"),
         (["resume", "nothing"], "no sweep named nothing"),
         (["stop", "nothing"], "no sweep named nothing"),

@@ -17,10 +17,8 @@ from trainables.data.pair_split import couples, num_private_records, split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import registry
-from trainables.probing import measure
 from trainables.result import EpochReport
 from trainables.system.communication import Alone
-from trainables.tasks import synthesis
 from trainables.tasks._synthesis_setup import prepare
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -389,39 +387,6 @@ def test_a_count_of_private_records_is_reported(tmp_path: Path) -> None:
     assert "counted on the private records" in reasons[0]
     declared = tiny(place, **{"data.name": "pair_lines", "data.num_records": 100})
     assert num_private_records(corpus, declared.data, declared.synthesis) == (100, ())
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_trial_can_be_measured_by_a_few_steps_that_leave_nothing(
-    name: str, tmp_path: Path
-) -> None:
-    config = tiny(write_pairs(tmp_path), **METHODS[name])
-    folder, cache = tmp_path / "probe", tmp_path / "cache"
-    made = synthesis.probe(config, folder=folder, data_dir=tmp_path, cache_dir=cache)
-    assert len(made.stages) == (2 if name == "two stages" else 1)
-    found = measure(lambda: made)
-    assert found.seconds_step > 0
-    assert found.seconds_at_end > 0
-    steps = sum(stage.num_steps for stage in made.stages)
-    assert found.seconds(steps=steps, epochs=2) > steps * found.seconds_step
-    assert not list(tmp_path.rglob("*.safetensors")), "no weights, and no model of public text"
-    assert not (folder / "checkpoint").exists()
-
-
-def test_a_trial_on_utterances_without_programs_can_be_measured(tmp_path: Path) -> None:
-    """Only the public part has programs, as where a parser is needed at all."""
-    place = write_pairs(tmp_path, training=40)
-    changes = {**METHODS["two stages"], "synthesis.parses": "parser"}
-    config = tiny(place, **changes, **{"synthesis.num_generated": 2})
-    split = split_pairs(open_pairs(config.data, data_dir=tmp_path), config.data, config.synthesis)
-    rows = made_pairs(40)
-    for place_of_row in split.private:
-        del rows[place_of_row]["lispress"]
-    (place / "pairs_train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    cache = tmp_path / "cache"
-    made = synthesis.probe(config, folder=tmp_path / "probe", data_dir=tmp_path, cache_dir=cache)
-    assert len(made.stages) == 2
-    assert not list(cache.glob("p*-*")), "no trial reads the programs of such a parser"
 
 
 def test_coins_of_a_trial_make_its_release_auditable(tmp_path: Path) -> None:

@@ -17,13 +17,11 @@ from trainables.encoders.learnt import words as words_of_learnt
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
-from trainables.probing import Piece, Probe, Stage, alone, spread
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
 from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._frame import Clock, result, spent_privacy
-from trainables.tasks._inference import Labels
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
 
@@ -37,7 +35,6 @@ BEST_BY = "validation_ser"
 OTHERWISE_BY = "ser"
 AFTER_AN_EPOCH = "validation_ser"
 HEADLINE = "ser"
-_PROBED = 512  # number of records inferred to estimate the cost of all
 
 
 def run(
@@ -148,22 +145,6 @@ def _measure(
         shadow=_shadow.signals,
     )
     return counts, leakage
-
-
-def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
-    """The pieces of a trial of one process; `folder` is for the files that they write."""
-    setup = prepare(config, comm=alone(), data_dir=data_dir, cache_dir=cache_dir)
-    measured = np.union1d(setup.split.test, _leakage.targets(setup).records)
-    return Probe(
-        stages=(Stage.of(setup.engine, setup.mechanism),),
-        after_epoch=_inference(setup.split.validation, setup.labels),
-        at_end=_inference(measured, setup.infer),
-    )
-
-
-def _inference(ids: np.ndarray, work: Callable[[np.ndarray], Labels]) -> Piece:
-    some = spread(ids, _PROBED)
-    return Piece(times=len(ids) / max(1, len(some)), work=lambda: work(some))
 
 
 def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:

@@ -11,13 +11,10 @@ from typing import Any
 
 from trainables.cards.card import counted_fields
 from trainables.config import TrialConfig
-from trainables.data.pair_split import split_pairs
-from trainables.data.pairs import open_pairs
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
 from trainables.models._lm_folder import save_lm
-from trainables.probing import Piece, Probe, Stage, alone
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
@@ -42,7 +39,6 @@ HEADLINE = "mauve"
 GENERATED = "synthetic.jsonl"
 MEMBERS, HELD_OUT = "members.jsonl", "held_out.jsonl"  # private records: never exported
 ABOUT = "synthesis.json"
-_PROBED = 16  # number of texts drawn to estimate the cost of all
 
 
 def run(
@@ -106,42 +102,6 @@ def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]
         "validation_loss": sum(losses.values()),
         **{f"validation_loss_{stage}": loss for stage, loss in losses.items()},
     }
-
-
-def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
-    """The pieces of a trial of one process; `folder` is for the files that they write.
-
-    Untrained models replace those pretrained on public text, and the corpus' programs those of a
-    parser, or a hardly trained parser's where it has none. They are cached for later trials, so
-    they are no part of a trial's cost. Such models seldom end a text, so the cost of drawing is
-    overestimated.
-    """
-    corpus = open_pairs(config.data, data_dir=data_dir)
-    split = split_pairs(corpus, config.data, config.synthesis)
-    bare: dict[str, Any] = {"pretrain_epochs": 0, "parses": "gold"}
-    if not all(corpus.programs[i] for part in (split.private, split.validation) for i in part):
-        bare |= {"parses": "parser", "parser_epochs": 1}
-        cache_dir = folder / "cache"  # no trial reads what such a parser writes
-    probed = config.model_copy(update={"synthesis": config.synthesis.model_copy(update=bare)})
-    setup = prepare(probed, comm=alone(), folder=folder, data_dir=data_dir, cache_dir=cache_dir)
-    synthesis, few = setup.config.synthesis, min(_PROBED, config.synthesis.num_generated)
-
-    def drawn() -> None:
-        drawer = ModelDrawer(dict(setup.model.items()), setup.source.tokenizer, synthesis, seed=0)
-        setup.method.draw(
-            drawer,
-            Plan(number=few, num_beams=synthesis.num_beams, seed=0, frequencies=setup.frequencies),
-        )
-
-    return Probe(
-        stages=tuple(
-            Stage.of(engine, engine.mechanism()) for engine in setup.engine.parts.values()
-        ),
-        after_epoch=Piece(times=1, work=setup.validate),
-        at_end=Piece(
-            times=0 if synthesis.only is not None else synthesis.num_generated / few, work=drawn
-        ),
-    )
 
 
 def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[Drawn | None, tuple[str, ...]]:

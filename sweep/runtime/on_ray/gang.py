@@ -7,6 +7,7 @@ slot has one `TorchTrainer` whose workers take one trial after another from a br
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import shutil
 import threading
@@ -23,7 +24,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer, get_device
 
 from sweep import interrupts
-from sweep.planning.resources import choose_slots
+from sweep.planning.resources import choose_slots, fit_into_memory
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import (
     Events,
@@ -40,6 +41,7 @@ from sweep.runtime.on_ray import tune as ray_tune
 from sweep.runtime.worker_loop import Workplace, one_line, work
 from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
+from trainables.system.memory import peak_memory
 
 _FOLDER = ".ray"  # in the sweep's: files of Tune and Train
 _POLL_SECONDS = 5.0
@@ -83,7 +85,14 @@ def run_on_ray(
             own = source if workers == last else None
             if not group and (own is None or not own.num_left):
                 continue
-            work_round = _Round(group, workers, slots=at_a_time, settings=settings, source=own)
+            work_round = _Round(
+                group,
+                workers,
+                slots=at_a_time,
+                memory=size.memory_bytes,
+                settings=settings,
+                source=own,
+            )
             work_round.run(events, lambda: interrupted() or stop_requested())
             if workers == groups[-1][0]:
                 ray_session.before_end(work_round.clear_up)
@@ -100,6 +109,7 @@ class _Round:
         workers: int,
         *,
         slots: int,
+        memory: float,
         settings: RunSettings,
         source: JobSource | None,
     ) -> None:
@@ -108,6 +118,8 @@ class _Round:
         self._source = source
         most = len(jobs) + (source.num_left if source is not None else 0)
         self._slots = slots if settings.sealed else min(slots, most)
+        self._memory = memory if settings.slots is None else math.inf  # a person's number stands
+        self._peak = 0  # bytes of the largest worker
         self._settings = settings
         self._announced: SimpleQueue[str | None] = SimpleQueue()
         for job in jobs:
@@ -133,7 +145,8 @@ class _Round:
             )
         )
         self._gang_error = self._tune_error = ""
-        self._gangs = [ray_session.caller(self._keep_gang, slot) for slot in range(self._slots)]
+        self._allowed = 0  # slots at present
+        self._gangs: list[threading.Thread] = []  # of the first slots
         self._trained_since: float | None = None  # by the clock
         self._tuner = ray_session.caller(self._tune)
 
@@ -144,8 +157,7 @@ class _Round:
         """
         self._folder.mkdir(parents=True)
         try:
-            for thread in self._gangs:
-                thread.start()
+            self._fill_memory()
             if self._settings.scheduler != "none":
                 self._tuner.start()
             while self._goes_on():
@@ -221,8 +233,27 @@ class _Round:
         for question in _get(self._broker.questions.remote(wait=wait)):
             number, event = question
             self._broker.answer.remote(number, events(event))
+            if event.memory > self._peak:
+                self._peak = event.memory
+                self._fill_memory()
             if event.kind != "started":
                 self._trained_since = self._trained_since or time.monotonic()
+
+    def _fill_memory(self) -> None:
+        """Start the gangs that the memory permits, and end those that it does not: a worker that is
+        killed for memory repeats an epoch, which is charged again.
+        """
+        number = fit_into_memory(
+            self._slots, workers=self._workers, peak=self._peak, memory=self._memory
+        )
+        if number == self._allowed:
+            return
+        self._allowed = number
+        if self._gangs:  # before, its start is not waited for
+            _get(self._broker.limit_slots.remote(number))
+        for slot in range(len(self._gangs), number):
+            self._gangs.append(ray_session.caller(self._keep_gang, slot))
+            self._gangs[-1].start()
 
     def _show_in_tune(self) -> None:
         """Start Tune, where it only shows the trials, after these have run for a while."""
@@ -277,7 +308,7 @@ class _Round:
             gang_loop,
             train_loop_config={
                 "broker": self._name,
-                "slot": f"slot-{slot}",
+                "slot": slot,
                 "place": place,
                 "threads": settings.cpus_per_worker,
             },
@@ -375,7 +406,7 @@ def _end_with(broker: Any) -> None:
 class _RayDesk:
     """A worker's connection to the broker actor."""
 
-    def __init__(self, broker: Any, *, slot: str) -> None:
+    def __init__(self, broker: Any, *, slot: int) -> None:
         self._broker = broker
         self._slot = slot
         self._generation = uuid.uuid4().hex
@@ -391,7 +422,9 @@ class _RayDesk:
                 return None
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
-        verdict: Verdict = ray.get(self._broker.report.remote(trial_id, attempt, report))
+        verdict: Verdict = ray.get(
+            self._broker.report.remote(trial_id, attempt, report, peak_memory())
+        )
         return verdict
 
     def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:

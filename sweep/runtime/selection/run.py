@@ -153,7 +153,7 @@ def _run(
         epsilon=prepared.price.epsilon_selected if prepared.price else None,
     )
     priced = priced_trials(
-        draws.plan().trials, services.settings, ledger=ledger, packing=services.packing
+        draws.plan().trials, services.settings, ledger=ledger, share=services.executed
     )
     with draws.hold_lock():
         gate = open_gate(draws, priced, ledger=Ledger(vault.ledger_file))

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sweep.planning.packing import Packing
 from sweep.planning.pricing import price
 from sweep.results.selected_trial import release_all
 from sweep.settings import Settings
@@ -73,7 +72,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     trials = {trial.id: trial for trial in draws.plan().trials}
     begun = {place.name for place in (draws.path / "trials").iterdir()}
     home = Ledger(settings.home / FILE)
-    priced = price(list(trials.values()), settings, ledger=home, packing=Packing())
+    priced = price(list(trials.values()), settings, ledger=home)
     mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
     if (
         not begun | {entry.trial for entry in entries} <= trials.keys()

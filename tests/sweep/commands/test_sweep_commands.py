@@ -243,7 +243,7 @@ def test_a_plan_of_nothing_is_printed_and_then_refused(
     found = document(capsys, "plan", str(file))
     assert (found["num_trials"], found["num_refused"]) == (3, 0)
     assert found["together"]["num_releases"] == 2, "without the baseline"
-    assert found["packing"]["workers"] is None
+    assert found["resources"]["workers"] is None
     assert cli.run(["plan", str(file), "--set", "budget.epsilon=0.001"]) == 2
     out, err = capsys.readouterr()
     assert "toy: 1 trial to run, 2 refused" in out

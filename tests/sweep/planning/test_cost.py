@@ -1,4 +1,4 @@
-"""The duration of a trial: by finished trials of its kind, or a measured footprint, or unknown."""
+"""The duration of a trial: by finished trials of its kind, or unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from search_spaces.space import rename
 from sweep.planning import cost
-from sweep.planning.footprints import Footprints
 from sweep.planning.prepare import prepare_space
 from sweep.settings import Settings
 from sweep.store import sweeps as store
@@ -19,7 +18,6 @@ from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import TrialConfig, parse
 from trainables.result import EpochReport, TrialResult
-from trainables.system.footprint import Footprint
 
 STEPS = 9  # three epochs of ninety records in batches of thirty
 
@@ -100,25 +98,6 @@ def test_a_damaged_sweep_hides_no_other(settings: Settings) -> None:
     assert estimate(settings, trial.config) == pytest.approx(100.0)
 
 
-def test_what_ran_comes_before_what_was_measured(settings: Settings) -> None:
-    measured = Footprint(
-        seconds_prepare=5,
-        seconds_step=0.25,
-        seconds_after_epoch=1,
-        seconds_at_end=2,
-        memory_bytes=1,
-    )
-    folder = sweep_of(settings)
-    config = folder.plan().trials[1].config
-
-    def seconds() -> float | None:
-        return cost.estimator(settings.home, known=lambda _: measured)(config, 100)
-
-    assert seconds() == 5 + 100 * 0.25 + 3 * 1 + 2
-    finish(folder, folder.plan().trials[1], 9.0)
-    assert seconds() == pytest.approx(100.0)
-
-
 _SAME: dict[str, Any] = {"training": {"epochs": 9, "learning_rate": 0.5, "seed": 7}}
 
 
@@ -140,38 +119,3 @@ def test_a_kind_is_what_a_step_computes(changes: dict[str, Any], same: bool) -> 
     plain, changed = parse({}), parse(changes)
     kinds = {cost.kind_of(config.model_dump(mode="json")) for config in (plain, changed)}
     assert (len(kinds) == 1) is same
-
-
-def footprint(memory: int, **changes: Any) -> dict[str, Any]:
-    seconds = ("seconds_prepare", "seconds_step", "seconds_after_epoch", "seconds_at_end")
-    return {**dict.fromkeys(seconds, 1.0), "memory_bytes": memory, **changes}
-
-
-def test_every_slot_has_room_for_the_largest_measured_kind(settings: Settings) -> None:
-    kept = Footprints(settings)
-    small, large, unknown = (
-        parse({}),
-        parse({"model": {"hidden_size": 96}}),
-        parse({"engine": "sgd"}),
-    )
-    assert kept.largest([small, large, unknown]) is None
-    kept._folder.mkdir(parents=True)
-    write_json(kept._path(small), footprint(10))
-    write_json(kept._path(large), footprint(70))
-    found = kept.largest([small, unknown, large])
-    assert found is not None
-    assert found.memory_bytes == 70
-    write_json(kept._path(large), footprint(70, of_another_version=1))
-    assert kept.largest([small, large]) == kept.footprint_of(small)
-
-
-def test_a_measurement_is_of_one_machine(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A home may be shared by machines of other sizes."""
-    kept = Footprints(settings)
-    kept._folder.mkdir(parents=True)
-    write_json(kept._path(parse({})), footprint(10))
-    assert kept.footprint_of(parse({"training": {"seed": 3}})) is not None
-    monkeypatch.setattr("platform.node", lambda: "another")
-    assert kept.footprint_of(parse({})) is None

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sweep.planning.packing import Packing
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price, require_total, total_filter
+from sweep.planning.resources import Share
 from sweep.settings import Settings
 from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
@@ -54,10 +54,10 @@ def settings_beside(
 
 
 def price_plan(
-    settings: Settings, ledger: Ledger, *, packing: Packing | None = None, **fields: Any
+    settings: Settings, ledger: Ledger, *, share: Share | None = None, **fields: Any
 ) -> list[PricedTrial]:
     trials = plan_in(settings, **fields).trials
-    return price(trials, settings, ledger=ledger, packing=packing or Packing())
+    return price(trials, settings, ledger=ledger, share=share)
 
 
 def test_every_trial_that_runs_has_the_price_of_its_plan(
@@ -67,7 +67,7 @@ def test_every_trial_that_runs_has_the_price_of_its_plan(
     plan = plan_in(settings)
     refused = replace(plan.trials[1], reason="no")
     trials = (plan.trials[0], refused, plan.trials[2])
-    found = price(trials, settings, ledger=ledger, packing=Packing())
+    found = price(trials, settings, ledger=ledger)
     assert [each.trial for each in found] == [plan.trials[0], plan.trials[2]]
     assert {each.dataset_name for each in found} == {"json_lines"}
     assert len({each.dataset for each in found}) == 1
@@ -93,8 +93,8 @@ def test_a_trial_holds_the_gpus_of_its_processes(
     settings: Settings, ledger: Ledger, workers: int | None, share: float, gpus: float
 ) -> None:
     """Never of more processes than it has logical workers (2)."""
-    packing = Packing(workers=workers, gpus_per_worker=share)
-    found = price_plan(settings, ledger, packing=packing)
+    each_worker = Share(workers=workers, gpus_per_worker=share)
+    found = price_plan(settings, ledger, share=each_worker)
     assert {each.gpus for each in found} == {gpus}
 
 

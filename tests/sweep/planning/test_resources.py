@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,27 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from search_spaces import space as spaces
+from search_spaces.parts import Resources
+from sweep.planning import resources
+from sweep.planning.prepare import prepare_space
 from sweep.planning.resources import (
     Machine,
     Share,
-    _container_bytes,
     choose_slots,
+    fit_into_memory,
     machine_cpus,
+    machine_gpus,
+    sentence,
     this_machine,
 )
+from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
 
 
-def slots(
-    *, workers: int = 2, cpus: int = 8, gpus: int = 0, memory: float = math.inf, **share: Any
-) -> int:
+def slots(*, workers: int = 2, cpus: int = 8, gpus: int = 0, **share: Any) -> int:
     """The slots of trials, by default of two processes on eight CPUs."""
-    machine = Machine(cpus=cpus, gpus=gpus, memory_bytes=memory)
-    return choose_slots(workers, Share(**share), machine)
+    return choose_slots(workers, Share(**share), Machine(cpus=cpus, gpus=gpus))
 
 
 @given(workers=st.integers(1, 9), cpus_per_worker=st.integers(1, 5), cpus=st.integers(1, 200))
@@ -60,16 +65,27 @@ def test_a_worker_may_take_several_gpus(gpus: int, expected: int) -> None:
     assert slots(workers=1, gpus_per_worker=2.0, cpus=100, gpus=gpus) == expected
 
 
-@given(cpus=st.integers(2, 64), memory=st.integers(1, 400), each=st.integers(1, 40))
+@given(
+    slots=st.integers(1, 64),
+    workers=st.integers(1, 4),
+    peak=st.integers(1, 40),
+    memory=st.integers(1, 400),
+)
 def test_memory_lowers_the_number_but_one_trial_is_always_tried(
-    cpus: int, memory: int, each: int
+    slots: int, workers: int, peak: int, memory: int
 ) -> None:
-    found = slots(cpus=cpus, memory_per_worker=each, memory=memory)
-    assert found == max(1, min(cpus // 2, memory // (2 * each)))
+    """A tenth of the memory stays free."""
+    found = fit_into_memory(slots, workers=workers, peak=peak, memory=memory)
+    most = 0.9 * memory / (workers * peak)
+    assert found == 1 or found <= min(slots, most)
+    assert found == slots or found + 1 > most
+    assert fit_into_memory(slots, workers=workers, peak=peak, memory=math.inf) == slots
 
 
-def test_memory_that_was_never_measured_limits_nothing() -> None:
-    assert slots(memory_per_worker=0, memory=1) == slots(memory_per_worker=9, memory=math.inf) == 4
+def test_two_gib_are_assumed_of_a_process_before_any_has_run() -> None:
+    memory = 8 * 2**30
+    found = [fit_into_memory(9, workers=1, peak=peak, memory=memory) for peak in (0, 2**31)]
+    assert found == [3, 3]
 
 
 @given(given_slots=st.integers(1, 4))
@@ -128,29 +144,33 @@ def test_a_containers_quota_lowers_the_cpus(
     assert machine_cpus(file) == (expected or len(os.sched_getaffinity(0)))
 
 
+@pytest.mark.parametrize("share", ["auto", -0.5])
+def test_a_share_is_a_number_of_at_least_0(share: Any) -> None:
+    with pytest.raises(InvalidInput, match="gpus_per_worker"):
+        spaces.parse({"name": "s", "resources": {"gpus_per_worker": share}})
+
+
+@pytest.mark.parametrize("asked", [None, 0, 1])
+def test_this_machine_has_a_cpu(asked: float | None) -> None:
+    machine = this_machine(Resources(gpus_per_worker=asked))
+    assert machine.cpus == machine_cpus() >= 1
+    assert machine.gpus == (machine_gpus() if asked != 0 else 0)
+
+
 @pytest.mark.parametrize(
-    ("limit", "used", "expected"),
+    ("asked", "line"),
     [
-        ("1000", "400", 600),
-        ("1000", "1400", 0),  # the kernel may count more than the limit for a moment
-        ("max", "400", math.inf),
-        ("1000", "some", math.inf),
-        (None, None, math.inf),
+        ({}, "4 at a time, 2 workers each (8 CPUs): about 20 s in all."),
+        ({"workers": 1, "slots": 2}, "2 at a time, 1 worker each (8 CPUs): about 30 s in all."),
+        ({"executor": "local"}, "One after another in this process."),
     ],
 )
-def test_free_memory_of_a_container_is_its_limit_without_what_is_used(
-    tmp_path: Path, limit: str | None, used: str | None, expected: float
+def test_a_plan_says_how_many_trials_run_at_a_time(
+    asked: dict[str, Any], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in (("memory.max", limit), ("memory.current", used)):
-        if text is not None:
-            (tmp_path / name).write_text(f"{text}\n")
-    assert _container_bytes(tmp_path) == expected
-
-
-def test_this_machine_has_a_cpu_and_leaves_a_tenth_of_its_free_memory() -> None:
-    import psutil
-
-    machine = this_machine(with_gpus=False)
-    assert machine.cpus == machine_cpus() >= 1
-    assert machine.gpus == 0
-    assert 0 < machine.memory_bytes <= 0.9 * psutil.virtual_memory().total
+    monkeypatch.setattr(resources, "machine_cpus", lambda: 8)
+    space = space_in(tmp_path, resources={"gpus_per_worker": 0, **asked})
+    plan = prepare_space(space, settings=settings_in(tmp_path)).plan
+    assert sentence(plan, space.resources) == line.partition(":")[0].rstrip(".") + "."
+    timed = replace(plan, trials=tuple(replace(trial, seconds=20.0) for trial in plan.trials))
+    assert sentence(timed, space.resources) == line

@@ -19,9 +19,7 @@ import torch
 from search_spaces import space as spaces
 from search_spaces.parts import Resources
 from sweep.planning import resources as machines
-from sweep.planning.pack_trials import packing_for
-from sweep.planning.packing import pack
-from sweep.planning.resources import Machine
+from sweep.planning.resources import Machine, share_of
 from sweep.runtime import preflight
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.runtime.execute import run_trials
@@ -77,7 +75,7 @@ def places(folder: Path, settings: RunSettings, *, count: int) -> list[str]:
 
     jobs: list[TrialJob] = make_jobs(folder, count=count, workers=1)
     (folder / "trials" / "together").write_text(str(count))
-    run_trials(jobs, events=events, settings=settings)
+    run_trials(jobs, events=events, settings=replace(settings, slots=count))
     ray_session.finish_acts()
     assert reasons == ["InvalidInput: said"] * count
     return [(job.folder / "where").read_text() for job in jobs]
@@ -101,18 +99,17 @@ def test_the_default_is_one_where_the_cluster_has_gpus(
     """Planned before Ray runs, settled by what it has: the same."""
     space = spaces.parse({"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}})
     settings = settings_in(tmp_path)
-    planned, executed = preflight.prepare(space, (), settings, address=None, function="none")
-    assert planned == packing_for(space, (), settings)
-    settled = preflight.require_room(space, planned, (), settings, executed)
-    assert [each.gpus_per_worker for each in (planned, executed, *settled)] == [share] * 4
+    planned = preflight.prepare(space, (), settings, address=None, function="none")
+    settled = preflight.require_room(space, (), settings, planned)
+    shares = [share_of(space.resources), planned, settled]
+    assert [each.gpus_per_worker for each in shares] == [share] * 3
 
 
 @pytest.mark.parametrize("executor", ["gang", "local"])
 def test_the_default_is_none_on_a_machine_without_gpus(executor: Any) -> None:
-    own = Resources(executor=executor, workers=1)
     for gpus in (0, 1, 8):
-        packed = pack(own, logical=1, trials=1, machine=Machine(cpus=8, gpus=gpus))
-        assert packed.gpus_per_worker == min(gpus, 1)
+        found = share_of(Resources(executor=executor), Machine(cpus=8, gpus=gpus))
+        assert found.gpus_per_worker == min(gpus, 1)
 
 
 def test_torch_is_not_imported_to_count_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +132,7 @@ def test_a_gpu_that_the_machine_lacks_is_refused(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     space = spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}})
     with pytest.raises(InvalidInput, match=r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):
-        packing_for(space, (), settings_in(tmp_path))
+        share_of(space.resources)
     with pytest.raises(InvalidInput, match=r"gpus_per_worker=0 where torch finds no GPU.*cuda:1"):
         on_device(torch.nn.Linear(1, 1), Alone("cuda:1"))
 

@@ -69,7 +69,7 @@ def play_scene(
     return asyncio.run(play())
 
 
-async def taken(broker: Broker, generation: str = "g", slot: str = "s") -> Assignment:
+async def taken(broker: Broker, generation: str = "g", slot: int = 0) -> Assignment:
     assignment = await broker.take(slot, generation, wait=WAIT)
     assert isinstance(assignment, Assignment)
     return assignment
@@ -170,7 +170,7 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
         attempts = [(await taken(broker, f"g{i}")).attempt for i in range(4)]
         assert attempts == [1, 2, 3, 4]
         await broker.last_words("t0", 4, "RuntimeError at step.py:7")
-        assert await broker.take("s", "g4", wait=WAIT) == "over"
+        assert await broker.take(0, "g4", wait=WAIT) == "over"
 
     events = play_scene(scene)
     assert kinds(events) == ["started"] * 4 + ["failed"]
@@ -190,14 +190,35 @@ def test_an_older_attempt_is_not_listened_to() -> None:
 
 def test_two_gangs_never_get_the_same_trial_and_none_waits_for_ever() -> None:
     async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
-        first, second = await asyncio.gather(taken(broker, slot="a"), taken(broker, slot="b"))
+        first, second = await asyncio.gather(taken(broker, slot=0), taken(broker, slot=1))
         assert {first.job.trial_id, second.job.trial_id} == {"t0", "t1"}
-        assert await broker.take("c", "g", wait=WAIT) is None
+        assert await broker.take(2, "g", wait=WAIT) is None
         for assignment in (first, second):
             await broker.finish(assignment.job.trial_id, 1, result(assignment.job.trial_id))
-        assert await broker.take("c", "g", wait=WAIT) == "over"
+        assert await broker.take(2, "g", wait=WAIT) == "over"
 
     play_scene(scene, count=2)
+
+
+def test_a_gang_beyond_the_limit_ends_after_its_trial() -> None:
+    """Its workers' death changes nothing: the trial is its own until the end."""
+
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await taken(broker, slot=0)
+        await taken(broker, slot=1)
+        late = asyncio.create_task(broker.take(2, "g", wait=60))
+        await broker.report("t0", 1, epoch(1), 7)
+        await broker.limit_slots(1)
+        assert await late == "over"
+        assert (await taken(broker, "again", slot=1)).job.trial_id == "t1"
+        await broker.finish("t1", 2, result("t1"))
+        await broker.add(jobs(3)[2])
+        assert await broker.take(1, "again", wait=WAIT) == "over"
+        await broker.finish("t0", 1, result("t0"))
+        assert (await taken(broker, slot=0)).job.trial_id == "t2"
+
+    events = play_scene(scene, count=2)
+    assert [event.memory for event in events if event.kind == "epoch"] == [7]
 
 
 def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once() -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,11 +20,13 @@ from typing import Any
 import psutil
 import pytest
 
+from sweep.planning import resources
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.runtime.execute import run_trials
 from sweep.runtime.on_ray import session as ray_session
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
+from trainables.result import EpochReport
 from trainables.system import checkpoint
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
@@ -135,7 +137,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert failed.reason.startswith("ValueError at toy_trial.py:")
     assert "account" not in failed.reason, "private text stays in the worker"
     ray_session.finish_acts()  # as before Ray is shut down
-    assert list((tmp_path / "gang" / ".ray").iterdir()) == [], "Ray's own files are gone"
+    assert not (tmp_path / "gang" / ".ray").exists(), "Ray's own files are gone"
 
 
 def test_nothing_listens_beyond_this_machine(cluster: None, tmp_path: Path) -> None:
@@ -339,6 +341,51 @@ def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster: None, tmp_p
     first, second = ([e.report for e in diary.of(job.trial_id, "epoch")] for job in jobs)
     assert [r.metrics for r in first if r] == [r.metrics for r in second if r]
     assert diary.ser("t0") == diary.ser("t1")
+
+
+def meet(
+    config: Any, *, folder: Path, comm: Any, report: Callable[[EpochReport], bool], **_: Any
+) -> None:
+    """A trial function: report an epoch, wait for the other trial to do so, and fail."""
+    report(EpochReport(epochs_done=1, seconds=0.0, metrics={}))
+    (folder / "reported").touch()
+    deadline = time.monotonic() + 300
+    while len(list(folder.parent.glob("*/reported"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    raise InvalidInput("met" if time.monotonic() < deadline else "alone")
+
+
+def with_memory(patch: pytest.MonkeyPatch, **sizes: int) -> None:
+    size = replace(ray_session.cluster_size(), memory_bytes=sizes["memory"])
+    patch.setattr(ray_session, "cluster_size", lambda: size)
+    patch.setattr(resources, "_UNKNOWN", sizes["unknown"])
+
+
+def test_a_second_trial_begins_once_the_first_one_says_that_memory_is_left(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_memory(monkeypatch, memory=4 * 2**30, unknown=4 * 2**30)
+    diary = Diary()
+    jobs = make_jobs(tmp_path, workers=1)
+    function = "tests.sweep.runtime.test_ray_trials:meet"
+    run_trials(jobs, events=diary, settings=replace(SETTINGS, function=function))
+    assert [event.kind for event in diary.events[:3]] == ["started", "epoch", "started"]
+    assert [event.reason for event in diary.events[4:]] == ["InvalidInput: met"] * 2
+    assert 50 * 2**20 < diary.events[1].memory < 2 * 2**30
+
+
+@pytest.mark.slow
+def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_memory(monkeypatch, memory=50 * 2**20, unknown=1)
+    jobs, diary = make_jobs(tmp_path, count=5, workers=1), Diary()
+    run_trials(jobs, events=diary, settings=SETTINGS)
+    assert {job.trial_id for job in jobs if diary.of(job.trial_id, "finished")} == {
+        job.trial_id for job in jobs
+    }
+    ends = [event.kind for event in diary.events if event.kind in ("started", "finished")]
+    assert ends[-5:] == ["finished", *["started", "finished"] * 2]
 
 
 @pytest.mark.parametrize(
