@@ -25,14 +25,9 @@ class ClaimRow:
 
 
 def claims(card: PrivacyCard, metrics: Mapping[str, float | None]) -> list[ClaimRow]:
-    """The bounds of the claim, beside the results of the attacks in `metrics`; empty for a card of
-    an earlier version.
-    """
+    """The bounds of the claim, beside the results of the attacks in `metrics`."""
     found = []
     for words, name in _RATES:
-        allowed: float | None = getattr(card, f"max_tpr_{name}")
-        if allowed is None:
-            continue
         reached = {
             attack: value
             for attack in attacks_on_models()
@@ -42,7 +37,7 @@ def claims(card: PrivacyCard, metrics: Mapping[str, float | None]) -> list[Claim
         found.append(
             ClaimRow(
                 fpr=words,
-                allowed=percent(allowed),
+                allowed=percent(getattr(card, f"max_tpr_{name}")),
                 measured=None if best is None else f"{100 * reached[best]:.2f} %",
                 attack=best,
             )

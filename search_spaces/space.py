@@ -34,7 +34,6 @@ from trainables.documents import DocumentProblem, quote, require_storable
 from trainables.entries import tasks
 from trainables.errors import InvalidInput
 from trainables.frozen import validated
-from trainables.old_configs import migrate
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 
@@ -187,8 +186,6 @@ def parse(document: dict[str, Any]) -> SearchSpace:
 
     Raises: InvalidInput, one sentence for the first problem.
     """
-    if isinstance(document.get("base"), dict):
-        document = {**document, "base": migrate(document["base"])}
     return validated(SearchSpace, document)
 
 

@@ -13,83 +13,9 @@ from hypothesis import strategies as st
 
 from trainables.config import SHELVES, TrialConfig, data_config, model_part, parse
 from trainables.errors import InvalidInput
-from trainables.old_configs import migrate
 from trainables.privacy.from_config import build
 
-# What the form with every model's fields side by side wrote for `{}`, BERT and a made corpus.
-_OLD_DATA: dict[str, Any] = {
-    "name": "atis",
-    "path": None,
-    "split": "paper",
-    "split_seed": 0,
-    "max_records": None,
-    "num_records": None,
-    "num_utterances": None,
-    "seed": 0,
-    "schema_file": None,
-}
-_OLD_MODEL: dict[str, Any] = {
-    "name": "clc",
-    "word_vectors": "hashed",
-    "word_buckets": 8192,
-    "word_dim": 50,
-    "char_dim": 16,
-    "char_filters": 50,
-    "char_kernel": 3,
-    "encoder": "scratch",
-    "hidden_size": None,
-    "num_layers": None,
-    "num_heads": 12,
-    "intermediate_size": 1200,
-    "dropout": 0.1,
-    "freeze_embeddings": False,
-}
-
-
-_OLD_PRIVACY: dict[str, Any] = {
-    "max_grad_norm": 1.0,
-    "noise_multiplier": 1.0,
-    "noise_decay": {"kind": "none", "tau": 0.0},
-    "group_scale": "none",
-    "max_group_scale": 1.0,
-    "noise_calibration": None,
-    "sampling": None,
-    "neighboring_relation": None,
-    "microbatch_size": None,
-    "delta": None,
-    "unit": "record",
-    "max_records_per_group": 1,
-    "secure_noise": True,
-    "reproducible_noise": False,
-    "accountant": None,
-}
 _TEXT = {"data": {"name": "smcalflow"}, "model": {"name": "causal_lm"}}
-_OLD_SYNTHESIS: dict[str, Any] = {
-    "method": "one_stage",
-    "parse_epochs": None,
-    "only": None,
-    "other_epochs": None,
-    "prompt": "domain",
-    "histogram": "dp",
-    "histogram_noise_multiplier": 20.0,
-    "parses": "parser",
-    "parser_epochs": 64,
-    "shuffle_pairs": False,
-    "max_tokens": 128,
-}
-
-
-def old(*, data: dict[str, Any] | None = None, model: dict[str, Any] | None = None) -> Any:
-    return {"data": {**_OLD_DATA, **(data or {})}, "model": {**_OLD_MODEL, **(model or {})}}
-
-
-def old_privacy(engine: str, **privacy: Any) -> Any:
-    return {"engine": engine, "privacy": {**_OLD_PRIVACY, **privacy}}
-
-
-def old_synthesis(**synthesis: Any) -> Any:
-    fields = {**_OLD_SYNTHESIS, **synthesis}
-    return {"task": "synthesis", "engine": "dp_sgd", **_TEXT, "synthesis": fields}
 
 
 @pytest.mark.parametrize(
@@ -147,55 +73,6 @@ def test_what_another_field_makes_irrelevant_is_no_part_of_the_id() -> None:
     thawed = {**frozen, "freeze_embeddings": False}
     other = {**thawed, "word_buckets": 100}
     assert parse({"model": thawed}).id != parse({"model": other}).id
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (old(), {}),
-        (old(model={"num_heads": 7, "encoder": "minilm"}), {}),
-        (old(model={"hidden_size": 64}), {"model": {"hidden_size": 64}}),
-        (
-            old(model={"name": "bert", "encoder": "minilm", "hidden_size": 64, "num_layers": 2}),
-            {"model": {"name": "bert", "encoder": "minilm", "num_layers": 2}},
-        ),
-        (
-            old(data={"name": "health", "num_utterances": 2_000, "path": "nowhere"}),
-            {"data": {"name": "health", "num_utterances": 2_000}},
-        ),
-        (old(data={"seed": 3, "path": "mine"}), {"data": {"path": "mine"}}),
-        (old_privacy("sgd", noise_multiplier=3.0), {"engine": "sgd"}),
-        (old_privacy("sgd", delta=1e-6), {"engine": "sgd", "privacy": {"delta": 1e-6}}),
-        (old_privacy("edp_sgd"), {}),
-        (old_privacy("edp_sgd", max_group_scale=0.5), {}),
-        (
-            old_privacy("dp_sgd", sampling="poisson", microbatch_size=1, noise_multiplier=3.0),
-            {"engine": "dp_sgd", "privacy": {"noise_multiplier": 3.0}},
-        ),
-        (old_synthesis(), {"task": "synthesis", "engine": "dp_sgd", **_TEXT}),
-        (
-            old_synthesis(method="two_stage", parse_epochs=2, prompt="function_types"),
-            {
-                "task": "synthesis",
-                "engine": "dp_sgd",
-                **_TEXT,
-                "synthesis": {"method": "two_stage", "parse_epochs": 2},
-            },
-        ),
-    ],
-)
-def test_configs_of_the_old_form_are_read_without_what_was_never_read(
-    before: dict[str, Any], after: dict[str, Any]
-) -> None:
-    assert parse(migrate(before)) == parse(after)
-
-
-def test_today_s_form_is_not_touched() -> None:
-    """A field that does not belong is a mistake, not an old config."""
-    typed = {"model": {"name": "clc", "num_heads": 4}}
-    assert migrate(typed) == typed
-    whole = parse({"model": {"name": "bert"}}).model_dump(mode="json")
-    assert migrate(whole) == whole
 
 
 MODELS: st.SearchStrategy[dict[str, Any]] = st.one_of(

@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import (
     Field,
-    PrivateAttr,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
@@ -220,36 +219,11 @@ class TrialConfig(Frozen):
         """Whether its task generates text and uses the section `synthesis`."""
         return kind_for(self.task, "generation") is not None
 
-    # The digest of its fields, and the id that a trial of an earlier version has on disk.
-    _planned: tuple[str, str] | None = PrivateAttr(None)
-
     @property
     def id(self) -> str:
-        """12 hex digits over every field that changes the result's law, and no other.
-
-        A config read back from a sweep keeps the id that it was planned with.
-        """
-        digest = self._digest()
-        return self._planned[1] if self._planned and self._planned[0] == digest else digest
-
-    def with_planned_id(self, trial_id: str) -> TrialConfig:
-        """The same config under the id of its sweep, which names its files, its split and its noise
-        streams. A copy with a changed field has the id of its fields again.
-        """
-        found = self.model_copy()
-        digest = self._digest()
-        found._planned = None if trial_id == digest else (digest, trial_id)
-        return found
-
-    def _digest(self) -> str:
-        fields = self.model_dump(mode="json")
-        # The size of physical batches changes memory, not the outcome.
-        fields["training"].pop("physical_batch_size")
-        for section, part in fields.items():  # an id from before there was a choice stays
-            own = getattr(self, section)
-            for name in own.later if isinstance(own, Frozen) else ():
-                if name in part and part[name] == type(own).model_fields[name].default:
-                    part.pop(name)
+        """12 hex digits over every field that is read, and so over the result's law."""
+        # The size of physical batches changes memory alone: less of it is the same, paid trial.
+        fields = self.model_dump(mode="json", exclude={"training": {"physical_batch_size"}})
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

@@ -42,21 +42,9 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
     Raises: InvalidData for a file that is missing or damaged.
     """
     found = _read_arrays(folder / COUNTS)
-    if set(found) == {"records", "counts"}:
-        found = {**found, "counts": _add_columns(found["counts"])}
     if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
         raise _unreadable(folder / COUNTS)
     return found["records"], from_table(found["counts"])
-
-
-def _add_columns(counts: NDArray[Any]) -> NDArray[Any]:
-    """Add later columns to the counts of a version in which every record had one intent."""
-    missing = len(NAMES) - counts.shape[-1] if counts.ndim == 2 else 0
-    if missing not in (3, 4):
-        return counts
-    ones = np.ones((len(counts), missing - 1), dtype=np.int64)
-    right = 1 - counts[:, [NAMES.index("intent_errors")]]
-    return np.concatenate([counts, ones, right], axis=1)
 
 
 def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[str, float] | None:

@@ -58,7 +58,6 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     section: ClassVar[str] = ""  # where it stands in a trial's config, for messages
     lacks: ClassVar[frozenset[str]] = frozenset()  # fields of its base class that it does not have
-    later: ClassVar[frozenset[str]] = frozenset()  # fields that are no part of an id at the default
 
     @classmethod
     def fields(cls) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ from trainables.documents import read_written_json
 from trainables.encoders.identity import ENCODER, require_files_of, require_here
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
-from trainables.old_configs import migrate_part
 from trainables.system.communication import Alone
 from trainables.tasks._inference import Inference, infer
 
@@ -70,7 +69,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
         )
     try:
         about: dict[str, Any] = read_written_json(place / _FILES[0])
-        config = model_part(**migrate_part("model", about["model"]))
+        config = model_part(**about["model"])
         labels: dict[str, Any] = {
             "intents": [] if about["intents"] == [NO_INTENT] else about["intents"],
             "slots": about["slots"],

@@ -201,12 +201,6 @@ class TotalNoise(Frozen):
 class TrainingConfig(Frozen):
     """The optimisation of a trial."""
 
-    later = frozenset(
-        {
-            *("precision", "optimizer", "learning_rate_decay", "steps"),
-            "gradient_clip_norm",
-        }
-    )
     epochs: int = Field(
         30,
         ge=1,
@@ -271,21 +265,6 @@ class TrainingConfig(Frozen):
     def unread(self) -> frozenset[str]:
         """Either steps or epochs are counted."""
         return frozenset({"evaluate_every"} if self.steps is None else {"epochs"})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_steps_per_epoch(cls, fields: Any) -> Any:
-        """Full batches were counted as epochs of so many steps before there was `steps`."""
-        if not isinstance(fields, dict) or "steps_per_epoch" not in fields:
-            return fields
-        each = fields["steps_per_epoch"]
-        fields = {name: value for name, value in fields.items() if name != "steps_per_epoch"}
-        epochs = fields.get("epochs", cls.model_fields["epochs"].default)
-        if type(each) is not int or each < 1:
-            raise ValueError(f"expected training.steps_per_epoch >= 1, got {each!r}")
-        if each == 1 or type(epochs) is not int:
-            return fields
-        return {"steps": epochs * each, "evaluate_every": each, **fields}
 
     @model_validator(mode="after")
     def _steps_in_pieces(self) -> TrainingConfig:

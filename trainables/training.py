@@ -109,8 +109,7 @@ def train(
         learner.engine.load_state_dict(saved.part("engine"))
         best = saved.part("best")
         history, seconds = saved.state["history"], saved.state["epoch_seconds"]
-        # A checkpoint from before stages were measured apart has one epoch for all weights.
-        best_epochs = saved.state.get("best_epochs") or {"": saved.state["best_epoch"]}
+        best_epochs = saved.state["best_epochs"]
         go_on = _ask(report, history, seconds, comm)
     before_this = math.fsum(seconds)
     while go_on and len(history) < epochs:

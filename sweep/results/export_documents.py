@@ -48,7 +48,7 @@ class SynthesisFile(Document):
     frequencies: dict[str, FiniteFloat]
     mechanism: dict[str, Any]
     corpus: str
-    public_part: dict[str, Any] | None = None  # models of earlier versions have none
+    public_part: dict[str, Any]
     accountant: str | None = None
     provenance: tuple[str, ...] = ()
 
@@ -67,7 +67,6 @@ class About(Document):
     versions: dict[str, str]
     epochs_done: int
     notes: tuple[str, ...]
-    has_manifest: bool = True  # exports of earlier versions have none
 
 
 def write_model(source: Path, target: Path) -> None:

@@ -35,9 +35,8 @@ def write_encoder(model_folder: Path) -> Path | None:
     from trainables.models._bert_weights import source_of, to_transformers, transformers_config
     from trainables.models._lora import merge
     from trainables.models.bert import Config
-    from trainables.old_configs import migrate_part
 
-    config = Config.model_validate(migrate_part("model", about["model"]))
+    config = Config.model_validate(about["model"])
     source = source_of(config)
     sizes = source.sizes
     state = load_file(str(model_folder / "weights.safetensors"))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from sweep.results.privacy_cards import JSON
 from sweep.store import manifest
-from sweep.store.files import read_json
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.errors import InvalidData, InvalidInput
 
@@ -26,13 +25,11 @@ def require_export(folder: Path) -> None:
         raise InvalidData(
             f"expected only the files that {manifest.FILE} lists in {home}, got {added[0]} as well"
         )
-    about = home / "about.json"
-    if not about.is_file():
+    if not (home / "about.json").is_file():
         return
     if not (home / JSON).is_file():
         raise InvalidInput(f"expected the privacy card {JSON} in the export {home}, got none")
-    fields = read_json(about)
-    if isinstance(fields, dict) and fields.get("has_manifest") and not manifest.is_there(home):
+    if not manifest.is_there(home):
         raise InvalidInput(f"expected {manifest.FILE} in the export {home}, got none")
 
 

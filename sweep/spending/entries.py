@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from trainables import catalogue
 from trainables.accountants import Release, release
 from trainables.errors import InvalidData, InvalidInput
 from trainables.frozen import first_problem
@@ -21,7 +20,7 @@ class Entry:
     """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a data set.
 
     `dataset` is the data set's name (`HomeKey.name_of`); its plain fingerprint in an entry that is
-    not written yet, or that an earlier version wrote.
+    not written yet.
 
     Entries of one attempt replace each other; the furthest counts. A resumed trial is a new
     attempt. Its repeated epochs are charged again, since their first outcome may have been seen.
@@ -96,21 +95,14 @@ def entry_for(
 def entry_from(fields: dict[str, Any]) -> Entry:
     """The entry from an `Entry.to_dict`.
 
-    An earlier version called a couple of exchanged programs a group, the only kind of group on
-    pairs of an utterance and a program.
-
     Raises: InvalidData where a field is missing.
     """
     try:
-        found = _ENTRY.validate_python(fields)
+        return _ENTRY.validate_python(fields)
     except ValidationError as error:
         raise InvalidData(
             f"expected the fields of the ledger's entries, got a bad one: {first_problem(error)}"
         ) from None
-    pairs = found.dataset_name in catalogue.names("datasets", kind="pairs")
-    if pairs and found.release.unit == "group":
-        return replace(found, release=replace(found.release, unit="couple"))
-    return found
 
 
 def sweep_id_in(ledger_name: str) -> str:

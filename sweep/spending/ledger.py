@@ -206,7 +206,7 @@ class Ledger:
         self._accounts.setdefault(entry.dataset, DataSetAccount()).add(entry)
 
     def _about(self, names: set[str]) -> list[DataSetAccount]:
-        """The accounts of these data sets; an earlier version wrote plain fingerprints."""
+        """The accounts of these data sets. Every name's key is checked, also of the others."""
         return [a for dataset, a in self._accounts.items() if self.name_of(dataset) in names]
 
     def _accounts_of(self, fingerprint: str) -> list[DataSetAccount]:

@@ -24,30 +24,30 @@ from trainables.errors import InvalidData
 from trainables.system.disk import flush
 
 _SUFFIX = ".u64"
-_PURPOSE = b"record hashes, with and without spaces"
+PURPOSE = b"record hashes, with and without spaces"
 Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
 class _Listed:
-    """Sorted hashes of the distinct records as they are, and without their spaces; a list of an
-    earlier version lacks the latter.
+    """Sorted hashes of the distinct records as they are, and without their spaces. A list that was
+    carried over (`benchmarks/carry_ledger_over.py`) may have none of the latter.
     """
 
     whole: Hashes
-    joined: Hashes | None = None
+    joined: Hashes
 
     def num_shared(self, other: _Listed) -> int:
         """The number of records that both have."""
         mine, theirs = self.joined, other.joined
-        if mine is None or theirs is None:
+        if not len(mine) or not len(theirs):
             mine, theirs = self.whole, other.whole
         return len(np.intersect1d(mine, theirs, assume_unique=True))
 
 
 class RecordHashes:
     """The hashes of the data sets of one ledger: a folder of lists, each under the data set's name
-    (`HomeKey.name_of`), or under its plain fingerprint where an earlier version wrote it.
+    (`HomeKey.name_of`).
     """
 
     def __init__(self, folder: Path, *, key: HomeKey) -> None:
@@ -74,7 +74,7 @@ class RecordHashes:
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(self._home_key.tag(_PURPOSE) + content.astype("<u8").tobytes())
+            file.write(self._home_key.tag(PURPOSE) + content.astype("<u8").tobytes())
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
@@ -115,11 +115,9 @@ class RecordHashes:
     def _load(self, path: Path) -> _Listed:
         content = path.read_bytes()
         tag, own = content[:16], content[16:]
-        if len(own) % 8 or tag not in (self._home_key.tag(), self._home_key.tag(_PURPOSE)):
+        if len(own) % 8 or tag != self._home_key.tag(PURPOSE):
             raise self._key_mismatch(path)
         found = np.frombuffer(own, dtype="<u8").astype(np.uint64)
-        if tag == self._home_key.tag():
-            return _Listed(found)
         sizes, listed = found[:2].tolist(), found[2:]
         if len(sizes) != 2 or sum(sizes) != len(listed):
             raise self._key_mismatch(path)

@@ -3,8 +3,7 @@
 A record is one line: CRC-32 of the JSON in eight hex digits, its length in bytes, the JSON. Each
 record has, as `previous`, the digest of all lines before it; the head, a separate file, has the
 number and the digest of all lines. Removed, repeated, moved or replaced lines are therefore
-detected, the last ones included. Lines of an earlier version have no `previous`; the chain begins
-with the first line that has one, whose digest covers them.
+detected, the last ones included.
 
 An append returns after fsync. A crash can leave a last line without its newline, which was never
 acknowledged; readers ignore it and the next append removes it. A crash can leave the head one line
@@ -35,23 +34,19 @@ _ADVICE = "restore the files from a copy; `sweep ledger --check` lists what is m
 
 @dataclass(frozen=True, kw_only=True)
 class _Position:
-    """A position in a log. `digest` is of all lines before; `num_chained` of them have a
-    `previous`.
-    """
+    """A position in a log. `digest` is of all lines before."""
 
     inode: int = 0
     offset: int = 0
     num_lines: int = 0
-    num_chained: int = 0
     digest: str = _START
 
-    def after(self, line: bytes, *, chained: bool) -> _Position:
+    def after(self, line: bytes) -> _Position:
         digest = hashlib.sha256(bytes.fromhex(self.digest) + line).hexdigest()
         return replace(
             self,
             offset=self.offset + len(line) + 1,
             num_lines=self.num_lines + 1,
-            num_chained=self.num_chained + chained,
             digest=digest,
         )
 
@@ -119,7 +114,7 @@ class ChainedLog:
             inode = os.fstat(descriptor).st_ino
         finally:
             os.close(descriptor)
-        self._position = replace(before.after(line[:-1], chained=True), inode=inode)
+        self._position = replace(before.after(line[:-1]), inode=inode)
         self._write_head()
 
     def accept(self) -> None:
@@ -128,7 +123,7 @@ class ChainedLog:
         """
         position = _Position()
         for line in self._lines(position):
-            position = position.after(line, chained=_fields(line) is not None)
+            position = position.after(line)
         self._position = position
         self.append({"accepted": position.num_lines})
 
@@ -148,7 +143,7 @@ class ChainedLog:
                 problem = f"line {position.num_lines + 1} is {wrong}"
             elif not wrong and fields is not None and "accepted" in fields:
                 problem = ""
-            position = position.after(line, chained=fields is not None and "previous" in fields)
+            position = position.after(line)
             if head is not None and head[0] == position.num_lines:
                 met_head = True
                 if head[1] != position.digest and not problem:
@@ -157,7 +152,7 @@ class ChainedLog:
                 records.append(fields)
         if not problem and not met_head and head is not None:
             problem = f"{head[0]} lines were written and {position.num_lines} are there"
-        if not problem and head is None and position.num_chained:
+        if not problem and head is None and position.num_lines:
             problem = f"{self._head.name} is missing"
         if problem:
             raise InvalidData(f"expected whole records in {self.path}, {problem}: {_ADVICE}")
@@ -168,9 +163,7 @@ class ChainedLog:
         """The problem of the record after `position`; empty where it is intact."""
         if fields is None:
             return "damaged"
-        if "previous" not in fields and position.num_chained:
-            return "not chained to the one before"
-        if fields.get("previous", position.digest) != position.digest:
+        if fields.get("previous") != position.digest:
             return "not the one that followed the lines before it"
         missing = [name for name in self._required if name not in fields]
         return f"without {missing[0]}" if missing and "accepted" not in fields else ""

@@ -58,7 +58,6 @@ class Result(TypedDict):
     seconds: dict[str, Figure]
     stopped_early: bool
     time: NotRequired[Figure]
-    has_manifest: NotRequired[bool]  # of an earlier version: not there
 
 
 class Reason(TypedDict):

@@ -14,13 +14,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sweep.store.files import read_json, write_json
+from sweep.store.files import write_json
 from trainables.documents import DocumentProblem, file_text, require_text
 from trainables.errors import InvalidData
 
 FILE = "manifest.json"
 RESULT = "result.json"
-PROMISE = "has_manifest"  # field of a result whose folder has a manifest
 _LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.npz", "failed.json"})
 _TRANSIENT = ("checkpoint", ".")
 _SMALL = 1 << 18
@@ -59,20 +58,20 @@ def write(folder: Path, *, coming: Mapping[str, bytes] | None = None) -> None:
 
 
 def is_there(folder: Path) -> bool:
-    """Whether `folder` has a manifest; one of an earlier version has none."""
+    """Whether `folder` has a manifest."""
     return (folder / FILE).is_file()
 
 
 def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
-    """Differences from the manifest of `folder`, a phrase each; none in folders of an earlier
-    version, which have no manifest. `thorough` False reads no large file: it compares sizes, and
-    the content of the files that tables and cards read.
+    """Differences from the manifest of `folder`, a phrase each; none in a folder without a result,
+    which has no manifest yet. `thorough` False reads no large file: it compares sizes, and the
+    content of the files that tables and cards read.
 
     Raises: InvalidData for a damaged manifest.
     """
     home = os.fspath(folder)  # a Path costs ten times as much
     if not os.path.exists(os.path.join(home, FILE)):
-        return (f"{FILE} is missing",) if _is_promised(folder) else ()
+        return (f"{FILE} is missing",) if os.path.exists(os.path.join(home, RESULT)) else ()
     found = []
     for name, mark in _read(os.path.join(home, FILE)).files.items():
         path = os.path.join(home, name)
@@ -114,15 +113,6 @@ def require_whole(folder: Path) -> None:
         raise InvalidData(
             f"expected the files of {folder} as {FILE} has them, got a difference: {found[0]}{more}"
         )
-
-
-def _is_promised(folder: Path) -> bool:
-    """Whether the trial in `folder` ended with a manifest."""
-    result = folder / RESULT
-    if not result.is_file():
-        return False
-    fields = read_json(result)
-    return isinstance(fields, dict) and fields.get(PROMISE) is True
 
 
 def _read(place: str) -> Manifest:

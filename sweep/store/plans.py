@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from trainables import catalogue, goals
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidData
 from trainables.figures import is_public
-from trainables.old_configs import migrate
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
 
@@ -103,13 +102,20 @@ class PlannedTrial:
 
     @cached_property
     def config(self) -> TrialConfig:
-        """The trial's config under its planned id; parsed once, at its first use.
+        """The trial's config; parsed once, at its first use.
 
-        Raises: InvalidInput where the fields make none (not `is_config`).
+        Raises: InvalidInput where the fields make none (not `is_config`); InvalidData where they
+            make another than was planned, whose split and noise would differ.
         """
         if isinstance(self.origin, TrialConfig):
             return self.origin
-        return parse(self.fields).with_planned_id(self.config_id)
+        found = parse(self.fields)
+        if self.config_id not in ("", found.id):
+            raise InvalidData(
+                f"expected the config of trial {self.id} as it was planned (id {self.config_id}),"
+                f" got one of id {found.id}: its plan was edited or made by another version"
+            )
+        return found
 
     def reveals_count(self, figure: str) -> bool:
         """Whether a figure of the trial reveals a number of training records that was counted on
@@ -127,21 +133,13 @@ class PlannedTrial:
 
     @cached_property
     def fields(self) -> dict[str, Any]:
-        """The config as plain data in the current format."""
+        """The config as plain data."""
         return _fields_of(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the config's fields; infinity is the string "inf"."""
         found: dict[str, Any] = plain(_TRIAL.dump_python(self, by_alias=True))
         return found
-
-
-def _with_config_id(row: Any) -> Any:
-    """A row of an earlier version has one id for the trial and its config."""
-    return {"config_id": row["id"], **row} if "id" in row else row
-
-
-Row = Annotated[PlannedTrial, BeforeValidator(_with_config_id)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +151,7 @@ class Plan:
     """
 
     name: str
-    trials: tuple[Row, ...]
+    trials: tuple[PlannedTrial, ...]
     merged: int = 0
     to_choose: int = 0
     probes: tuple[PlannedTrial, ...] = ()
@@ -195,7 +193,7 @@ class Plan:
         }
 
 
-_TRIAL: TypeAdapter[PlannedTrial] = TypeAdapter(Row)
+_TRIAL: TypeAdapter[PlannedTrial] = TypeAdapter(PlannedTrial)
 _PLAN = TypeAdapter(Plan)
 
 
@@ -240,10 +238,7 @@ def trial_from(row: Any) -> PlannedTrial:
 
 
 def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
-    """The fields of a config in the current format."""
-    if isinstance(origin, TrialConfig):
-        return origin.model_dump(mode="json")
-    return migrate(origin)
+    return origin.model_dump(mode="json") if isinstance(origin, TrialConfig) else origin
 
 
 def group_of(config: dict[str, Any]) -> str:

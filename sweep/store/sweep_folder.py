@@ -14,7 +14,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from search_spaces.space import SearchSpace, parse
-from sweep.settings import hide_passwords
 from sweep.store import plan_files, plans
 from sweep.store.files import exists, read_json, read_object, write_json, write_text
 from sweep.store.kinds import ABOUT, MADE, REASON, SECONDS
@@ -27,7 +26,6 @@ from trainables.system import collector, locks
 
 _PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
 _MAX_SPACE_BYTES = 16 << 20
-SPACE_IS_SEALED = "space_is_sealed"  # in sweep.json; missing in sweeps of earlier versions
 _EARLIER = "earlier_trials.json"
 _SEARCH_DENIED = "search_denied.json"
 
@@ -59,7 +57,7 @@ class SweepFolder(TrialFiles):
     def _space_document(self) -> dict[str, Any]:
         path = self.path / "space.yaml"
         text = file_text(path, max_bytes=_MAX_SPACE_BYTES)
-        if self.about().get(SPACE_IS_SEALED) and not is_whole(text):
+        if not is_whole(text):
             raise InvalidData(
                 f"expected {path} as it was written, got a truncated or edited file: restore it"
                 " from a copy (the sweep's run in MLflow has one); `sweep resume --space` makes"
@@ -94,13 +92,13 @@ class SweepFolder(TrialFiles):
 
     def about(self) -> dict[str, Any]:
         """When the sweep was made, by which command, with which versions."""
-        return _without_passwords(read_object(self.path / "sweep.json", ABOUT))
+        return read_object(self.path / "sweep.json", ABOUT)
 
     def command_facts(self) -> dict[str, Any]:
         """As `about`, of a sweep that a command has made: `created`, `command`, `git_commit` and
         `versions` exist.
         """
-        return _without_passwords(read_object(self.path / "sweep.json", MADE))
+        return read_object(self.path / "sweep.json", MADE)
 
     # ---- the one process that runs it
 
@@ -272,14 +270,6 @@ class SweepFolder(TrialFiles):
         """Raises: InvalidInput where it is running."""
         if self.is_running:
             raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
-
-
-def _without_passwords(about: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a sweep; earlier versions wrote its command as it was given."""
-    command = about.get("command")
-    if not isinstance(command, list):
-        return about
-    return {**about, "command": [hide_passwords(str(word)) for word in command]}
 
 
 def running_already(name: str) -> InvalidInput:

@@ -35,7 +35,6 @@ from search_spaces.space import SearchSpace, check_name
 from sweep.store import plan_files, plans
 from sweep.store.files import read_json, write_json, write_text
 from sweep.store.seal import add_seal
-from sweep.store.sweep_folder import SPACE_IS_SEALED
 
 # Re-exported.
 from sweep.store.sweep_folder import SweepFolder as SweepFolder
@@ -62,7 +61,7 @@ def create(
     place = require_free(home, space.name)
     fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
     # A name can be used again after a deletion; the id cannot.
-    about = {"id": uuid.uuid4().hex, "created": time.time(), SPACE_IS_SEALED: True, **about}
+    about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.mkdir(mode=0o700)

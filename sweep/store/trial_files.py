@@ -39,7 +39,7 @@ class TrialRecord:
     claim that it violates. `ended_at`: when its result was written.
     """
 
-    plan: plans.Row
+    plan: plans.PlannedTrial
     status: TrialStatus
     epochs_done: int
     metrics: dict[str, float | None]
@@ -121,10 +121,7 @@ class TrialFiles:
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Write a trial's result, after the manifest of its files."""
-        document = {
-            **asdict(result),
-            **{"time": when, "reason": reason or None, manifest.PROMISE: True},
-        }
+        document = {**asdict(result), "time": when, "reason": reason or None}
         place = self.trial_folder(result.trial_id)
         manifest.write(place, coming={"result.json": indented_json(document).encode()})
         write_json(place / _RESULT_FILE, document)

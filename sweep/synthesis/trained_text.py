@@ -12,8 +12,7 @@ from sweep.results.export_documents import SynthesisFile
 from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig, synthesis_config
-from trainables.data.pair_split import public_part
-from trainables.documents import one_line, read_written_json, read_yaml
+from trainables.documents import one_line, read_written_json
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
@@ -21,7 +20,6 @@ from trainables.models._causal_lm import CausalLm
 from trainables.models._lm_folder import load_lm
 from trainables.models._lm_source import source_of
 from trainables.models.causal_lm import Config
-from trainables.old_configs import migrate_part
 from trainables.privacy.from_config import default_delta
 from trainables.privacy.mechanism import Mechanism
 
@@ -41,7 +39,7 @@ class Trained:
     @property
     def synthesis(self) -> SynthesisConfig:
         """The config of its generation."""
-        return synthesis_config(migrate_part("synthesis", self.about["synthesis"]))
+        return synthesis_config(self.about["synthesis"])
 
 
 def open_trained(folder: Path) -> Trained:
@@ -68,15 +66,12 @@ def open_trained(folder: Path) -> Trained:
 
 def _open(place: Path, about: dict[str, Any]) -> Trained:
     fields = about["mechanism"]
-    about["model"] = migrate_part("model", about["model"])
     Config.model_validate(about["model"])
-    synthesis_config(migrate_part("synthesis", about["synthesis"]))
+    synthesis_config(about["synthesis"])
     for name in ("stages", "frequencies", "corpus", "provenance"):
         about[name]
     about = {**about, **SynthesisFile.model_validate(about).model_dump()}
     lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
-    if fields["unit"] == "group":  # an earlier version's name of a couple
-        fields = {**fields, "unit": "couple"}
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
     unknown = {name: hidden[name] for name in hidden if fields[name] is None}
@@ -135,26 +130,13 @@ def _require_one_public_part(*homes: Trained) -> None:
     """Raises: InvalidInput where a record that one trial protects may be public to another, which
     reads it without noise: no epsilon would hold for it.
     """
-    first, second = map(_public_part, homes)
+    first, second = (home.about["public_part"] for home in homes)
     for name, value in first.items():
         if second[name] != value:
             raise InvalidInput(
                 "expected two stages that take the same records as public, got"
                 f" {name}={value} and {second[name]}"
             )
-
-
-def _public_part(home: Trained) -> dict[str, Any]:
-    found = home.about.get("public_part")
-    if found is None:  # a model of an earlier version, with the config beside it
-        file = home.folder.parent / "config.yaml"
-        if not file.is_file():
-            raise InvalidInput(
-                f"expected the config of {home.folder} in {file}, which says what records were"
-                " taken as public, got none"
-            )
-        found = public_part(read_yaml(file))
-    return found
 
 
 def scoring_model(folder: Path) -> tuple[Any, Any, int]:

@@ -182,7 +182,7 @@ class TrialRuns:
                 if (place / picture).exists():
                     shutil.copy(place / picture, for_curator)
             card = read_card(folder, record.plan.id)
-            if card is not None:  # by its fields, since a file of an earlier version may have more
+            if card is not None:  # by its fields, never the file
                 (scratch / JSON).write_text(indented_json(card.to_dict()), encoding="utf-8")
                 (scratch / MARKDOWN).write_text(to_markdown(card), encoding="utf-8")
             for audience in (scratch, for_curator) if rows else ():

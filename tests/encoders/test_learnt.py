@@ -21,15 +21,15 @@ from trainables import catalogue
 from trainables.config import TrialConfig, data_config, parse
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.pairs import Pair, corpus_of
-from trainables.encoders.about import LEARNT, About, read_about
+from trainables.encoders.about import LEARNT, read_about
 from trainables.encoders.identity import encoder_digest
 from trainables.encoders.learnt import (
+    COMPARED,
     hashes_of,
     key_of,
     read_learnt,
     require_unlearnt,
     shares_records,
-    words,
 )
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system.communication import Alone
@@ -72,13 +72,6 @@ def heads(data: dict[str, Any]) -> TrialConfig:
     return parse({"engine": "sgd", "data": data, "model": model, "training": training})
 
 
-def earlier(folder: Path) -> About:
-    """The shipped encoder as an earlier version wrote it, in another folder."""
-    shutil.copytree(read_about("small").place, folder / "earlier")
-    (folder / "earlier" / LEARNT).unlink()
-    return read_about(str(folder / "earlier"))
-
-
 @pytest.mark.parametrize("how", WRITTEN)
 def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how: str, tmp_path: Path) -> None:
     texts = [*map(WRITTEN[how], PUBLIC[:100]), *NEW]
@@ -114,29 +107,26 @@ def test_what_chance_explains_is_allowed_and_said(tmp_path: Path) -> None:
     )
     from trainables.tasks.nlu import _public
 
-    assert words(read_about("small")) in _public(setup)
+    assert COMPARED in _public(setup)
     known = hashes_of(map(key_of, PUBLIC))
     short = [text for text in PUBLIC if len(key_of(text)) < 24][:30]
     assert not shares_records(map(key_of, [*NEW, *short]), known), "up to a tenth in short texts"
     assert shares_records(map(key_of, [*NEW[:200], *short]), known)
 
 
-def test_a_folder_of_an_earlier_version_is_compared_by_name_and_says_so(tmp_path: Path) -> None:
-    old = earlier(tmp_path)
-    require_unlearnt(str(old.place), corpus_in(tmp_path, PUBLIC[:100]))
-    assert "by name alone" in words(old)
-    assert encoder_digest(str(old.place)) == encoder_digest("small"), "its trials go on"
-
-
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"not hashes"])
-def test_a_damaged_list_is_refused(content: bytes, tmp_path: Path) -> None:
-    old = earlier(tmp_path)
-    (old.place / LEARNT).write_bytes(content)
+@pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY", b"not hashes"])
+def test_a_missing_or_damaged_list_is_refused(content: bytes | None, tmp_path: Path) -> None:
+    shutil.copytree(read_about("small").place, tmp_path / "copy")
+    copy = read_about(str(tmp_path / "copy"))
+    (copy.place / LEARNT).unlink()
+    if content is not None:
+        (copy.place / LEARNT).write_bytes(content)
     with pytest.raises(InvalidData, match="expected hashes of texts in"):
-        read_learnt(old)
-    np.save(old.place / LEARNT, np.array([2, 1], dtype=np.uint32))
+        require_unlearnt(str(copy.place), corpus_in(tmp_path, PUBLIC[:100]))
+    np.save(copy.place / LEARNT, np.array([2, 1], dtype=np.uint32))
     with pytest.raises(InvalidData, match="expected hashes of texts in"):
-        read_learnt(old)
+        read_learnt(copy)
+    assert encoder_digest(str(copy.place)) == encoder_digest("small"), "no feature depends on it"
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=40))

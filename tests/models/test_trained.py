@@ -202,13 +202,6 @@ def test_a_rank_that_cannot_be_is_refused_before_anything_is_built() -> None:
     assert parse({"model": {**narrow, "top_layers": 1}}).model.lora_rank == 8
 
 
-def test_a_clc_from_before_there_were_adapters_keeps_its_id() -> None:
-    assert parse({"model": {"name": "clc", "trained": "heads"}}).id == "a7fd3f5c2645"
-    assert parse({"model": {"name": "clc", "trained": "heads", "lora_rank": 3}}).id == (
-        "a7fd3f5c2645"
-    )
-
-
 def of_part(engine: str, trained: str, **training: object) -> TrialConfig:
     fields = config(engine, training={"epochs": 2, **training}).model_dump(mode="json")
     fields["model"] |= {"trained": trained}

@@ -180,7 +180,6 @@ def test_an_encoder_of_a_file_of_words_keeps_the_table_and_no_path(
 
 
 def test_an_encoder_that_went_on_from_one_of_a_file_of_words_names_no_path(tmp_path: Path) -> None:
-    """Encoders of earlier versions name the file."""
     old, place = tmp_path / "old", tmp_path / "encoder"
     of_words(old)
     fields: dict[str, object] = {"encoder": {"name": "clc", "encoder": str(old)}}

@@ -102,15 +102,6 @@ def test_epochs_are_not_read_with_steps() -> None:
     assert plain.id != one.id
 
 
-def test_the_form_of_before_is_read() -> None:
-    """Full batches had epochs of so many steps; what is 1 by default says nothing."""
-    before = config("full", epochs=5, steps_per_epoch=20)
-    assert before == config("full", steps=100, evaluate_every=20)
-    assert config("full", epochs=5, steps_per_epoch=1) == config("full", epochs=5)
-    with pytest.raises(InvalidInput, match=r"training\.steps_per_epoch >= 1, got 0"):
-        config("full", steps_per_epoch=0)
-
-
 @pytest.mark.parametrize(
     ("training", "said"),
     [

@@ -96,8 +96,7 @@ class PrivacyCard(Document):
     """The card of one trial.
 
     `num_records` (n), `sample_rate` (q) and `steps` are None where n was counted on the private
-    records instead of declared: such a count is for the curator alone. A card of an earlier
-    version lacks `gaussian_mu`, `max_tpr_*`, `adversary`, `public` and `attacks`.
+    records instead of declared: such a count is for the curator alone.
     """
 
     trial_id: str
@@ -112,9 +111,9 @@ class PrivacyCard(Document):
     noise_multiplier: float
     effective_noise_multiplier: tuple[float, ...]
     neighboring_relation: str
-    gaussian_mu: float | None = None
-    max_tpr_1pct: float | None = None
-    max_tpr_01pct: float | None = None
+    gaussian_mu: float
+    max_tpr_1pct: float
+    max_tpr_01pct: float
     unaccounted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     guarantee: str

@@ -78,8 +78,6 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
 
 
 def _claim(card: PrivacyCard) -> list[tuple[str, str, str]]:
-    if card.gaussian_mu is None:  # of an earlier version
-        return []
     attacker = _ATTACKER.format(unit=card.unit)
     return [
         (

@@ -34,11 +34,10 @@ from trainables.encoders.about import (
     read_about,
     write_about,
 )
-from trainables.encoders.identity import NO_FILE, digest_of
+from trainables.encoders.identity import digest_of
 from trainables.encoders.moments import load_moments, save_moments
 from trainables.encoders.names import NameScores
 from trainables.encoders.rows import Moments
-from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidData
 
 WORDS = "words.npz"
@@ -84,17 +83,12 @@ def write(
 
 
 def with_words(model: Mapping[str, Any], place: Path, target: Path) -> dict[str, Any]:
-    """The fields `model` of the encoder in `place`, for its copy in `target`, which gets a table of
-    the words: encoders of earlier versions name a local file.
-
-    Raises: InvalidInput where that file is gone.
+    """The fields `model` of the encoder in `place`, for its copy in `target`, which gets the table
+    of the words where there is one.
     """
-    if (place / WORDS).is_file():
-        shutil.copyfile(place / WORDS, target / WORDS)
-    elif model.get("word_vectors", "hashed") in NO_FILE:
+    if not (place / WORDS).is_file():
         return dict(model)
-    else:
-        shorten(str(model["word_vectors"]), target / WORDS, words=None)
+    shutil.copyfile(place / WORDS, target / WORDS)
     return {**model, "word_vectors": WORDS}
 
 

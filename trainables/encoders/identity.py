@@ -60,7 +60,7 @@ def digest_of(place: Path) -> str:
 
 def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> None:
     """Refuse other files than those of `digest`, which was written down in `where`; an empty digest
-    is that of no file, or of an earlier version.
+    is that of no file.
 
     Raises: InvalidInput; InvalidData where there is no such encoder.
     """

@@ -56,14 +56,12 @@ def hashes_of(keys: Iterable[bytes]) -> Hashes:
     return np.unique(np.fromiter((_hash(key) for key in keys if key), dtype=np.uint32))
 
 
-def read_learnt(about: About) -> Hashes | None:
-    """The hashes of an encoder's pretraining texts; None for a folder of an earlier version.
+def read_learnt(about: About) -> Hashes:
+    """The hashes of an encoder's pretraining texts.
 
-    Raises: InvalidData for a damaged file.
+    Raises: InvalidData for a file that is missing or damaged.
     """
     file = about.place / LEARNT
-    if not file.is_file():
-        return None
     try:
         found = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -86,25 +84,17 @@ def require_unlearnt(encoder: str, corpus: Corpus) -> None:
     about = about_of(encoder)
     if about is None or catalogue.entry("datasets", corpus.name).PUBLIC:
         return  # a public corpus is refused by its name
-    known = read_learnt(about)
-    if known is not None and shares_records(keys_of(corpus), known):
+    if shares_records(keys_of(corpus), read_learnt(about)):
         raise InvalidInput(
             f"expected model.encoder that has not learnt from the records of {corpus.name}, got"
             f" {encoder}: more of them are among its pretraining texts than chance explains"
         )
 
 
-def words(about: About) -> str:
-    """A sentence on how private records were compared with what an encoder has learnt from."""
-    if (about.place / LEARNT).is_file():
-        return (
-            "the encoder's pretraining texts, which share no more records with the data than chance"
-            " explains (compared by letters and digits, not by the corpora's names)"
-        )
-    return (
-        "the encoder's pretraining corpora, compared with the data by name alone: its folder, of an"
-        " earlier version, has no list of texts"
-    )
+COMPARED = (
+    "the encoder's pretraining texts, which share no more records with the data than chance"
+    " explains (compared by letters and digits, not by the corpora's names)"
+)
 
 
 def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:

@@ -66,10 +66,8 @@ def load_lm(
     tensors, sizes = _read(folder)
     if config.encoder == "scratch":
         tokenizer: Tokenizer = load_bpe(folder)
-    elif (folder / _TOKENIZER).is_dir():
+    else:
         tokenizer = tokenizer_of(str(folder / _TOKENIZER))
-    else:  # an export from before tokenizers were kept
-        tokenizer = tokenizer_of(config.encoder)
     models: dict[str, nn.Module] = {}
     for stage in stages:
         if config.encoder == "scratch" or stage in sizes:
@@ -157,8 +155,6 @@ def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
 
 def _refuse_another_base(folder: Path, model: nn.Module) -> None:
     file = folder / _BASE_FILE
-    if not file.is_file():  # an export from before the base was written down
-        return
     try:
         wanted = read_written_json(file)["digest"]
     except (InvalidData, KeyError, TypeError):

@@ -27,7 +27,6 @@ _OF_LORA = frozenset({"lora_rank", "lora_alpha"})
 class EncoderConfig(ModelConfig):
     """The fields of a model whose encoder may be trained in part; a subclass has `num_layers`."""
 
-    later = frozenset({"trained"})
     trained: Literal["all", "heads", "biases", "lora"] = Field(
         "all",
         description="heads: only the heads; biases: also biases and norms of"

@@ -35,7 +35,6 @@ class Config(EncoderConfig):
     """The fields of `model` with `name: bert`. The sizes are the paper's by default."""
 
     name: Literal["bert"] = "bert"
-    later = EncoderConfig.later | {"pooling"}
     encoder: str = Field(
         "scratch",
         description="scratch | a shipped encoder | minilm (extra) | a folder or hub"

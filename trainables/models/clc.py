@@ -45,7 +45,6 @@ class Config(EncoderConfig):
     """The fields of `model` with `name: clc`. The sizes are the paper's by default."""
 
     name: Literal["clc"] = "clc"
-    later = EncoderConfig.later | {"encoder"}
     encoder: str = Field(
         "scratch",
         description="scratch | a shipped encoder | a folder of `sweep pretrain`,"

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
 from trainables.encoders.about import about_of, words_of_left_out
-from trainables.encoders.learnt import words as words_of_learnt
+from trainables.encoders.learnt import COMPARED
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
@@ -177,7 +177,7 @@ def _public(setup: Setup) -> list[str]:
     if about is not None and (left_out := words_of_left_out(about)):
         found.append(left_out)
     if about is not None and not catalogue.entry("datasets", setup.corpus.name).PUBLIC:
-        found.append(words_of_learnt(about))
+        found.append(COMPARED)
     if setup.config.privacy.group_scale == "public":
         found.append("made utterances, for the scale of parameter groups")
     return [*found, f"the starting weights ({setup.model.provenance})"]

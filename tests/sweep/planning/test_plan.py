@@ -221,10 +221,13 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions() -> None:
     assert (read, read.trials[0].origin) == (plan, {"task": "nlu"})
 
 
-def test_a_trial_of_an_earlier_plan_has_the_id_of_its_config() -> None:
+def test_a_trial_has_the_config_that_it_was_planned_with_or_none() -> None:
     row = {"id": "ab", "name": "t", "variant": "v", "baseline": False, "values": {}, "config": {}}
-    row |= {"group": "g", "engine": "sgd", "seed": 0, "epochs": 1}
-    assert plans.trial_from(row).config_id == "ab"
+    row |= {"group": "g", "engine": "sgd", "seed": 0, "epochs": 1, "config_id": parse({}).id}
+    assert plans.trial_from(row).config == parse({})
+    for changed in ({"config": {"engine": "sgd"}}, {"config_id": "ab"}):
+        with pytest.raises(InvalidData, match="the config of trial ab as it was planned"):
+            _ = plans.trial_from({**row, **changed}).config
     with pytest.raises(InvalidData, match="fields of a planned trial"):
         plans.trial_from({**row, "config": None})
 

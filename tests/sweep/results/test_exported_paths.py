@@ -29,8 +29,11 @@ from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
 from trainables.config import model_part
 from trainables.encoders.about import write_about
+from trainables.encoders.folder import WORDS
 from trainables.encoders.hub import LOCAL_FOLDER
 from trainables.encoders.identity import ENCODER, encoder_digest
+from trainables.encoders.learnt import write_learnt
+from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidInput
 
 
@@ -83,7 +86,7 @@ def hub_like(place: Path, family: str) -> None:
 
 
 def of_words(place: Path) -> None:
-    """A clc's folder of an earlier version, which names a local file of word vectors."""
+    """A clc's folder with the table of its words, of a local file that is named nowhere."""
     place.mkdir()
     vectors = place.parent / "mine.vec"
     rows = np.random.default_rng(0).standard_normal((20, 6)).round(3).tolist()
@@ -95,7 +98,9 @@ def of_words(place: Path) -> None:
     kept = {n: t.clone() for n, t in model.state_dict().items() if not n.startswith(heads)}
     save_file(kept, str(place / "weights.safetensors"))
     card = {"name": "mine", "corpora": [{"name": "health"}]}
-    write_about(place, model=fields, card=card, layers=(0, 1, 2))
+    shorten(str(vectors), place / WORDS, words=None)
+    write_learnt(place, [np.array([1], dtype=np.uint32)])
+    write_about(place, model={**fields, "word_vectors": WORDS}, card=card, layers=(0, 1, 2))
 
 
 def trained_over(encoder: Path, place: Path, **fields: Any) -> Any:

@@ -43,12 +43,6 @@ def edit(name: str, change: Callable[[dict[str, object]], object]) -> Callable[[
     return damage
 
 
-def forget_manifest(place: Path) -> None:
-    """Make a trial one of an earlier version."""
-    (place / manifest.FILE).unlink()
-    edit("result.json", lambda result: result.pop(manifest.PROMISE))(place)
-
-
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "weights emptied": lambda place: (place / "model" / "weights.safetensors").write_bytes(b""),
     "weights flipped": lambda place: flip(place / "model" / "weights.safetensors"),
@@ -122,13 +116,12 @@ def test_a_file_added_to_the_model_of_an_export_is_refused(
 
 
 @pytest.mark.parametrize("lost", ["model", "card", "weights", "noise"])
-def test_without_a_manifest_an_export_needs_its_parts_all_the_same(
+def test_whatever_its_manifest_lists_an_export_needs_its_parts(
     toy: SweepFolder, tmp_path: Path, lost: str
 ) -> None:
-    """A trial of an earlier version has no manifest."""
+    """Whoever can write a folder can write its manifest."""
     record = toy.records()[1]
     place = toy.trial_folder(record.plan.id)
-    forget_manifest(place)
     match lost:
         case "model":
             shutil.rmtree(place / "model")
@@ -138,15 +131,9 @@ def test_without_a_manifest_an_export_needs_its_parts_all_the_same(
             (place / "privacy_card.json").unlink()
         case "noise":
             edit("privacy_card.json", lambda card: card.update(noise_multiplier=9.0))(place)
+    manifest.write(place)
     with pytest.raises((InvalidInput, InvalidData), match="expected"):
         export_trial(toy, record, tmp_path / "out")
-
-
-def test_a_trial_of_an_earlier_version_is_exported(toy: SweepFolder, tmp_path: Path) -> None:
-    record = toy.records()[1]
-    forget_manifest(toy.trial_folder(record.plan.id))
-    assert damages(toy, toy.records()) == {}
-    require_export(export_trial(toy, record, tmp_path / "out"))
 
 
 def test_a_removed_manifest_is_marked_by_show(
@@ -181,8 +168,6 @@ def test_an_export_without_its_manifest_is_refused(toy: SweepFolder, tmp_path: P
     (place / manifest.FILE).unlink()
     with pytest.raises(InvalidInput, match=r"expected manifest\.json in the export"):
         require_export(place)
-    edit("about.json", lambda about: about.pop("has_manifest"))(place)  # of an earlier version
-    require_export(place)
 
 
 def test_a_reviewers_decision_is_on_the_card(
@@ -232,7 +217,7 @@ def test_show_marks_a_damaged_trial_and_the_report_refuses_it(
 
 
 def test_the_manifest_is_there_before_the_result(toy: SweepFolder) -> None:
-    """A result without its manifest would pass for one of an earlier version."""
+    """A result without its manifest is damage, which no kill may leave."""
     for record in toy.records():
         listed = json.loads((toy.trial_folder(record.plan.id) / manifest.FILE).read_text())["files"]
         assert {"config.yaml", "epochs.jsonl", "result.json", "privacy_card.json"} <= listed.keys()

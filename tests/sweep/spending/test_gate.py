@@ -78,7 +78,6 @@ def test_the_ledgers_account_holds_the_total_of_all_sweeps(tmp_path: Path) -> No
     assert "total epsilon to stay within" in str(held.refusal(more))
     assert "exceeds --budget-total" in str(held.charge(more))
     assert held.refusal(replace(sgd, trial="more")) is None
-    # An earlier version exempted private engines, too.
     assert "total epsilon to stay within" in str(held.refusal(replace(more, baseline=True)))
     assert "exceeds --budget-total" in str(held.charge(replace(more, baseline=True)))
     assert free.refusal(more) is None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,21 +122,6 @@ def test_records_that_were_cut_into_other_tokens_are_the_same(key: HomeKey, tmp_
     hashes.register("punctuation", [b"play it , maria !", b"stop"])
     assert hashes.overlaps("space") == {key.name_of("punctuation"): 2}
     assert hashes.overlaps("punctuation") == {key.name_of("space"): 2}
-
-
-def test_a_list_of_an_earlier_version_is_compared_as_it_is(key: HomeKey, tmp_path: Path) -> None:
-    """It has the hashes of whole records alone."""
-    hashes = RecordHashes(tmp_path / "records", key=key)
-    hashes.register("new", [b"play it", b"stop", b"go on"])
-    earlier = sorted(
-        int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key.read()).digest(), "little")
-        for text in (b"play it", b"stop", b"wait")
-    )
-    path = tmp_path / "records" / f"{key.name_of('old')}.u64"
-    path.write_bytes(key.tag() + np.array(earlier, dtype="<u8").tobytes())
-    assert hashes.overlaps("new") == {key.name_of("old"): 2}
-    assert hashes.overlaps("old") == {key.name_of("new"): 2}
-    assert hashes.register("old", []) == 3
 
 
 def test_a_later_data_set_is_seen_by_one_that_was_asked_before(

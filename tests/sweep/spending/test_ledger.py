@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.carry_ledger_over import carry_over
 from sweep import cli
-from sweep.spending.entries import Entry, entry_for, entry_from
+from sweep.spending.entries import Entry, entry_for
+from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger
 from tests.sweep.store.test_chained_log import line
 from trainables.accountants import epsilon_sweep, release
@@ -253,26 +255,34 @@ def test_nothing_that_is_written_is_a_plain_hash_of_the_records(
     assert ledger.spend(fingerprint).num_trials == 2
 
 
-def test_entries_under_a_plain_fingerprint_still_count(tmp_path: Path, ledger: Ledger) -> None:
-    """What an earlier version wrote: plain fingerprints in entries and as names of lists."""
-    ledger.register("aaa", [b"one", b"two"])
-    (tmp_path / FILE).write_bytes(line({**entry("t1").to_dict(), "at": 1.0}))
-    records = tmp_path / "ledger.records"
-    (records / f"{ledger.name_of('aaa')}.u64").rename(records / "aaa.u64")
-    again = Ledger(tmp_path / FILE)
-    assert again.entries()[0].dataset == "aaa"
-    again.charge(entry("t2"))
-    spend = again.spend("aaa")
-    assert (spend.num_trials, spend.dataset_name, spend.recognised) == (2, "atis", True)
-    assert again.datasets() == (again.name_of("aaa"),)
-    assert again.spend(again.name_of("aaa")) == spend
-    both = epsilon_sweep([release(mechanism())] * 2, delta=1e-5).epsilon
-    with pytest.raises(InvalidInput, match="is spent"):
-        again.require_within("aaa", [], budget_total=both * 0.99)
-    again.register("bbb", [b"two"])  # shares a record with the list of the plain name
+def test_an_old_ledger_is_carried_over_whole(tmp_path: Path, ledger: Ledger) -> None:
+    """Plain fingerprints in entries and names of lists, hashes of whole records alone, couples
+    called groups, and lines without the digest of those before.
+    """
+    ledger.register("aaa", [b"one", b"two words"])
+    old = {**entry("t1", mechanism=mechanism(unit="group")).to_dict(), "at": 1.0}
+    pairs = {**old, "dataset": "ppp", "dataset_name": "smcalflow"}
+    path, records = tmp_path / FILE, tmp_path / "ledger.records"
+    path.write_bytes(line(old) + line(pairs) + b"torn")
+    listed = records / f"{ledger.name_of('aaa')}.u64"
+    whole = listed.read_bytes()[32:48]
+    (records / "aaa.u64").write_bytes(HomeKey(tmp_path / "ledger.key").tag() + whole)
+    listed.unlink()
+    with pytest.raises(InvalidData, match="expected whole records"):
+        Ledger(path).entries()
+    assert carry_over(path) == 2
+    again = Ledger(path)
+    assert [e.dataset for e in again.entries()] == [again.name_of(d) for d in ("aaa", "ppp")]
+    assert [e.release.unit for e in again.entries()] == ["group", "couple"]
+    again.register("bbb", [b"two words"])  # shares a record with the list of the plain name
     assert again.spend("bbb").shared == {again.name_of("aaa"): 1}
-    assert again.spend("bbb").num_trials == 2
-    assert again.register("aaa", []) == 2, "registered once"
+    assert again.spend("bbb").num_trials == 1
+    content = path.read_bytes()
+    for damaged in (content[: content.index(b"\n") + 1], content.replace(b"t1", b"t2", 1)):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="expected"):
+            carry_over(path)
+        assert path.read_bytes() == damaged
 
 
 def test_a_lost_key_loses_no_entry(tmp_path: Path, ledger: Ledger) -> None:
@@ -336,13 +346,6 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger: Ledger) -> None:
     reason = ledger.charge_within(entry("t4"), budget_total=1e9)
     assert reason is not None
     assert "no theorem covers" in reason
-
-
-def test_an_earlier_versions_couples_are_read_as_couples() -> None:
-    pairs = entry("t1", mechanism=mechanism(unit="group"))
-    fields = replace(pairs, dataset_name="smcalflow").to_dict()
-    assert entry_from(fields).release.unit == "couple"
-    assert entry_from(pairs.to_dict()).release.unit == "group"
 
 
 def test_the_command_shows_the_spend(

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from sweep.store import provenance
-from sweep.store.files import read_json, write_json
-from sweep.store.sweeps import SweepFolder
 
 
 def commit_all(folder: Path) -> str:
@@ -53,14 +51,3 @@ def test_a_command_is_kept_without_the_password_of_the_tracking_store() -> None:
     given = ["sweep", "run", "quick", "--tracking-uri", STORE.format("s3cret")]
     kept = provenance.about([*given, f"--tracking-uri={STORE.format('p/w@d')}"])["command"]
     assert kept == [*given[:-1], STORE.format("***"), f"--tracking-uri={STORE.format('***')}"]
-
-
-def test_the_command_of_an_earlier_version_is_read_without_the_password(tmp_path: Path) -> None:
-    command = ["sweep", "run", "quick", "--tracking-uri", STORE.format("s3cret")]
-    facts = {"id": "1", "created": 1.0, "git_commit": None, "versions": {}, "command": command}
-    write_json(tmp_path / "sweep.json", facts)
-    folder = SweepFolder(tmp_path)
-    for found in (folder.about(), folder.command_facts()):
-        assert found == {**facts, "command": [*command[:-1], STORE.format("***")]}
-    folder.note(unsealed=True)
-    assert "s3cret" not in str(read_json(tmp_path / "sweep.json"))

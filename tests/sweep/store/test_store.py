@@ -24,7 +24,6 @@ from sweep.store import sweep_folder
 from sweep.store import sweeps as store
 from sweep.store.files import append_line, dump, read_json, read_lines, write_json, write_text
 from sweep.store.sweeps import SweepFolder
-from sweep.store.trial_files import to_yaml
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidData, InvalidInput
 from trainables.result import EpochReport, TrialResult
@@ -78,7 +77,7 @@ def test_the_names_of_the_homes_own_files_are_no_sweeps(folder: SweepFolder, nam
     with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
         store.create(home, space, folder.plan(), about={})
     (home / name).mkdir()
-    (home / name / "sweep.json").write_text("{}")  # as an earlier version let one be made
+    (home / name / "sweep.json").write_text("{}")
     with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
         store.open_sweep(home, name)
 
@@ -325,12 +324,4 @@ def test_a_space_that_is_cut_at_any_line_is_no_smaller_one(folder: SweepFolder) 
         folder.space()
     folder.replace_plan(space, folder.plan())
     assert path.read_text() == whole
-    assert folder.space() == space
-
-
-def test_the_space_of_an_earlier_version_has_no_seal(folder: SweepFolder) -> None:
-    space = folder.space()
-    about = {k: v for k, v in folder.about().items() if k != "space_is_sealed"}
-    write_json(folder.path / "sweep.json", about)
-    write_text(folder.path / "space.yaml", to_yaml(space.document()))
     assert folder.space() == space

@@ -284,18 +284,10 @@ def test_two_trials_of_one_stage_each_are_joined(
     assert card.steps == texts.mechanism.steps + parses.mechanism.steps
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_stages_that_take_other_records_as_public_are_not_joined(
-    older: bool, tmp_path: Path
-) -> None:
+def test_stages_that_take_other_records_as_public_are_not_joined(tmp_path: Path) -> None:
     """A record that one trial protects would be public to the other, which reads it unnoised."""
     texts = open_trained(stage_alone(tmp_path, "utterances"))
     parses = open_trained(stage_alone(tmp_path, "parses", **{"data.split_seed": 1}))
-    if older:  # a model of an earlier version says it in the config beside it alone
-        for home, seed in ((texts, 0), (parses, 1)):
-            del home.about["public_part"]
-            fields = {"data": {"split_seed": seed}, "synthesis": {"public_fraction": 0.25}}
-            (home.folder.parent / "config.yaml").write_text(yaml.safe_dump(fields))
     with pytest.raises(InvalidInput, match="the same records as public, got split_seed=0 and 1"):
         write_utterances(
             texts,

@@ -23,6 +23,7 @@ _WHOLE: dict[str, Any] = {
     "stages": ["utterances"],
     "frequencies": {"a": 1.0},
     "corpus": "pairs",
+    "public_part": {},
     "provenance": [],
 }
 
