@@ -244,6 +244,22 @@ def test_a_record_has_the_same_score_in_any_batch(here: Path) -> None:
             ".transpose(1, 2)",
             "processes each record independently",
         ),
+        (  # no loss shows it
+            "self.drop(self.norm(x))",
+            "self.drop(self.norm(x) + self.training * (x.mean(0) - x.mean(0).detach()))",
+            r"processes each record independently .* changes with the records beside it",
+        ),
+        *(  # torch.func replaces what has a name and not what a list holds, so that a use is lost
+            (
+                "self.intents = nn.Linear(width, num_intents)\n",
+                "self.intents = nn.Linear(width, num_intents)\n"
+                f"        self.own = [self.{name}]\n"
+                "        self.intents.register_forward_hook(\n"
+                "            lambda module, given, out: out * (1 + self.own[0].sum()))\n",
+                rf"by torch\.func and by backward.* got others for .*{name}",
+            )
+            for name in ("words.weight", "intents.bias")  # the first and the last
+        ),
         ("self.tags(x), ", "self.tags(x)[..., :3], ", r"scores of tags and intents, .* got"),
         ("return self.tags(x), ", "return ", "scores of tags and intents"),
         ("self.words(words)\n", "self.words(words.float())\n", r"forward\(words\) takes"),

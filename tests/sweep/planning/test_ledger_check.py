@@ -9,9 +9,12 @@ import pytest
 
 from sweep import cli
 from sweep.planning import ledger_check
+from sweep.planning.prepare import prepare_space
 from sweep.spending.ledger import FILE, Ledger
+from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.sweeps import settings_in
+from sweep.store.vault import Vault
+from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import run_untracked
 
 
@@ -103,3 +106,27 @@ def test_a_result_with_more_epochs_than_any_trial_is_damage(
     (found,) = ledger_check.check(settings_in(tmp_path))
     assert "epochs_done" in found.problem
     assert found.epochs == ()
+
+
+@pytest.mark.parametrize("state", ["planned", "begun", "over"])
+def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path: Path, state: str) -> None:
+    settings = settings_in(tmp_path)
+    space = space_in(
+        tmp_path,
+        variants=[],
+        base={"engine": "dp_sgd"},
+        axes={"privacy.noise_multiplier": [4.0, 5.0]},
+        search={"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 2}},
+    )
+    prepared = prepare_space(space, settings=settings)
+    about = {"command": [], "git_commit": None}
+    vault = Vault(store.create(settings.home, prepared.space, prepared.plan, about=about))
+    if state == "begun":
+        trial = vault.draws.path / "trials" / "t"
+        trial.mkdir(parents=True)
+        (trial / "config.yaml").touch()
+    elif state == "over":
+        vault.path.mkdir()
+        vault.select(trial=None, draw=None)
+    problems = [found.problem for found in ledger_check.check(settings)]
+    assert problems == ([] if state == "planned" else ["its selection has no entry"])

@@ -76,9 +76,14 @@ def test_a_damaged_trial_is_not_exported(toy: SweepFolder, tmp_path: Path, damag
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_export_is_not_used(toy: SweepFolder, tmp_path: Path, damage: str) -> None:
-    place = export_trial(toy, toy.records()[1], tmp_path / "out")
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [*((damage, "out") for damage in DAMAGES), ("manifest missing", "model")],
+)
+def test_a_damaged_export_is_not_used(
+    toy: SweepFolder, tmp_path: Path, damage: str, name: str
+) -> None:
+    place = export_trial(toy, toy.records()[1], tmp_path / name)
     require_export(place)
     DAMAGES[damage](place)
     for folder in (place, place / "model"):
