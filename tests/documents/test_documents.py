@@ -12,7 +12,6 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +29,7 @@ from trainables.documents import (
     text_lines,
     words_of,
 )
-from trainables.documents.bounds import MAX_DEPTH, MAX_VALUES, DocumentProblem
+from trainables.documents.bounds import MAX_DEPTH, DocumentProblem
 from trainables.errors import InvalidData
 
 WORDS = st.text(alphabet=string.ascii_letters + string.digits + " -_.:#é", max_size=12)
@@ -43,19 +42,10 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
     max_leaves=20,
 )
-LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(
-    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)
-)
-MERGES = "a0: &a0 {x: 1}\n" + "".join(
-    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 30)
-)
-CHAIN = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 2_000))
 BAD_YAML = {
-    "many aliases of aliases": (LAUGHS, "at most 200000 values"),
-    "many merges of merges": (MERGES, "at most 200000 values"),
-    "depth by aliases": (CHAIN, f"at most {MAX_DEPTH} lists"),
-    "an alias in itself": ("&a [*a]", "alias of an anchor earlier"),
-    "an unknown alias": ("a: *b", "alias"),
+    "an alias": ("a: &a {x: 1}\nb: *a", "line 2: expected the value itself, got the alias"),
+    "an alias in itself": ("&a [*a]", "got the alias"),
+    "an unknown alias": ("a: *b", "got the alias"),
     "deep flow lists": ("[" * 200_000, f"at most {MAX_DEPTH} lists"),
     "deep flow mappings": ("{a: " * 100_000, f"at most {MAX_DEPTH} lists"),
     "deep block lists": ("- " * 100_000 + "1", f"at most {MAX_DEPTH} lists"),
@@ -74,9 +64,9 @@ BAD_YAML = {
     "a tag of Python": ("a: !!python/object/apply:os.system [ls]", "got a tag"),
     "a tag of bytes": ("a: !!binary aGk=", "got a tag"),
     "a set": ("a: !!set {x, y}", "got a tag"),
-    "a tag that is not so": ("a: !!int three", "expected int after its tag"),
+    "a tag that is not so": ("a: !!int 3", "got a tag"),
     "two documents": ("a: 1\n---\nb: 2", "line 2: expected one document"),
-    "a merge of a number": ("a: 1\n<<: 3", "mappings at <<"),
+    "a merge of a number": ("a: 1\n<<: {b: 3}", "line 2: expected text keys, got '<<'"),
     "cut in a list": ("a: [1,", "line 1|line 2"),
     "a control character": ("a: \x01", "allowed"),
     "a key without end": ("a" * 2_000 + ": 1", "line 1"),
@@ -181,10 +171,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             reader(text)
 
 
-def test_aliases_of_a_usual_size_are_read() -> None:
-    text = "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: [*a, *a]"
-    assert parse_yaml(text) == yaml.safe_load(text)
-    assert len(text) < MAX_VALUES
+def test_what_is_one_object_is_written_twice() -> None:
+    shared = {"x": [1]}
+    assert parse_yaml(format_yaml([shared, shared])) == [shared, shared]
 
 
 def test_large_values_are_cut_where_they_are_shown() -> None:

@@ -1,9 +1,9 @@
 """Readers of text, YAML and JSON documents as plain data, within bounds.
 
 Plain data is None, truth values, finite numbers, text, lists, and mappings with text keys. Reading
-any document costs time and memory in proportion to its size: its length, its depth, the values
-behind its aliases and the digits of its numbers are bounded. Repeated keys are refused, and so is
-text that cannot be stored in a file (NUL, half of a surrogate pair).
+any document costs time and memory in proportion to its size: its length, its depth and the digits
+of its numbers are bounded. Aliases and repeated keys are refused, and so is text that cannot be
+stored in a file (NUL, half of a surrogate pair).
 """
 
 from trainables.documents.bounds import DocumentProblem as DocumentProblem

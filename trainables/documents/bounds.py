@@ -10,7 +10,6 @@ from trainables.documents.quoting import one_line
 
 MAX_BYTES = 1 << 20  # of a file that a person writes
 MAX_DEPTH = 50  # levels of nested lists and mappings
-MAX_VALUES = 200_000  # of a YAML document, what aliases stand for counted each time
 MAX_DIGITS = 40  # of an integer: more than any 128-bit one has
 MAX_KEY = 500  # characters
 TO_UTF_8 = " (if it is Latin-1, `iconv -f LATIN1 -t UTF-8 FILE > NEW` converts it)"
@@ -35,7 +34,7 @@ def integer(text: str) -> int:
     """
     if len(text) > MAX_DIGITS + 1:
         raise DocumentProblem(f"expected integers of at most {MAX_DIGITS} digits")
-    return int(text)
+    return int(text, 0)
 
 
 def decimal(text: str) -> float:

@@ -30,11 +30,9 @@ def parse_json(text: str) -> Any:
         raise DocumentProblem("expected JSON", line=error.lineno) from None
     except RecursionError:
         raise _too_deep() from None
-    # These characters are necessary for the problem, so most documents need no walk.
-    if text.count("[") + text.count("{") > MAX_DEPTH:
-        _require_depth(value)
-    if "\\u" in text:
-        _require_texts(value)
+    # Without these characters there is neither, so most documents need no walk.
+    if text.count("[") + text.count("{") > MAX_DEPTH or "\\u" in text:
+        _require_depth_and_texts(value)
     return value
 
 
@@ -52,31 +50,20 @@ def parse_written_json(text: str) -> Any:
         raise DocumentProblem("expected JSON") from None
 
 
-def _require_depth(value: Any) -> None:
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(MAX_DEPTH):
-        level = [
-            value
-            for outer in level
-            for value in (outer.values() if type(outer) is dict else outer)
-            if type(value) in _NESTED  # what a decoder makes; no subclasses
-        ]
+def _require_depth_and_texts(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        for text in (each for each in level if type(each) is str):
+            require_text(text)
+        lists = (
+            each if type(each) is list else (*each, *each.values())
+            for each in level
+            if type(each) in (list, dict)
+        )  # what a decoder makes; no subclasses
+        level = [each for inner in lists for each in inner]
         if not level:
             return
     raise _too_deep()
-
-
-def _require_texts(value: Any) -> None:
-    left = [value]
-    while left:
-        found = left.pop()
-        if isinstance(found, str):
-            require_text(found)
-        elif isinstance(found, list):
-            left += found
-        elif isinstance(found, dict):
-            left += found.keys()
-            left += found.values()
 
 
 def _too_deep() -> DocumentProblem:
@@ -94,7 +81,6 @@ def _not_json(constant: str) -> NoReturn:
     raise DocumentProblem(f"expected numbers, got {constant}")
 
 
-_NESTED = (dict, list)
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=integer, parse_float=decimal, parse_constant=_not_json
 )
