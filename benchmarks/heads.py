@@ -105,7 +105,7 @@ def ours_one_by_one(setup: Setup) -> float:
     model, test = setup.model.eval(), setup.loader.batch(setup.split.test)
     with torch.no_grad():
         model.crf.transitions.zero_()
-        model.crf.start.zero_()
+        model.crf.start_transitions.zero_()
         said = model.predict(test)
     return ser(setup, said.intent_log_probs.argmax(1).numpy(), said.tag_paths.numpy())
 

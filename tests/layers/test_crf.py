@@ -25,15 +25,6 @@ def random_crf(num_tags: int, *, scale: float = 1.0) -> LinearChainCrf:
     return crf
 
 
-def reference(crf: LinearChainCrf) -> CRF:
-    other = CRF(crf.num_tags, batch_first=True)
-    with torch.no_grad():
-        other.transitions.copy_(crf.transitions)
-        other.start_transitions.copy_(crf.start)
-        other.end_transitions.copy_(crf.end)
-    return other
-
-
 def pad(packed: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence(packed.split(lengths.tolist()), batch_first=True)
 
@@ -44,6 +35,13 @@ def packed_batch(num_tags: int, lengths: list[int], *, scale: float = 2.0):
     emissions = scale * torch.randn(int(sizes.sum()), num_tags)
     tags = torch.randint(num_tags, (int(sizes.sum()),))
     return sizes, time_major(sizes), emissions, tags
+
+
+def decode(crf: LinearChainCrf, packed: torch.Tensor, lengths: torch.Tensor) -> list[list[int]]:
+    """The paths of the method that `pytorch-crf` gives the layer."""
+    mask = pad(torch.ones(len(packed)), lengths).bool()
+    found: list[list[int]] = crf.decode(pad(packed, lengths).transpose(0, 1), mask.t())
+    return found
 
 
 LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
@@ -70,28 +68,24 @@ def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(
 
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_loss_and_every_gradient_equal_pytorch_crf(lengths: list[int]) -> None:
+    """The likelihood that the layer overrides, of the same layer."""
     sizes, layout, emissions, tags = packed_batch(6, lengths)
     crf = random_crf(6)
-    other = reference(crf)
     weights = torch.rand(len(lengths))
     ours, theirs = emissions.clone().requires_grad_(), emissions.clone().requires_grad_()
     loss = crf(ours[layout.source], tags[layout.source], layout)
-    mask = pad(torch.ones_like(tags), sizes).bool()
-    expected = -other(pad(theirs, sizes), pad(tags, sizes), mask, reduction="none")
+    there = torch.ones_like(tags, dtype=torch.bool)
+    padded = (pad(v, sizes).transpose(0, 1) for v in (theirs, tags, there))
+    expected = -CRF.forward(crf, *padded, reduction="none")
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
-    (loss * weights).sum().backward()
-    (expected * weights).sum().backward()
     # Without a pair of tokens pytorch-crf never touches its transitions.
-    transitions = other.transitions.grad
-    if transitions is None:
-        transitions = torch.zeros_like(other.transitions)
-    pairs = [
-        (ours.grad, theirs.grad),
-        (crf.transitions.grad, transitions),
-        (crf.start.grad, other.start_transitions.grad),
-        (crf.end.grad, other.end_transitions.grad),
-    ]
-    for mine, its in pairs:
+    found, truth = (
+        torch.autograd.grad(
+            (losses * weights).sum(), [rows, *crf.parameters()], materialize_grads=True
+        )
+        for losses, rows in ((loss, ours), (expected, theirs))
+    )
+    for mine, its in zip(found, truth, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)
 
 
@@ -100,8 +94,7 @@ def test_viterbi_equals_pytorch_crf(lengths: list[int]) -> None:
     sizes, layout, emissions, _ = packed_batch(6, lengths)
     crf = random_crf(6)
     tags, scores = crf.best_paths(emissions[layout.source], layout)
-    mask = pad(torch.ones(int(sizes.sum())), sizes).bool()
-    expected = reference(crf).decode(pad(emissions, sizes), mask)
+    expected = decode(crf, emissions, sizes)
     assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
     path = -crf(emissions[layout.source], tags, layout)
     found = forward_backward(emissions[layout.source], crf.scores, layout)
@@ -116,8 +109,7 @@ def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread: float)
     emissions = emissions * spread
     crf = random_crf(60)
     tags, _ = crf.best_paths(emissions[layout.source], layout)
-    mask = pad(torch.ones(int(sizes.sum())), sizes).bool()
-    expected = reference(crf).decode(pad(emissions, sizes), mask)
+    expected = decode(crf, emissions, sizes)
     assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
 
 
@@ -156,7 +148,7 @@ def test_large_transitions_stay_exact(scale: float) -> None:
     for record in emissions.double().split([5, 2]):
         total = []
         for path in itertools.product(range(4), repeat=len(record)):
-            score = crf.start[path[0]].double() + crf.end[path[-1]].double()
+            score = crf.start_transitions[path[0]].double() + crf.end_transitions[path[-1]].double()
             score = score + sum(record[t, k] for t, k in enumerate(path))
             total.append(score + sum(crf.transitions[a, b] for a, b in itertools.pairwise(path)))
         truth.append(torch.logsumexp(torch.stack(total), 0))
@@ -204,7 +196,7 @@ def bio_crf(slots: int, *, never: float) -> LinearChainCrf:
     inside = torch.tensor([False, *[False, True] * slots])
     with torch.no_grad():
         crf.transitions.masked_fill_(inside & (slot != slot.unsqueeze(1)), never)
-        crf.start.masked_fill_(inside, never)
+        crf.start_transitions.masked_fill_(inside, never)
     return crf
 
 

@@ -42,8 +42,8 @@ def test_the_size_of_a_crf_is_that_of_the_parameters_that_are_trained() -> None:
     share = dict.fromkeys(entry.crf.parameters(), 4.0)
     whole = (4 * (pairs.square() + 2 * edge**2)).sqrt()
     torch.testing.assert_close(entry.size(UNITS, share).total, whole)
-    entry.crf.start.requires_grad_(False)
-    entry.crf.end.requires_grad_(False)
+    entry.crf.start_transitions.requires_grad_(False)
+    entry.crf.end_transitions.requires_grad_(False)
     torch.testing.assert_close(entry.size(UNITS, share).total, 2 * pairs)
 
 

@@ -24,7 +24,7 @@ from trainables.tasks._setup import prepare
 __all__ = ["place"]
 
 HEADS = {"intent_head.weight", "intent_head.bias", "tag_head.weight", "tag_head.bias"}
-HEADS |= {"crf.transitions", "crf.start", "crf.end"}
+HEADS |= {"crf.transitions", "crf.start_transitions", "crf.end_transitions"}
 _LINEAR = ("qkv", "attention_out", "inner", "outer")
 _NORMS = ("attention_norm", "norm")
 _OF_BERT = [

@@ -205,8 +205,8 @@ class NluModel(nn.Module, ABC):
         start, transitions = bio_scores(schema)
         with torch.no_grad():
             self.crf.transitions.copy_(torch.from_numpy(transitions))
-            self.crf.start.copy_(torch.from_numpy(start))
-            self.crf.end.zero_()
+            self.crf.start_transitions.copy_(torch.from_numpy(start))
+            self.crf.end_transitions.zero_()
         self.crf.requires_grad_(False)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
