@@ -94,6 +94,21 @@ STATE: dict[str, tuple[dict[str, str], str]] = {
         },
         r"without state .* got Tagger\.steps changed",
     ),
+    "the class of a layer": (
+        {
+            "header": "class Later(torch.nn.Linear):\n    pass\n",
+            "forward": "self.tags.__class__ = Later",
+        },
+        r"tags\.__class__ changed",
+    ),
+    "the class of an object": (
+        {
+            "header": "class Own:\n    pass\nclass Later(Own):\n    pass\n",
+            "init": "self.own = Own()",
+            "forward": "self.own.__class__ = Later",
+        },
+        r"own\.__class__ changed",
+    ),
     "a list": (
         {"init": "self.kept = []", "forward": "self.kept.append(words.shape)"},
         r"Tagger\.kept",

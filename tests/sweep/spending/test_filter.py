@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sweep.spending.filter import (
 )
 from tests.sweep.sweeps import space_in
 from trainables import accountants
-from trainables.accountants import Release, epsilon_sweep, release
+from trainables.accountants import RdpFilter, Release, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig, TrialConfig
 from trainables.errors import CannotAnalyze
 from trainables.privacy.from_config import build, build_from
@@ -69,6 +70,20 @@ def test_a_filter_admits_until_it_is_full(tmp_path: Path) -> None:
     assert not used.admits(trial())
     with pytest.raises(CannotAnalyze, match="are left"):
         used.after(trial())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"budget": 2.9}, {"epsilon": 2.0}, {"delta": 1e-9}, {"delta": 0.0}, {"delta": 1.0},
+        {"spent": -1e-9}, {"order": 1.0}, {"order": math.nan}, {"budget": math.inf},
+    ],
+)  # fmt: skip
+def test_a_filter_with_more_room_than_its_epsilon_has_is_not_sound(changes: Any) -> None:
+    kept = RdpFilter.of(3.0, delta=DELTA)
+    assert kept.is_sound
+    assert replace(kept, budget=kept.budget / 2, spent=1.0).is_sound
+    assert not replace(kept, **changes).is_sound
 
 
 def test_trials_that_protect_other_things_have_no_filter_together(tmp_path: Path) -> None:
