@@ -17,7 +17,7 @@ from sweep.search.advice import advice
 from sweep.store.sweeps import TrialRecord
 from sweep.tracking.mlflow_store import summary_of
 from tests.sweep.results.test_select import record
-from tests.sweep.sweeps import run_toy
+from tests.sweep.sweeps import run_toy, space_in
 from trainables.errors import InvalidInput
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
@@ -171,6 +171,19 @@ def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports() 
         best = export_best(folder, limit)
         assert (best.place, best.has_failed) == (None, False)
         assert f"(`sweep export mine{options}` exports the best of each)" in best.sentence
+
+
+@pytest.mark.parametrize("limit", [None, 8.0])
+def test_a_best_trial_whose_export_fails_is_a_failure(tmp_path: Path, limit: float | None) -> None:
+    """A small epsilon needs no limit; what is in the way is named."""
+    (tmp_path / "best").mkdir()
+    folder: Any = SimpleNamespace(
+        path=tmp_path, space=lambda: space_in(tmp_path),
+        records=lambda running: [private("a", ser=0.2, epsilon=1.0)],
+    )  # fmt: skip
+    best = export_best(folder, limit)
+    assert (best.place, best.has_failed) == (None, True)
+    assert best.sentence.endswith("best, which exists")
 
 
 def test_advice_does_not_trade_the_guarantee_away_in_silence() -> None:
