@@ -14,7 +14,6 @@ import pytest
 
 from sweep import cli
 from sweep.planning import ledger_check
-from sweep.planning.packing import Packing
 from sweep.planning.prepare import prepare_space, replace_space
 from sweep.planning.pricing import price
 from sweep.results.export import card_of, export_trial, spend_of
@@ -66,7 +65,7 @@ def resume(folder: SweepFolder, place: Path) -> None:
 def gate_of(folder: SweepFolder, place: Path) -> SpendGate:
     settings = settings_in(place)
     ledger = Ledger(settings.home / FILE)
-    priced = price(folder.plan().to_run, settings, ledger=ledger, packing=Packing())
+    priced = price(folder.plan().to_run, settings, ledger=ledger)
     return open_gate(folder, priced, ledger=ledger)
 
 
