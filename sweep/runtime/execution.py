@@ -20,7 +20,7 @@ from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, JobSource, RunSett
 from sweep.runtime.execute import run_trials
 from sweep.runtime.journal import Journal
 from sweep.runtime.on_ray.metrics import record_metrics
-from sweep.runtime.search_jobs import ChosenJobs, workers_of
+from sweep.runtime.search_jobs import ChosenJobs
 from sweep.search.source import earlier_records
 from sweep.settings import Settings
 from sweep.spending.gate import SpendGate
@@ -87,7 +87,7 @@ def execute(
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
         if executed.function == TRIAL_FUNCTION:
             driver.rehearse = partial(preflight.rehearse, settings=settings)
-        source = _source(folder, settings, executed, gate=gate, pricing=pricing)
+        source = _source(folder, services, gate=gate, pricing=pricing)
         phases.enter(phases.TRAINING)
         journal.keep_time(gate.time)
         try:
@@ -140,19 +140,17 @@ def run_pending(
 
 def _source(
     folder: SweepFolder,
-    settings: Settings,
-    executed: RunSettings,
+    services: Services,
     *,
     gate: SpendGate,
     pricing: Callable[[Sequence[PlannedTrial]], list[Any]],
 ) -> JobSource | None:
     """The source of further trials; None where the plan has them all."""
-    space = folder.space()
+    space, settings = folder.space(), services.settings
     if not space.search.is_adaptive:
         return None
     return ChosenJobs(
         folder,
-        workers=workers_of(space),
         plan_of=partial(
             plan_point,
             space,
@@ -162,7 +160,7 @@ def _source(
         earlier=earlier_records(space, settings.home, folder=folder),
         gate=gate,
         price=lambda trial: pricing([trial])[0],
-        job=lambda trial: _job(trial, folder, executed),
+        job=lambda trial: _job(trial, folder, services.executed),
     )
 
 

@@ -17,15 +17,14 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
 class ChosenJobs:
-    """A `JobSource` of trials with `workers` processes each. `price` gives the price of a trial,
-    `job` its job; `gate` decides whether the budget permits it.
+    """A `JobSource` of trials with the same number of processes. `price` gives the price of a
+    trial, `job` its job; `gate` decides whether the budget permits it.
     """
 
     def __init__(
         self,
         folder: SweepFolder,
         *,
-        workers: int,
         plan_of: Callable[[Point], PlannedTrial],
         earlier: Sequence[TrialRecord],
         gate: SpendGate,
@@ -37,7 +36,7 @@ class ChosenJobs:
         self._folder = folder
         folder.deny_search(None)
         self._gate = gate
-        self.workers = workers
+        self.workers = workers_of(space)
         self._seeds = num_seeds(space)
         self._price = price
         self._job = job
