@@ -103,7 +103,9 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
     """The points of `point_at`, made one at a time."""
     given = (*variant.fixed.items(), *values.items())
     for seed in seeds_at(space, variant, values):
-        fields = set_all(space.base, given, space.override.items())
+        fields = dict(space.base)
+        for layer in (given, tuple(space.override.items())):
+            fields = set_all(_counted_anew(fields, layer), layer)
         own = dict(values)
         if seed is not None:
             own[_SEED] = seed
@@ -111,6 +113,18 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
         fields, dropped = foreign.own_fields(fields)
         own = {path: value for path, value in own.items() if _field(path) not in dropped}
         yield _judge(space, variant, values=own, fields=fields)
+
+
+def _counted_anew(fields: dict[str, Any], layer: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Fields without their epochs where a later layer counts steps, and the other way round."""
+    given = {path for path, value in layer if value is not None}
+    gone = {"epochs"} if "training.steps" in given else set()
+    gone |= {"steps", "evaluate_every"} if "training.epochs" in given else set()
+    training = fields.get("training")
+    if not gone or not isinstance(training, dict):
+        return fields
+    kept = {name: value for name, value in training.items() if name not in gone}
+    return {**fields, "training": kept}
 
 
 def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:

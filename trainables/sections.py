@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from trainables.catalogue import NameOf
+from trainables.documents import quote
 from trainables.frozen import (
     MAX_EPOCHS,
     MAX_NUMBER,
@@ -198,6 +199,9 @@ class TotalNoise(Frozen):
     )
 
 
+_COUNTS = ("epochs", "steps", "evaluate_every")
+
+
 class TrainingConfig(Frozen):
     """The optimisation of a trial."""
 
@@ -262,22 +266,41 @@ class TrainingConfig(Frozen):
         0, ge=0, le=MAX_SEED, description="seed of initialisation and dropout, never of noise"
     )
 
-    def unread(self) -> frozenset[str]:
-        """Either steps or epochs are counted."""
-        return frozenset({"evaluate_every"} if self.steps is None else {"epochs"})
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_or_epochs(cls, fields: Any) -> Any:
+        """With steps an epoch is a piece of `evaluate_every` of them, and `epochs` their number."""
+        if not isinstance(fields, dict):
+            return fields
+        given = {name: fields[name] for name in _COUNTS if fields.get(name) is not None}
+        fields = {name: each for name, each in fields.items() if name not in _COUNTS} | given
+        steps, every = given.get("steps"), given.get("evaluate_every")
+        if steps is not None and "epochs" in given:
+            raise ValueError(
+                "expected training.epochs or training.steps, got"
+                f" epochs={quote(given['epochs'])} and steps={quote(steps)}"
+            )
+        if steps is None and every is not None:
+            raise ValueError(
+                "expected training.evaluate_every only with training.steps, got"
+                f" evaluate_every={quote(every)} and no steps"
+            )
+        counts = [each for each in (steps, every) if each is not None]
+        if steps is None or not all(type(each) is int and each > 0 for each in counts):
+            return fields  # their own checks name them
+        every = min(every or -(-steps // 10), steps)
+        if -(-steps // every) > MAX_EPOCHS:
+            raise ValueError(
+                f"expected training.evaluate_every >= {-(-steps // MAX_EPOCHS)} with"
+                f" steps={steps}, got {every}"
+            )
+        return {**fields, "evaluate_every": every, "epochs": -(-steps // every)}
 
-    @model_validator(mode="after")
-    def _steps_in_pieces(self) -> TrainingConfig:
-        if self.steps is not None:
-            every = min(self.evaluate_every or -(-self.steps // 10), self.steps)
-            object.__setattr__(self, "evaluate_every", every)
-            if -(-self.steps // every) > MAX_EPOCHS:
-                raise ValueError(
-                    f"expected training.evaluate_every >= {-(-self.steps // MAX_EPOCHS)} with"
-                    f" steps={self.steps}, got {every}"
-                )
-            object.__setattr__(self, "epochs", -(-self.steps // every))
-        return self
+    @model_serializer(mode="wrap")
+    def _what_is_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what follows from the steps, or is only read with them."""
+        left_out = "evaluate_every" if self.steps is None else "epochs"
+        return {name: each for name, each in dump(self).items() if name != left_out}
 
 
 class EvaluationConfig(Frozen):

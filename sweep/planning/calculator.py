@@ -46,7 +46,7 @@ _TRAINING = ("expected_batch_size", "num_workers", "epochs", "steps")
 
 def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
     """Set fields of the parts of a config by their last names; None leaves a field as it is.
-    Epochs replace the steps of a config.
+    Epochs replace the steps of a config, and steps its epochs.
 
     Raises: InvalidInput where both epochs and steps are given.
     """
@@ -55,6 +55,8 @@ def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
             raise InvalidInput("expected --epochs or --steps, got both")
         for name in ("steps", "evaluate_every"):
             parts["training"].pop(name, None)
+    elif values.get("steps") is not None:
+        parts["training"].pop("epochs", None)
     places = {"engine": parts, "num_records": parts["data"]}
     places |= dict.fromkeys(_TRAINING, parts["training"])
     for name, value in values.items():

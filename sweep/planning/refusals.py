@@ -17,7 +17,6 @@ from trainables.privacy.rounding import format_epsilon
 
 _MOST_SAID = 3
 _BECAUSE = {
-    "training.epochs": ", which count training.steps",
     "training.expected_batch_size": ", whose batches are full (B = n)",
 }
 
@@ -52,15 +51,11 @@ def require_trials(plan: Plan) -> None:
 
 def require_read_fields(space: SearchSpace, plan: Plan) -> None:
     """Raises: InvalidInput for an overridden field, one of an axis or of a variant that none of its
-    trials reads because of its other fields, such as training.epochs where steps are counted; for
-    epochs beside steps in the base, which may come from an extended space; and for a dropped axis
-    that is not a field.
+    trials reads because of its other fields, such as privacy.max_group_scale without group_scale;
+    and for a dropped axis that is not a field.
     """
     every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
-    training = space.base.get("training")
-    counted_twice = isinstance(training, dict) and {"epochs", "steps"} <= training.keys()
-    base = {"training.epochs": training["epochs"]} if training and counted_twice else {}
-    _require_read(every, fixed={**base, **space.override}, axes=space.axes)
+    _require_read(every, fixed=space.override, axes=space.axes)
     for variant in space.variants:
         own = [trial for trial in every if trial.variant == variant.name]
         of = f" of variant {variant.name}"

@@ -95,6 +95,7 @@ def sweep(**fields: Any) -> Sweep:
         "noise_multiplier": 0.7,
         "unit": "record",
         "sensitivity": 1.0,
+        **{"gaussian_mu": 1.0, "max_tpr_1pct": 0.1, "max_tpr_01pct": 0.02},
         "num_records": 1200,
         "expected_batch_size": 60,
         "sample_rate": 0.05,

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from trainables.accountants import account, epsilon_after
 from trainables.accountants._release import release
-from trainables.config import TrialConfig, parse
+from trainables.config import TrainingConfig, TrialConfig, parse
 from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
 from trainables.privacy.mechanism import Mechanism
@@ -91,15 +92,21 @@ def test_a_shuffled_epoch_is_spent_as_a_whole() -> None:
         )
 
 
-def test_epochs_are_not_read_with_steps() -> None:
-    one, two = (config(steps=100, epochs=epochs) for epochs in (3, 30))
-    assert (one, one.id) == (two, two.id)
+def test_epochs_follow_from_steps_and_are_never_beside_them() -> None:
+    one = config(steps=100)
     assert (one.training.epochs, one.training.evaluate_every) == (10, 10)
-    assert parse(one.model_dump(mode="json")) == one
+    assert config(steps=100, evaluate_every=1_000).training.epochs == 1
+    assert parse(one.model_dump(mode="json")) == one == config(steps=100, epochs=None)
     assert "epochs" not in one.model_dump()["training"]
-    plain = config(epochs=3)
-    assert plain == config(epochs=3, evaluate_every=7)
-    assert plain.id != one.id
+    for both in ({"epochs": 7}, {"epochs": 30}):  # also where it is the default
+        with pytest.raises(InvalidInput, match=r"training\.epochs or training\.steps, got epochs="):
+            config(steps=100, **both)
+        with pytest.raises(ValidationError, match=r"training\.epochs or training\.steps"):
+            TrainingConfig(steps=100, **both)
+    with pytest.raises(InvalidInput, match=r"evaluate_every only with .*evaluate_every=7 and no"):
+        config(epochs=3, evaluate_every=7)
+    with pytest.raises(InvalidInput, match=r"evaluate_every >= 10 with steps=1000000, got 1"):
+        config(steps=10**6, evaluate_every=1)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,7 @@ def test_epochs_are_not_read_with_steps() -> None:
     [
         ({"steps": 0}, "got 0"),
         ({"steps": 10**9}, "got 1000000000"),
-        ({"evaluate_every": 0}, "got 0"),
+        ({"steps": 10, "evaluate_every": 0}, "got 0"),
     ],
 )
 def test_numbers_that_no_trial_has_are_refused(training: dict[str, int], said: str) -> None:

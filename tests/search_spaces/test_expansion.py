@@ -227,3 +227,26 @@ def test_quasi_random_draws_leave_smaller_gaps() -> None:
         return float(np.mean([np.diff(values).max() for values in drawn]))
 
     assert gaps("quasi_random") < 0.6 * gaps("random")
+
+
+def test_what_counts_steps_or_epochs_replaces_the_other_of_an_earlier_layer() -> None:
+    """A variant is over the base and --set over both; in one layer they are two answers."""
+    base = {"engine": "dp_sgd", "privacy": {"sampling": "poisson"}}
+    by_steps = {**base, "training": {"steps": 6, "evaluate_every": 2}}
+    variants = [{"name": "epochs", "set": {"training.epochs": 4}}, {"name": "steps"}]
+    for override, epochs, steps in (
+        ({}, [4, 3], [None, 6]),
+        ({"training.epochs": 5}, [5], [None]),
+        ({"training.steps": 20}, [10], [20]),
+    ):
+        points = expansion(base=by_steps, variants=variants, override=override).points
+        configs = [point.config.training for point in points if point.config is not None]
+        assert [(each.epochs, each.steps) for each in configs] == [*zip(epochs, steps, strict=True)]
+    for both in (
+        {"training.steps": 6, "training.epochs": 4},
+        {"training": {"steps": 6, "epochs": 4}},
+    ):
+        with pytest.raises(
+            InvalidInput, match=r"training\.epochs or training\.steps, got epochs=4 "
+        ):
+            expansion(base=base, override=both)

@@ -109,7 +109,7 @@ def _description(shadow: TrialConfig) -> str:
     attacked by the shadow of another optimiser or encoder.
     """
     training = shadow.training
-    unread = {"physical_batch_size", "num_workers", *training.unread()}
+    unread = {"physical_batch_size", "num_workers"}
     model = shadow.model.model_dump(mode="json")
     parts = (
         model,

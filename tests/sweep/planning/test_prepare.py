@@ -73,7 +73,7 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(
 def test_epochs_beside_the_steps_of_an_extended_space_are_refused(settings: Settings) -> None:
     both = {"steps": 6, "epochs": 2, "expected_batch_size": 30}
     base = {"engine": "dp_sgd", "privacy": {"sampling": "poisson"}, "training": both}
-    with pytest.raises(InvalidInput, match=r"no training\.epochs, .*training\.steps, got 2$"):
+    with pytest.raises(InvalidInput, match=r"training\.epochs or training\.steps, got epochs=2 "):
         make_sweep(settings, base=base, variants=[])
     make_sweep(settings, base=base, variants=[], override={"training.steps": None})
 
@@ -139,7 +139,6 @@ def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ({"training.epochs": 5}, r"no training\.epochs, .* count training\.steps, got 5$"),
         ({"privacy.max_group_scale": 0.5}, r"no privacy\.max_group_scale, .* got 0\.5$"),
     ],
 )
