@@ -26,8 +26,7 @@ from trainables.documents import one_line
 from trainables.errors import InvalidInput, SweepError
 from trainables.figure_cache import FigureCache
 from trainables.generation._material import Material
-from trainables.models._lm_folder import load_lm, save_lm
-from trainables.models._lm_source import source_of
+from trainables.models._hub_lm import load_lm, save_lm, source_of
 from trainables.models.causal_lm import config_of
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_setup as synthesis_setup

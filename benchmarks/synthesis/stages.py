@@ -39,7 +39,7 @@ from trainables.data.texts import EncodedTexts, TextBatch
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import PARSES, UTTERANCES, Material
 from trainables.metrics import function_distance, generation
-from trainables.models._lm_folder import load_lm
+from trainables.models._hub_lm import load_lm
 from trainables.models.causal_lm import config_of
 from trainables.parse.function_types import occurrences
 from trainables.parse.graph import graph, is_well_formed

@@ -19,7 +19,7 @@ from trainables.encoders import hub
 from trainables.errors import InvalidInput
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
-# What a tokenizer and a language model are loaded from (`models._lm_folder`); public moments.
+# What a tokenizer and a language model are loaded from (`models._hub_lm`); public moments.
 _FILES = ("sizes.json", "base.json", "tokenizer.json", "moments.safetensors")
 _FOLDERS = ("tokenizer",)
 
@@ -116,7 +116,7 @@ def _name_copy(file: Path, name: str) -> None:
 
 def _with_base(document: SynthesisFile, source: Path, target: Path) -> SynthesisFile:
     """Without the path of a local language model, of which adapters get a copy."""
-    from trainables.models._lm_folder import copy_base  # torch
+    from trainables.models._hub_lm import copy_base  # torch
 
     encoder = copy_base(document.model.get("encoder", "scratch"), source, target)
     return document.model_copy(update={"model": {**document.model, "encoder": encoder}})

@@ -89,7 +89,7 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
 
 def unlisted(folder: Path, part: str) -> tuple[str, ...]:
     """Files under the subfolder `part` that the manifest of `folder` lacks: a loader may read
-    them. Hidden ones are left out, and base weights, which users put there (`models._lm_folder`);
+    them. Hidden ones are left out, and base weights, which users put there (`models._hub_lm`);
     none without a manifest.
     """
     if not is_there(folder):

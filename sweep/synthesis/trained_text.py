@@ -17,8 +17,7 @@ from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models._causal_lm import CausalLm
-from trainables.models._lm_folder import load_lm
-from trainables.models._lm_source import source_of
+from trainables.models._hub_lm import load_lm, source_of
 from trainables.models.causal_lm import Config
 from trainables.privacy.from_config import default_delta
 from trainables.privacy.mechanism import Mechanism

@@ -15,9 +15,7 @@ from tests.privacy.definition import clipped_sum as definition
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.layers.bookkeeping import clipped_sum, unsupported_modules
-from trainables.models._hub_lm import HubLm, refuse_mixing_records
-from trainables.models._lm_folder import load_lm, save_lm
-from trainables.models._lm_source import source_of
+from trainables.models._hub_lm import HubLm, load_lm, require_records_apart, save_lm, source_of
 
 
 def llama(*, adapted: bool) -> HubLm:
@@ -148,12 +146,12 @@ def test_positions_that_depend_on_the_longest_record_are_refused(kind: str) -> N
         rope_parameters={"rope_type": kind, "factor": 4.0, "rope_theta": 10_000.0},
     )  # fmt: skip
     model = HubLm(LlamaForCausalLM(about), provenance="random")
-    refuse_mixing_records(model, longest=16, name="x")
+    require_records_apart(model, longest=16, name="x")
     if kind == "default":
-        refuse_mixing_records(model, longest=40, name="x")
+        require_records_apart(model, longest=40, name="x")
         return
     with pytest.raises(InvalidInput, match=r"processes each record independently, got 'x'"):
-        refuse_mixing_records(model, longest=40, name="x")
+        require_records_apart(model, longest=40, name="x")
 
 
 def test_train_mode_leaves_foreign_modules_without_dropout() -> None:
@@ -203,6 +201,6 @@ def test_maps_whose_rows_are_not_known_are_refused(routed: bool, line: str) -> N
     """A record's norm would be that of other rows, and its clipped gradient longer than C."""
     torch.manual_seed(0)
     model = HubLm(TimeFirst(routed=routed), provenance="weights of x")
-    refuse_mixing_records(model, longest=16, name="x")  # no record's loss changes
+    require_records_apart(model, longest=16, name="x")  # no record's loss changes
     with pytest.raises(InvalidInput, match=line):
         model.adapt(rank=2, alpha=8.0)

@@ -16,8 +16,7 @@ from tests.models._texts import EVERY, encode_texts
 from tests.models.test_hub_lm import llama
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
-from trainables.models._lm_folder import load_lm, save_lm
-from trainables.models._lm_source import base_model, require_source, source_of, tokenizer_of
+from trainables.models._hub_lm import Pretrained, load_lm, require_source, save_lm, source_of
 from trainables.models._tokenizers import train_bpe
 from trainables.models.causal_lm import build
 
@@ -181,6 +180,9 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path: Path) -> None:
     base_in(kept / "base", seed=1)
     with pytest.raises(InvalidInput, match=r"the weights that .* were trained on, got others"):
         load_lm(kept, ("utterances",), config, synthesis)
+    (kept / "base.json").unlink()
+    with pytest.raises(InvalidInput, match=r"expected the digest of the base in .*, got none"):
+        load_lm(kept, ("utterances",), config, synthesis)
 
 
 def test_the_hub_is_not_asked_for_what_a_folder_names(
@@ -202,9 +204,7 @@ def test_the_hub_is_not_asked_for_what_a_folder_names(
     with pytest.raises(InvalidInput, match=r"the hub is not asked .*hf download"):
         load_lm(kept, ("utterances",), config, synthesis)
     shutil.rmtree(kept / "tokenizer")
-    with pytest.raises(
-        InvalidInput, match=r"expected a tokenizer beside the model in .*kept/tokenizer"
-    ):
+    with pytest.raises(InvalidInput, match=r"expected a tokenizer beside the model in .*kept"):
         load_lm(kept, ("utterances",), config, synthesis)
     assert asked == []
 
@@ -228,8 +228,9 @@ def test_code_in_a_folder_is_never_run(
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     if owner == "tokenizer":
         (place / "config.json").unlink()  # which names a class of the library
+    found = Pretrained.here(str(place))
     with pytest.raises(InvalidInput, match="without code of its own"):
-        base_model(str(place), positions=8) if owner == "model" else tokenizer_of(str(place))
+        found.model(positions=8) if owner == "model" else found.tokenizer()
     assert not mark.exists()
 
 

