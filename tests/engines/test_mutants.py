@@ -1,7 +1,6 @@
 """Mutants: each breaks the privatised step in one place, and the named check must notice.
 
-A mutant that no check notices fails here. `docs/notes/mutants.md` is this table for readers; the
-test at the end keeps the two alike.
+A mutant that no check notices fails here.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import engine_checks as checks
@@ -507,12 +505,3 @@ def test_the_mutant_is_noticed(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.breaks(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         mutant.check()
-
-
-def test_the_table_for_readers_lists_every_mutant() -> None:
-    table = (Path(__file__).parents[2] / "docs" / "notes" / "mutants.md").read_text(
-        encoding="utf-8"
-    )
-    by_hand = table.split("## By hand")[1]
-    rows = [line for line in by_hand.splitlines() if line.startswith("| ")][2:]
-    assert rows == [f"| {mutant.what} | `{mutant.noticed_by}` |" for mutant in MUTANTS]

@@ -23,7 +23,7 @@ def test_a_hundred_fixed_mutants_are_noticed() -> None:
     assert not missed, "no longer noticed:\n" + "\n".join(missed)
     killed = sum(row["outcome"] == "killed" for row in rows)
     assert killed >= WANTED, (
-        f"{killed} are left of the list: choose it anew (docs/notes/mutants.md)"
+        f"{killed} are left of the list: choose it anew (docs/guides/mutants.md)"
     )
 
 
