@@ -175,18 +175,11 @@ def _judge(
         if error.errors(include_url=False)[0]["type"] != "value_error":
             raise InvalidInput(first_problem(error)) from None
         return replace(point, reason=first_problem(error))
-    point = replace(point, config=config, values=_read(config, point.values))
+    point = replace(point, config=config)
     mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
     broken = broken_constraints(mine, config.model_dump(mode="json"))
     reasons = tuple(constraint.why for constraint in broken)
     return replace(point, reason=reasons[0], broken=reasons) if reasons else point
-
-
-def _read(config: TrialConfig, values: dict[str, Any]) -> dict[str, Any]:
-    """The axes that the trial goes by: one that trains nothing has none of training."""
-    if config.trains:
-        return values
-    return {path: value for path, value in values.items() if not path.startswith("training.")}
 
 
 def broken_constraints(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constraint]:

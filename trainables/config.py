@@ -13,11 +13,14 @@ from typing import Any
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
     model_serializer,
     model_validator,
 )
 
 from trainables import catalogue
+from trainables.documents import quote
 from trainables.entries import SHELVES as SHELVES
 from trainables.entries import TAGS as TAGS
 from trainables.entries import Data, Model, Privacy, Synthesis, Task
@@ -66,7 +69,7 @@ class TrialConfig(Frozen):
     data: Data = Field(default_factory=dict, validate_default=True)
     model: Model = Field(default_factory=dict, validate_default=True)
     privacy: Privacy = Field(default_factory=dict, validate_default=True)
-    training: TrainingConfig = TrainingConfig()
+    training: TrainingConfig = Field(TrainingConfig(), validate_default=True)
     evaluation: EvaluationConfig = EvaluationConfig()
     synthesis: Synthesis = Field(default_factory=dict, validate_default=True)
 
@@ -113,14 +116,23 @@ class TrialConfig(Frozen):
             )
         return self
 
-    @model_validator(mode="after")
-    def _untrained_is_one_trial(self) -> TrialConfig:
-        if self.trains:
-            return self
-        # Nothing reads how it would be trained: one trial, whatever the space says of that.
-        kept = self.training.model_dump(include={"num_workers", "physical_batch_size"})
-        object.__setattr__(self, "training", TrainingConfig(epochs=1, **kept))
-        return self
+    @field_validator("training")
+    @classmethod
+    def _engine_reads_its_training(
+        cls, training: TrainingConfig, info: ValidationInfo
+    ) -> TrainingConfig:
+        engine = info.data.get("engine")  # a problem with its name is reported alone
+        read = entry_fields("training", engine)
+        if read is None or read == TrainingConfig.fields():
+            return training
+        usual = TrainingConfig(epochs=1, **training.model_dump(include={*read}))
+        for name, value in training.model_dump(include=training.model_fields_set).items():
+            if value != getattr(usual, name):  # nothing reads it: one trial has one description
+                raise ValueError(
+                    f"expected training.{name} to be left out with engine={engine}, which takes no"
+                    f" step, got {quote(value)}"
+                )
+        return usual
 
     @model_validator(mode="after")
     def _steps_are_counted(self) -> TrialConfig:

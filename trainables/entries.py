@@ -16,7 +16,7 @@ from trainables import catalogue
 from trainables.documents import kind_of
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, first_problem
-from trainables.sections import DataConfig, ModelConfig, PrivacyConfig
+from trainables.sections import DataConfig, ModelConfig, PrivacyConfig, TrainingConfig
 from trainables.synthesis_section import SynthesisConfig
 
 # Where the entries that own a section stand.
@@ -24,6 +24,7 @@ SHELVES = {
     "data": "datasets",
     "model": "models",
     "privacy": "engines",
+    "training": "engines",
     "synthesis": "generation",
 }
 # The path that names a section's entry.
@@ -31,6 +32,7 @@ TAGS = {
     "data": "data.name",
     "model": "model.name",
     "privacy": "engine",
+    "training": "engine",
     "synthesis": "synthesis.method",
 }
 
@@ -89,7 +91,10 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
     shelf = SHELVES[section]
     if name not in _entries(shelf):
         return None
-    own: type[Frozen] = catalogue.entry(shelf, name).Config
+    found = catalogue.entry(shelf, name)
+    if section == "training":
+        return tuple(getattr(found, "TRAINING", TrainingConfig.fields()))
+    own: type[Frozen] = found.Config
     return own.fields()
 
 

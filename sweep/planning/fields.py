@@ -44,7 +44,7 @@ def config_fields() -> tuple[FieldRow, ...]:
     """The fields of a trial's config, in the order of its sections."""
     rows: list[FieldRow] = []
     for name, info in TrialConfig.model_fields.items():
-        if name in SHELVES:
+        if name in SHELVES and name != "training":
             rows += _of_shelf(name)
         else:
             rows += _rows(name, info)

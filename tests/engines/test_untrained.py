@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from tests.engines.engine_checks import engine_on
 from trainables import accountants, catalogue
 from trainables.accountants import account, epsilon_sweep, release
-from trainables.config import parse
+from trainables.config import TrainingConfig, TrialConfig, parse
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.from_config import build
 from trainables.privacy.mechanism import Mechanism
@@ -81,8 +82,12 @@ def test_a_model_without_a_prior_is_refused() -> None:
 def test_no_field_of_training_makes_another_trial_of_it() -> None:
     """A space's steps, rates and seeds are for those that train: its prior is one trial."""
     usual = config()
-    for training in ({"steps": 7, "learning_rate": {"total_noise": 0.4}}, {"seed": 3}):
-        assert config(training=training).id == usual.id
+    assert parse(usual.model_dump(mode="json")) == usual
+    for name, value in {"steps": 7, "learning_rate": 0.1, "seed": 3, "epochs": 30}.items():
+        with pytest.raises(InvalidInput, match=rf"^expected training\.{name} to be left out"):
+            config(training={name: value})
+    with pytest.raises(ValidationError, match=r"training\.learning_rate to be left out"):
+        TrialConfig(engine="untrained", training=TrainingConfig(learning_rate=0.1))
     found = expand(
         spaces.parse(
             {

@@ -130,7 +130,15 @@ def test_every_shipped_space_uses_all_that_it_sets() -> None:
         ),
         ({"search": {"strategi": "grid"}}, "unknown field search.strategi: did you mean strategy?"),
         ({"resources": {"slotz": 1}}, "unknown field resources.slotz: did you mean slots?"),
-        ({"axes": {"training.epoch": [1]}}, "unknown field training.epoch: did you mean epochs?"),
+        (
+            {"axes": {"training.epoch": [1]}},
+            "unknown field training.epoch for engine edp_sgd: did you mean epochs?",
+        ),
+        (
+            {"variants": [{"name": "a", "set": {"engine": "untrained", "training.seed": 1}}]},
+            "unknown field training.seed for engine untrained (its fields: num_workers,"
+            " physical_batch_size)",
+        ),
         (
             {"variants": [{"name": "a", "set": {"privacy.noise_multiplie": 1}}]},
             "unknown field privacy.noise_multiplie for engine edp_sgd: did you mean"

@@ -19,7 +19,7 @@ from trainables.trial import run
 
 
 def prior(folder: Path, cache: Path, **fields: Any) -> TrialResult:
-    config = {name: FIELDS[name] for name in ("data", "model", "training")}
+    config = {name: FIELDS[name] for name in ("data", "model")}
     return run(
         parse({**config, "engine": "untrained", **fields}),
         folder=folder,

@@ -22,6 +22,7 @@ TASKS = ("nlu",)
 LOOK = Look(label="ε = 0 (prior)", light="#5B4A9C", dark="#A99BE0", mark="square")
 PAPER_FIGURE = False
 AUDITED = ()
+TRAINING = ("num_workers", "physical_batch_size")  # what it reads of that section
 
 
 class Config(PrivacyConfig):
