@@ -8,7 +8,7 @@ exactly, record by record, by `torch.func`: slower than the layers of the other 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -51,14 +51,16 @@ class Config(ModelConfig):
         " code makes another trial",
     )
 
-    @model_validator(mode="after")
-    def _source_is_known(self) -> Config:
-        if self.factory and self.source is None:
-            try:
-                object.__setattr__(self, "source", factories.digest_of(self.factory))
-            except InvalidInput as problem:
-                raise ValueError(str(problem)) from None
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _source_is_known(cls, fields: Any) -> Any:
+        factory = fields.get("factory") if isinstance(fields, dict) else None
+        if not isinstance(factory, str) or not factory or fields.get("source") is not None:
+            return fields
+        try:
+            return {**fields, "source": factories.digest_of(factory)}
+        except InvalidInput as problem:
+            raise ValueError(str(problem)) from None
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
