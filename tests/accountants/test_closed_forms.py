@@ -99,6 +99,15 @@ def test_a_delta_within_the_rounding_of_the_sums_has_no_grid() -> None:
     assert pld.rounding(MILLION) == pytest.approx(1e-9)
 
 
+def test_a_profile_bears_the_rounding_of_the_sums_at_each_epsilon() -> None:
+    whole = pld.distribution(MILLION, pld._interval(MILLION, 1e-7, pld.points_for(MILLION)), False)
+    found = pld.profile(MILLION, delta=1e-7)
+    assert sum(1e-8 < delta < 1 for _, delta in found) > 3
+    for epsilon, delta in found:
+        lost = delta - float(whole.get_delta_for_epsilon(epsilon))
+        assert delta == 1 or lost == pytest.approx(pld.rounding(MILLION), rel=1e-3)
+
+
 def test_many_steps_are_composed_by_way_of_few() -> None:
     step = pld._step(1.7, 1e-4, 5e-5, False)
     for count in (5_000, 6_400):

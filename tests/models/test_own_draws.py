@@ -13,6 +13,7 @@ from tests.models._builds import SCHEMA, random_batch
 from trainables import catalogue
 from trainables.config import model_part
 from trainables.errors import InvalidInput
+from trainables.models._own import factory
 from trainables.models._own.network import OwnModel
 from trainables.privacy import per_record
 
@@ -96,6 +97,12 @@ def test_no_public_seed_decides_a_secret_mask(built: OwnModel) -> None:
 def test_a_factory_that_is_no_function_is_refused(built: OwnModel) -> None:
     with pytest.raises(InvalidInput, match="to name a function, got int"):
         of_seed(0, "drawn_tagger:number")
+
+
+def test_a_factory_without_a_source_file_is_refused_before_it_is_called(built: OwnModel) -> None:
+    """No digest would say which code a sweep has planned with."""
+    with pytest.raises(InvalidInput, match=r"of a file that can be imported .* got 'sys:exit'"):
+        factory.load("sys:exit")
 
 
 def test_a_module_that_encodes_words_is_asked(built: OwnModel) -> None:
