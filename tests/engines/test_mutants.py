@@ -292,7 +292,7 @@ def _raw_alpha(patch: Patch) -> None:
 
 
 def _keep_nonfinite(patch: Patch) -> None:
-    patch.setattr(clipping, "clip_factor", lambda n, c, _: (c / n).clamp(max=1.0))
+    patch.setattr(clipping, "clip_factor", lambda n, c: (c / n).clamp(max=1.0))
 
 
 def _noise_only_what_has_gradient(patch: Patch) -> None:

@@ -44,7 +44,9 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
     for each in (*others, *mine):
         ledger.charge(each)
     trials = [
-        SimpleNamespace(id=name, baseline=name == "sgd", runs=True, fields={})
+        SimpleNamespace(
+            id=name, is_exempt=name == "sgd", baseline=name == "sgd", runs=True, fields={}
+        )
         for name in ("sgd", "a", "b", "c")
     ]
     folder: Any = SimpleNamespace(

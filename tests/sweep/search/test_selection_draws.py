@@ -113,15 +113,6 @@ def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
     assert values_of_draws(b"k" * 32, "a") != values_of_draws(b"l" * 32, "a")
 
 
-def test_no_point_along_a_range_breaks_a_constraint(
-    configurations: tuple[PlannedTrial, ...],
-) -> None:
-    limited = {**_space().document(), "constraints": ["training.learning_rate < 0.002"]}
-    points = draw_points(spaces.parse(limited), configurations, 40, np.random.default_rng(3))
-    assert len(points) == 40
-    assert all(point.values["training.learning_rate"] < 0.002 for point in points)
-
-
 def test_nothing_to_draw_from_is_refused() -> None:
     with pytest.raises(InvalidInput, match="expected a configuration that may be drawn"):
         draw_points(_space(), (), 1, np.random.default_rng(0))

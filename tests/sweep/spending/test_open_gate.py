@@ -131,7 +131,7 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(
     )  # fmt: skip
     more, *priced = (
         PricedTrial(
-            trial=SimpleNamespace(id=name, baseline=False, epochs=4),  # type: ignore[arg-type]
+            trial=SimpleNamespace(id=name, is_exempt=False, epochs=4),  # type: ignore[arg-type]
             mechanism=mechanism(), dataset="aaa", dataset_name="",
         )
         for name in ("t3", "t1", "t2")
