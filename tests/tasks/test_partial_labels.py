@@ -12,7 +12,7 @@ import pytest
 from sweep.results.export_documents import ModelFile
 from tests.metrics.nlu_scores import score
 from tests.tasks.test_nlu_trial import config, run
-from trainables import evidence, saved
+from trainables import saved
 from trainables.config import TrialConfig, parse
 from trainables.data.records import Frame
 
@@ -67,21 +67,6 @@ def test_without_intents_ser_is_the_slot_error_rate() -> None:
     guessed = [Frame("x", frame.slots) for frame in guess]
     assert score(with_intents, guessed, bootstrap_samples=0)["ser"] == pytest.approx(2 / 3)
     assert score(right, right, bootstrap_samples=0)["f_ser"] == 0.0
-
-
-@pytest.mark.parametrize("missing", [3, 4])
-def test_counts_of_an_earlier_version_are_read(tmp_path: Path, missing: int) -> None:
-    import numpy as np
-
-    from trainables.metrics import count_frames
-    from trainables.metrics._counts import table
-
-    counts = count_frames([Frame("x", ()), Frame("y", ())], [Frame("x", ()), Frame("x", ())])
-    old = table(counts)[:, :-missing]  # when every record had an intent, and it was not counted
-    np.savez_compressed(tmp_path / evidence.COUNTS, records=np.arange(2), counts=old)
-    ids, found = evidence.read_counts(tmp_path)
-    assert ids.tolist() == [0, 1]
-    assert (table(found) == table(counts)).all()
 
 
 def test_intents_of_a_set_are_counted_one_by_one(tmp_path: Path) -> None:

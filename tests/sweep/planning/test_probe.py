@@ -119,6 +119,6 @@ def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings: Sett
 def test_the_plan_of_a_search_has_the_estimated_duration_of_its_probes(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost, "estimator", lambda home, *, known: lambda config, steps: 2.0)
+    monkeypatch.setattr(cost, "estimator", lambda home: lambda config, steps: 2.0)
     plan, _ = plan_and_messages(settings, axes={Z: [0.5, 1.0]})
     assert plan.seconds == 7 * 2.0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sweep.spending import selection_entry
-from sweep.spending.entries import Entry, entry_for, entry_from
+from sweep.spending.entries import Entry, entry_for
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import LedgerAccount, open_gate
@@ -162,17 +162,3 @@ def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path
     assert kept is not None
     assert kept.release.is_nothing
     assert kept.release.best_of is None
-
-
-def test_an_older_couple_was_called_a_group_on_pairs_alone(tmp_path: Path) -> None:
-    grouped = entry_for(
-        mechanism(unit="group", max_records_per_group=2),
-        dataset="aaa", sweep="s", trial="t", epochs=4,
-    )  # fmt: skip
-    for name, unit, read in (
-        ("smcalflow", "group", "couple"), ("smcalflow", "record", "record"),
-        ("atis", "group", "group"), ("atis", "record", "record"),
-    ):  # fmt: skip
-        given = grouped if unit == "group" else entry("t")
-        written = replace(given, dataset_name=name).to_dict()
-        assert entry_from(written).release.unit == read

@@ -13,6 +13,7 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.note import LONGEST, note, trial_note
 from sweep.tracking.text import params_of, run_name
 from tests.sweep.untracked import run_untracked
+from trainables.config import parse
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,8 @@ def test_the_noise_of_an_epoch_follows_the_decay(toy: SweepFolder) -> None:
     assert noise_at(base, 1) == {}
     assert noise_at(noisy, 5) == {"noise_multiplier": 0.5}
     fields = {**noisy.fields["privacy"], "noise_decay": {"kind": "linear", "tau": 1.0}}
-    decayed = replace(noisy, origin={**noisy.fields, "privacy": fields})
+    whole = {**noisy.fields, "privacy": fields}
+    decayed = replace(noisy, origin=whole, config_id=parse(whole).id)
     assert [noise_at(decayed, epoch)["noise_multiplier"] for epoch in (1, 2)] == [0.5, 0.25]
 
 
