@@ -13,8 +13,8 @@ import pytest
 from tests.structure import ROOT, Structure, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 371_786,
-    "source_lines": 61_649,
+    "source_tokens": 371_790,
+    "source_lines": 61_650,
     "source_files": 534,
     "test_tokens": 430_314,
     "test_lines": 52_983,

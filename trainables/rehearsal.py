@@ -50,14 +50,13 @@ def rehearse(config: TrialConfig, schema: LabelSchema | None) -> None:
 
     Raises: InvalidInput where a part of it fails.
     """
-    # A Poisson sample of rate 1: every made record takes part in every step, whatever the key.
-    batch = _RECORDS if config.generates else _RECORDS // 2
     fields: dict[str, Any] = {
         "task": config.task,
         "engine": config.engine,
         "model": config.model.model_dump(mode="json"),
         "training": config.training.model_dump(mode="json", include=_TRAINING)
-        | {"epochs": 2, "expected_batch_size": batch},
+        # A sample of rate 1: every made record is in every step.
+        | {"epochs": 2, "expected_batch_size": _RECORDS // (2 - config.generates)},
     }
     if config.generates:
         section = config.synthesis.model_dump(mode="json")
