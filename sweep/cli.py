@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import typer
 
 
-# What libraries say where the system gives no more memory or threads.
 _LEAST_MEMORY = 512 << 20  # bytes of address space (`ulimit -v`)
+# What libraries say where the system gives no more memory or threads.
 _SHORTAGE = (
     "Cannot allocate memory",
     "DefaultCPUAllocator: can't allocate memory",
@@ -70,10 +70,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:
         return _refuse(str(stopped) or "interrupted", code=130)
     except Exception as problem:
-        told = _told(problem)
-        if told is None:
+        explained = _explain(problem)
+        if explained is None:
             raise
-        return _refuse(told[0], code=told[1])
+        return _refuse(explained[0], code=explained[1])
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -99,7 +99,7 @@ def _run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _told(problem: Exception) -> tuple[str, int] | None:
+def _explain(problem: Exception) -> tuple[str, int] | None:
     """(message, exit code) of what was refused, or failed for a reason of the system; None for an
     error of this program.
     """
@@ -201,7 +201,7 @@ def _refuse(message: str, *, code: int) -> int:
     from sweep.settings import hide_passwords
     from trainables.documents import one_line
 
-    with suppress(OSError, ValueError):  # the code tells it, too
+    with suppress(OSError, ValueError):  # the exit code remains
         if sys.stderr is not None:  # closed by the caller
             print(f"error: {one_line(hide_passwords(message))}", file=sys.stderr, flush=True)  # noqa: T201
     return code
