@@ -24,6 +24,8 @@ _FROM_OUTSIDE = re.compile(
 )
 for name in filter(_FROM_OUTSIDE.fullmatch, list(os.environ)):
     del os.environ[name]
+# Read when Ray is imported, as some tests do.
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ more before it trains the next one. An `epoch` event may therefore come twice fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from sweep.planning.resources import Share
 from trainables.config import TrialConfig
@@ -41,7 +41,8 @@ class TrialJob:
 
     `folder` is on storage that the
     driver and every worker share; `workers` is how many processes W train it together (no part of
-    its identity); `epochs_done` counts the epochs that were acknowledged in earlier runs.
+    its identity); `epochs_done` counts the epochs that were acknowledged in earlier runs; `point`
+    has the values of the space's axes by their paths, for Ray Tune.
     """
 
     trial_id: str
@@ -49,6 +50,7 @@ class TrialJob:
     folder: Path
     workers: int = 1
     epochs_done: int = 0
+    point: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +136,6 @@ class RunSettings(Share):
     data_dir: Path = field(default_factory=lambda: Path("data"))
     cache_dir: Path = field(default_factory=lambda: Path(".cache"))
     max_failures: int = MAX_FAILURES  # worker deaths after which a trial fails
-    lease_seconds: float = 60.0  # how long a silent Tune trial may keep its workers waiting
     sealed: bool = False  # the number of trials is secret: nothing of Ray's may depend on it
     dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sweep.planning.resources import Machine, choose_slots, machine_cpus
+from sweep.runtime import ray_session
 from sweep.runtime.events import Events, JobSource, RunSettings, TrialJob
-from sweep.runtime.on_ray import session as ray_session
 from trainables.documents import words_of
 from trainables.errors import InvalidInput
 
@@ -100,6 +100,6 @@ def run_trials(
         for workers in {job.workers for job in jobs} | chosen:
             without_gpus = replace(settings, gpus_per_worker=0.0)
             choose_slots(workers, without_gpus, Machine(cpus=settings.cpus or machine_cpus()))
-    from sweep.runtime.on_ray.gang import run_on_ray
+    from sweep.runtime.tune import run_on_ray
 
     run_on_ray(jobs, events=events, settings=settings, stop_requested=stop_requested, source=source)

@@ -19,7 +19,7 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, JobSource, RunSettings, TrialJob
 from sweep.runtime.execute import run_trials
 from sweep.runtime.journal import Journal
-from sweep.runtime.on_ray.metrics import record_metrics
+from sweep.runtime.ray_metrics import record_metrics
 from sweep.runtime.search_jobs import ChosenJobs
 from sweep.search.source import earlier_records
 from sweep.settings import Settings
@@ -173,6 +173,7 @@ def _job(
         folder=folder.start_folder(trial.id),
         workers=executed.processes(trial.config.training.num_workers),
         epochs_done=epochs_done,
+        point={"variant": trial.variant, **trial.values},
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweep.runtime.broker import Assignment
 from sweep.runtime.events import (
     EventKind,
     Events,
@@ -18,6 +17,7 @@ from sweep.runtime.events import (
     TrialJob,
     Verdict,
 )
+from sweep.runtime.pool import Assignment
 from sweep.runtime.worker_loop import LoneTeam, Workplace, work
 from trainables.result import EpochReport, TrialResult
 

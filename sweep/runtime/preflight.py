@@ -18,11 +18,10 @@ from sweep.planning.resources import (
     machine_gpus,
     share_of,
 )
-from sweep.runtime import execute
+from sweep.runtime import execute, ray_session
 from sweep.runtime.events import RunSettings
-from sweep.runtime.on_ray import session as ray_session
-from sweep.runtime.on_ray.shared_folders import require_shared
 from sweep.runtime.search_jobs import workers_of
+from sweep.runtime.shared_folders import require_shared
 from sweep.settings import Settings
 from sweep.store.data_sets import open_data
 from sweep.store.plans import PlannedTrial

@@ -37,13 +37,13 @@ def tracking_and_ray(
 
     Raises: as `Tracking.open` and `session.session`.
     """
-    from sweep.runtime.on_ray import session as ray_session
+    from sweep.runtime import ray_session
 
     phases.enter(phases.STARTING_RAY)
     ray_session.set_environment(run_settings)
     tracker = Tracking(settings, sweep)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="start-up") as pool:
-        pool.submit(importlib.import_module, "sweep.runtime.on_ray.gang")
+        pool.submit(importlib.import_module, "sweep.runtime.tune")
         opening = pool.submit(tracker.open, must_answer=must_answer)
         with ray_session.session(run_settings):
             opening.result()

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sweep.runtime.broker import Assignment
 from sweep.runtime.events import Verdict
+from sweep.runtime.pool import Assignment
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult

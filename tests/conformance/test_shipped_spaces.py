@@ -18,7 +18,7 @@ from safetensors import safe_open
 from search_spaces.extension import document_in
 from search_spaces.files import locate, shipped_spaces
 from sweep import cli
-from sweep.runtime.on_ray.metrics import in_ascii
+from sweep.runtime.ray_metrics import in_ascii
 from sweep.settings import from_environment
 from sweep.store.manifest import require_whole
 from tests.sweep.ray_metrics import OwnRay, own_ray

@@ -86,7 +86,7 @@ class _Endpoint(http.server.BaseHTTPRequestHandler):
         for metric in metrics().values():
             for trial in ("a", "b"):
                 if metric.labels == TRIAL_LABELS:
-                    name = rf"epsilon<=8 na\\xefve {trial}"  # as of sweep.runtime.on_ray.metrics
+                    name = rf"epsilon<=8 na\\xefve {trial}"  # as of sweep.runtime.ray_metrics
                     labels = f'sweep="s",trial="{trial}",name="{name}",engine="dp_sgd"'
                     lines.append(f"ray_{metric.name}{{{labels}}} 2.5")
         name = f"ray_{metrics()['sweep_trials'].name}"

@@ -15,7 +15,7 @@ import pytest
 
 from dashboards.live_metrics import metrics
 from sweep.runtime.events import RunSettings
-from sweep.runtime.on_ray.session import session
+from sweep.runtime.ray_session import session
 
 _LINE = re.compile(r"ray_(\w+)\{(.*)\} (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

@@ -19,7 +19,7 @@ from sweep.guard import Guard
 from sweep.results import leakage
 from sweep.results.tables import trials
 from sweep.runtime import live
-from sweep.runtime.on_ray import metrics
+from sweep.runtime import ray_metrics as metrics
 from sweep.store.sweeps import open_sweep
 from tests.sweep.sweeps import TOY, space_in
 

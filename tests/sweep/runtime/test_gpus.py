@@ -20,10 +20,9 @@ from search_spaces import space as spaces
 from search_spaces.parts import Resources
 from sweep.planning import resources as machines
 from sweep.planning.resources import Machine, share_of
-from sweep.runtime import preflight
+from sweep.runtime import preflight, ray_session
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.runtime.execute import run_trials
-from sweep.runtime.on_ray import session as ray_session
 from tests.sweep.runtime.test_ray_trials import make_jobs
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput

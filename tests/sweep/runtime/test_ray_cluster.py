@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
+from sweep.runtime import ray_session, shared_folders
 from sweep.runtime.events import RunSettings
-from sweep.runtime.on_ray import session as ray_session
-from sweep.runtime.on_ray import shared_folders
 from trainables.errors import InvalidInput
 
 # Ray trips over its own deprecations and leaves sockets of its children open.

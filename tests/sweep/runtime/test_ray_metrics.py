@@ -13,8 +13,8 @@ import pytest
 
 from dashboards.live_metrics import metrics
 from sweep.results.tables.progress import Progress
-from sweep.runtime.on_ray import metrics as ray_metrics
-from sweep.runtime.on_ray.metrics import Recorder, record_metrics
+from sweep.runtime import ray_metrics as ray_metrics
+from sweep.runtime.ray_metrics import Recorder, record_metrics
 from sweep.store.files import append_line
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder

@@ -19,9 +19,9 @@ import psutil
 import pytest
 import ray
 
+from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
 from sweep.runtime.execute import require_answer, require_executor
-from sweep.runtime.on_ray import session as ray_session
 from trainables.errors import InvalidInput, SweepError
 
 ROOT = Path(__file__).parents[3]
@@ -339,8 +339,6 @@ def test_a_dashboard_that_does_not_come_up_costs_no_training(tmp_path: Path) -> 
     program = f"""
 from pathlib import Path
 from ray._private import ray_constants, services
-from sweep.runtime.on_ray import node
-node._DASHBOARD_AFTER_SECONDS = 0.0
 start = services.start_ray_process
 tried = []
 def start_all_but_the_dashboard(command, kind, *args, **named):
@@ -359,6 +357,16 @@ print(tried, {{record.status.value for record in done.folder.records()}})
     )
     assert done.stdout.startswith("['dashboard'"), done.stderr[-3_000:]  # Ray may start twice
     assert done.stdout.endswith("{'done'}\n")
+
+
+def test_a_ray_that_was_imported_without_its_environment_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would listen on every interface, or accept calls without a token."""
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+    with pytest.raises(InvalidInput, match="without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"):
+        require_executor(RunSettings())
+    require_executor(RunSettings(executor="local"))
 
 
 def test_a_local_ray_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,20 @@
-"""The early stopping that Tune is given: what its schedulers decide for made validation errors."""
+"""What Tune is given: the points of a sweep, and schedulers, by their decisions for made errors."""
 
 from __future__ import annotations
 
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
+from ray.tune.search.variant_generator import generate_variants
 
-from sweep.runtime.events import RunSettings
-from sweep.runtime.on_ray.tune import TIME_ATTR, scheduler
+from sweep.runtime.events import RunSettings, TrialJob
+from sweep.runtime.tune import TIME_ATTR, grid_of, scheduler
+from trainables.config import parse
 
 METRIC = RunSettings().metric
 
@@ -50,3 +55,26 @@ def test_a_grace_longer_than_every_trial_stops_none(kind: Any) -> None:
 
 def test_without_a_scheduler_no_trial_is_stopped() -> None:
     assert decisions(scheduler(RunSettings()), ERRORS) == dict.fromkeys(ERRORS)
+
+
+C, Z0 = "privacy.max_grad_norm", "privacy.noise_multiplier"
+PAPER = [{C: c, Z0: z} for c, z in product((0.5, 1, 2), (0.1, {"target_epsilon": 8}))]
+SGD = {"variant": "sgd"}
+
+
+@pytest.mark.parametrize("points", [PAPER, PAPER[1:], [SGD, *PAPER], [SGD], [{}]])
+def test_tune_is_given_the_axes_and_gives_back_each_trial_once(points: list[Any]) -> None:
+    """Of a whole grid, of one with refused points, and of variants with other axes."""
+    jobs = [
+        TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(), point=point)
+        for i, point in enumerate(points)
+    ]
+    grid = grid_of(jobs)
+    if points is PAPER:
+        assert grid.space[C] == {"grid_search": [0.5, 1, 2]}
+    configs = [spec["config"] for _, spec in generate_variants({"config": grid.space})]
+    found = {grid.name_of_trial(SimpleNamespace(config=config)): config for config in configs}
+    assert len(configs) == len(found)
+    assert sorted(found) == sorted(job.trial_id for job in jobs)
+    for job in jobs:
+        assert {k: found[job.trial_id][k] for k in job.point} == job.point

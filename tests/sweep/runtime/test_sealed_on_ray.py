@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.tune import Tuner
 
 from search_spaces.space import SearchSpace
 from sweep.planning.prepare import prepare_space
-from sweep.runtime import runner
-from sweep.runtime.on_ray import gang
+from sweep.runtime import runner, tune
 from sweep.search import private_selection as search
 from sweep.store.plans import Plan
 from sweep.store.vault import Vault
@@ -30,28 +30,34 @@ pytestmark = [
 def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One trial is drawn, for two slots; Tune would be shown at once, and a killed process has left
-    its folder.
+    """Three trials are drawn for two slots: Tune is given the slots. A killed process has left its
+    folder.
     """
-    monkeypatch.setattr(search, "draw_number", lambda law, random: 1)
-    monkeypatch.setattr(gang, "_TUNE_SECONDS", -1.0)
-    started, trainer, seal = [], gang._Round._trainer, Vault.seal
+    monkeypatch.setattr(search, "draw_number", lambda law, random: 3)
+    started, gang, seal, explored = [], tune.gang, Vault.seal, []
 
-    def noted(self: gang._Round, slot: int, **options: Any) -> Any:
+    def noted(name: str, *, slot: int, **options: Any) -> Any:
         started.append(slot)
-        return trainer(self, slot, **options)
+        return gang(name, slot=slot, **options)
 
     def seal_and_leave(self: Vault, space: SearchSpace, plan: Plan) -> None:
         seal(self, space, plan)
         (self.draws.path / ".ray" / "killed" / plan.trials[0].id).mkdir(parents=True)
 
-    monkeypatch.setattr(gang._Round, "_trainer", noted)
+    def noted_tuner(*arguments: Any, **options: Any) -> Any:
+        explored.append(options["param_space"])
+        return Tuner(*arguments, **options)
+
+    monkeypatch.setattr(tune, "gang", noted)
+    monkeypatch.setattr(tune.tune, "Tuner", noted_tuner)
     monkeypatch.setattr(Vault, "seal", seal_and_leave)
     fields = _fields(resources={"executor": "gang", "workers": 1, "slots": 2})
     settings = replace(settings_in(tmp_path), tracking=False)
     prepared = prepare_space(space_in(tmp_path, **fields), settings=settings)
     folder = runner.start(prepared, settings, function=TOY).folder
-    (drawn,) = Vault(folder).draws.plan().trials
+    drawn = [trial.id for trial in Vault(folder).draws.plan().trials]
+    assert len(drawn) == 3
+    assert explored == [{"slot": {"grid_search": [0, 1]}}]
     assert sorted(started) == [0, 1]
     assert not (Vault(folder).draws.path / ".ray").exists()
     # Ray's own choice; other tests of this process have left theirs.
@@ -59,5 +65,6 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
     assert any(session.rglob("raylet.out"))
     for path in (*session.rglob("*"), *tmp_path.rglob("*")):
         if "vault" not in path.parts:
-            assert path.name not in (drawn.id, "tune"), path
-            assert not path.is_file() or drawn.id.encode() not in path.read_bytes(), path
+            assert path.name not in drawn, path
+            content = path.read_bytes() if path.is_file() else b""
+            assert not any(name.encode() in content for name in drawn), path

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -18,21 +18,15 @@ from typing import Any
 from sweep import interrupts
 from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
-from sweep.runtime.on_ray.node import LaterDashboard, own_daemons
 from trainables.documents import one_line, words_of
 from trainables.errors import InvalidInput, SweepError
 from trainables.system import disk, processes
 
-# A Tune trial holds one of these only: it represents its workers, so it must never keep the CPUs
-# that those workers wait for.
-TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
-_TRIAL_SLOTS = 10_000  # places are limited by workers
 _STARTS = 3
 _last_acts: list[Callable[[], None]] | None = None  # None: no session of this process is open
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
-_dashboard = LaterDashboard()  # of the local cluster
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
 _ENVIRONMENT = {
@@ -68,10 +62,8 @@ _LOCAL_ENVIRONMENT = {
     # Ray uses loopback as its address where it can have no other nodes.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "GLOO_SOCKET_IFNAME": "lo",
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it would go with us
-    # Its controller runs in this process, whose log is not Ray's.
-    "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
 }
+_READ_AT_IMPORT = ("RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
 
 
 @contextmanager
@@ -89,12 +81,11 @@ def session(settings: RunSettings) -> Iterator[None]:
     if ray.is_initialized():
         if dead_daemon() is not None:
             raise SweepError("Ray in this process has failed: start a new process")
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
     logging.getLogger("ray._private.services").setLevel(logging.CRITICAL)  # pages on a dashboard
-    _keep_off_stdout()
-    _keep_handler()
     packages = _packages()
     if settings.address is not None:
         try:
@@ -118,13 +109,15 @@ def session(settings: RunSettings) -> Iterator[None]:
     global _last_acts
     _last_acts = []
     code = 0
-    try:
-        yield
-    except BaseException as error:
-        code = 2 if isinstance(error, InvalidInput) else 1
-        raise
-    finally:
-        _end(ray, code=code, is_own=settings.address is None)
+    # Ray prints what its daemons say of dead processes, and stdout is for JSON.
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        except BaseException as error:
+            code = 2 if isinstance(error, InvalidInput) else 1
+            raise
+        finally:
+            _end(ray, code=code, is_own=settings.address is None)
 
 
 def set_environment(settings: RunSettings) -> None:
@@ -189,7 +182,6 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
             started = _daemon_processes() if is_own else []
             _daemons.clear()
             try:
-                _dashboard.end()
                 ray.shutdown()
             finally:  # an interrupt may come when the raylet has ended and its workers have not
                 processes.kill([*started, *(_daemon_processes() if is_own else [])])
@@ -198,16 +190,8 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
     # shutdown, before the failure is reported. The workers have gone with their raylet or their
     # broker, and Ray's reaper ends what is left when this process does.
-    _restore_excepthook()
+    sys.excepthook = sys.__excepthook__  # Ray's asks its GCS, and waits a minute for a dead one
     atexit.register(partial(_leave, code, is_own=is_own))
-
-
-def _restore_excepthook() -> None:
-    """Restore the hook: Ray's reports errors to its GCS and waits a minute for a dead one."""
-    from ray._private import worker
-
-    if sys.excepthook is getattr(worker, "custom_excepthook", None):
-        sys.excepthook = getattr(worker, "normal_excepthook", sys.__excepthook__)
 
 
 def _leave(code: int, *, is_own: bool) -> None:
@@ -233,34 +217,8 @@ def _daemons_here() -> list[Any]:
     return processes.children(command=str(Path(ray.__file__).parent))
 
 
-def _keep_handler() -> None:
-    """Keep Ray's handler of SIGTERM away from a command, which has its own: Ray's raises wherever
-    the main thread is, before the line that says how to resume.
-    """
-    from ray._private import utils
-
-    if interrupts.is_installed() and hasattr(utils, "set_sigterm_handler"):
-        utils.set_sigterm_handler = lambda handler: None
-
-
-def _keep_off_stdout() -> None:
-    """Keep messages of Ray's daemons on dead processes off stdout, which is for JSON."""
-    from ray._private import worker
-
-    # `ray.init` has no option for it; a Ray without this function prints them.
-    if hasattr(worker, "listen_error_messages"):
-        worker.listen_error_messages = lambda *args, **named: None
-
-
 def _start_own(settings: RunSettings, ours: str) -> None:
     """Start a local cluster whose workers import the packages of the folder `ours`."""
-    from ray import _raylet
-    from ray._private import ray_constants
-
-    # A notebook may have imported Ray, which reads both then, before its environment was set.
-    if hasattr(_raylet, "Config"):
-        _raylet.Config.initialize("")
-    ray_constants.ENABLE_RAY_CLUSTER = False
     before = os.environ.get("PYTHONPATH")
     # Workers inherit it: they must import this `sweep`, not another package of the same name.
     os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
@@ -271,7 +229,6 @@ def _start_own(settings: RunSettings, ours: str) -> None:
             address="local",
             num_cpus=cpus,
             num_gpus=machine_gpus() if settings.gpus is None else settings.gpus,
-            resources={TRIAL_SLOT: _TRIAL_SLOTS},
             namespace=NAMESPACE,
             # None: it may fail to start, which affects nothing else.
             include_dashboard=None if settings.dashboard else False,
@@ -298,12 +255,9 @@ def _start_local(**options: Any) -> None:
     """
     import ray
 
-    global _dashboard
     for left in reversed(range(_STARTS)):
-        _dashboard = LaterDashboard()
         try:
-            with own_daemons(_dashboard):
-                ray.init(**options)
+            ray.init(**options)
         except Exception as error:
             ray.shutdown()
             # It does not know of a node that was not up; its daemons would burden the next one.
@@ -319,7 +273,6 @@ def _start_local(**options: Any) -> None:
                     f"Ray did not start in {_STARTS} tries of 30 seconds: the machine is too busy"
                 ) from None
         else:
-            _dashboard.begin()
             return
 
 
@@ -358,15 +311,23 @@ def _find_daemons() -> None:
 
 
 def require_token() -> None:
-    """Check that Ray's token authentication is not disabled on this machine.
+    """Check that a Ray of our own will ask for a token.
 
-    Raises: InvalidInput where it is.
+    Raises: InvalidInput where token authentication is disabled on this machine, or Ray has read
+    its environment before it could be asked for.
     """
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode.lower() != "token":
         raise InvalidInput(
             "expected RAY_AUTH_MODE to be token or unset for a local Ray (any user of this machine"
             f" could run code as you), got {mode!r}"
+        )
+    missing = [n for n in _READ_AT_IMPORT if os.environ.get(n) != _LOCAL_ENVIRONMENT[n]]
+    if "ray" in sys.modules and missing:
+        wanted = " ".join(f"{name}={_LOCAL_ENVIRONMENT[name]}" for name in missing)
+        raise InvalidInput(
+            "expected Ray to be imported by the sweep, or with its environment for a private Ray,"
+            f" got an imported Ray without {wanted}"
         )
 
 

@@ -1,0 +1,188 @@
+"""Gangs of Ray Train workers that stay for the whole sweep and train one trial after another.
+
+Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
+slot has one `TorchTrainer`, whose workers take their trials from the pool.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.backend import Backend
+from ray.train.torch import TorchConfig, TorchTrainer, get_device
+
+from sweep.runtime.events import RunSettings, Verdict
+from sweep.runtime.pool import Assignment
+from sweep.runtime.ray_session import NAMESPACE
+from sweep.runtime.worker_loop import Workplace, work
+from trainables.result import EpochReport, TrialResult
+from trainables.system.memory import peak_memory
+
+_POLL_SECONDS = 5.0
+_PULSE_SECONDS = 60.0
+
+
+def gang(
+    pool: str, *, slot: int, workers: int, settings: RunSettings, sweep: str, folder: Path
+) -> TorchTrainer:
+    """The trainer of a slot, whose `workers` processes serve the pool of that name until it closes.
+    `folder`, on storage that all nodes share, takes the files of Ray Train.
+    """
+    resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
+    if settings.gpus_per_worker > 0:
+        resources["GPU"] = settings.gpus_per_worker
+    name = f"{sweep}-slot-{slot}-{uuid.uuid4().hex[:8]}"
+    return TorchTrainer(
+        serve,
+        train_loop_config={
+            "pool": pool,
+            "slot": slot,
+            "place": Workplace(
+                function=settings.function,
+                data_dir=settings.data_dir.resolve(),
+                cache_dir=settings.cache_dir.resolve(),
+            ),
+            "threads": settings.cpus_per_worker,
+        },
+        scaling_config=ScalingConfig(
+            num_workers=workers,
+            use_gpu=settings.gpus_per_worker > 0,
+            resources_per_worker=resources,
+        ),
+        # NCCL refuses two workers on one GPU, and one by itself needs none.
+        torch_config=GangConfig(
+            backend="nccl" if settings.gpus_per_worker >= 1 and workers > 1 else "gloo"
+        ),
+        run_config=RunConfig(
+            name=name,
+            storage_path=str(folder),
+            failure_config=FailureConfig(
+                max_failures=settings.max_failures,
+                controller_failure_limit=settings.max_failures,
+            ),
+        ),
+    )
+
+
+class GangConfig(TorchConfig):  # type: ignore[misc]  # ray is untyped here
+    """As `TorchConfig`, for workers that listen on loopback alone where all are on one node, and
+    otherwise on the addresses of their nodes.
+    """
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """What sets up the process group of the workers."""
+        return _Meeting
+
+
+class _Meeting(Backend):  # type: ignore[misc]
+    share_cuda_visible_devices = True
+
+    def on_start(self, worker_group: Any, backend_config: GangConfig) -> None:
+        """Join the workers in a process group; a single one needs none."""
+        size = len(worker_group)
+        if size == 1:
+            return
+        on_one_node = len(set(worker_group.execute(_node))) == 1
+        place = worker_group.execute_single(0, _listen, on_one_node)
+        joining = [
+            worker_group.execute_single_async(
+                rank, _join, backend_config.backend, rank, size, place, on_one_node
+            )
+            for rank in range(size)
+        ]
+        ray.get(joining)
+
+
+_listening: list[socket.socket] = []  # the socket of the first worker, until it has joined
+
+
+def _node() -> str:
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def _listen(on_one_node: bool) -> tuple[str, int]:
+    """The address at which the first worker listens for the others."""
+    host = "127.0.0.1" if on_one_node else ray.util.get_node_ip_address()
+    _listening.append(socket.create_server((host, 0)))
+    return host, _listening[-1].getsockname()[1]
+
+
+def _join(backend: str, rank: int, size: int, place: tuple[str, int], on_one_node: bool) -> None:
+    import torch.distributed as dist
+
+    if on_one_node:
+        os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+    # Torch's own rendezvous would listen on every interface.
+    store = dist.TCPStore(  # type: ignore[attr-defined]  # its stubs lack it
+        *place,
+        world_size=size,
+        is_master=rank == 0,
+        master_listen_fd=_listening.pop().detach() if rank == 0 else None,
+    )
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+
+
+def serve(config: dict[str, Any]) -> None:
+    """The main function of each worker of a gang."""
+    import torch
+
+    from sweep.runtime.torch_team import team
+
+    torch.set_num_threads(config["threads"])
+    try:
+        pool = ray.get_actor(config["pool"], namespace=NAMESPACE)
+    except ValueError:  # the sweep was interrupted while this group was built
+        return
+    threading.Thread(target=_end_with, args=[pool], daemon=True).start()
+    work(_Desk(pool, slot=config["slot"]), team(get_device()), config["place"])
+
+
+def _end_with(pool: Any) -> None:
+    """End this process when the pool has died."""
+    while True:
+        try:
+            ray.get(pool.pulse.remote(wait=_PULSE_SECONDS))
+        except ray.exceptions.RayActorError:
+            os._exit(1)
+
+
+class _Desk:
+    """A worker's connection to the pool."""
+
+    def __init__(self, pool: Any, *, slot: int) -> None:
+        self._pool = pool
+        self._slot = slot
+        self._generation = uuid.uuid4().hex
+
+    def take(self) -> Assignment | None:
+        while True:
+            taken: Any = ray.get(
+                self._pool.take.remote(self._slot, self._generation, wait=_POLL_SECONDS)
+            )
+            if isinstance(taken, Assignment):
+                return taken
+            if taken == "over":
+                return None
+
+    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+        verdict: Verdict = ray.get(
+            self._pool.report.remote(trial_id, attempt, report, peak_memory())
+        )
+        return verdict
+
+    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
+        ray.get(self._pool.finish.remote(trial_id, attempt, result))
+
+    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
+        ray.get(self._pool.fail.remote(trial_id, attempt, reason))
+
+    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
+        ray.get(self._pool.last_words.remote(trial_id, attempt, reason))

@@ -1,1 +1,0 @@
-"""Ray: its start and end, gangs of Ray Train workers, Tune trials, metrics."""

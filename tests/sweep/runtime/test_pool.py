@@ -1,0 +1,233 @@
+"""The pool's promises, without Ray: no epoch without Tune's permission and the driver's, retries of
+trials whose workers died. The parties are coroutines of one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
+from sweep.runtime.pool import STOPPED_BY_TUNE, Assignment, Pool
+from trainables.config import parse
+from trainables.result import EpochReport, TrialResult
+
+WAIT = 0.05
+
+
+def jobs(count: int) -> list[TrialJob]:
+    return [
+        TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(f"t{i}")) for i in range(count)
+    ]
+
+
+def epoch(number: int) -> EpochReport:
+    return EpochReport(epochs_done=number, seconds=1.0, metrics={"validation_ser": 1.0})
+
+
+def result(trial_id: str) -> TrialResult:
+    return TrialResult(
+        trial_id=trial_id, epochs_done=1, stopped_early=False, metrics={}, privacy={}
+    )
+
+
+def play_scene(
+    scene: Callable[[Pool, list[TrialEvent]], Coroutine[Any, Any, None]],
+    *,
+    count: int = 1,
+    verdict: Callable[[TrialEvent], Verdict] = lambda event: GO_ON,
+) -> list[TrialEvent]:
+    """The events of a scene that is played beside a driver."""
+
+    async def play() -> list[TrialEvent]:
+        pool = Pool(jobs(count), max_failures=3)
+        seen: list[TrialEvent] = []
+
+        async def driver() -> None:
+            while True:
+                for number, event in await pool.questions(wait=WAIT):
+                    seen.append(event)
+                    await pool.answer(number, verdict(event))
+
+        driving = asyncio.create_task(driver())
+        await asyncio.wait_for(scene(pool, seen), timeout=60)
+        driving.cancel()
+        return seen
+
+    return asyncio.run(play())
+
+
+async def taken(
+    pool: Pool, generation: str = "g", *, slot: int = 0, trial: str = "t0"
+) -> Assignment:
+    """What the gang of a slot gets, once the Tune trial of `trial` has leased one."""
+    await pool.lease(trial)
+    assignment = await pool.take(slot, generation, wait=WAIT)
+    assert isinstance(assignment, Assignment)
+    return assignment
+
+
+async def permit(pool: Pool, trial: str = "t0") -> EpochReport:
+    """What a Tune trial does whose scheduler lets every trial go on; the report that it passed."""
+    news = await pool.news(trial, 1, wait=60)
+    assert news is not None
+    assert news.report is not None
+    await pool.news(trial, news.serial, wait=WAIT)
+    return news.report
+
+
+def kinds(events: list[TrialEvent]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def test_a_trial_that_tune_has_not_begun_is_not_trained() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        assert await pool.take(0, "g", wait=WAIT) is None
+        assert await pool.unfinished_trials() == {"t0": "ready"}
+        await pool.lease("t0")
+        await pool.lease("t0")  # a Tune trial that was restarted
+        assert (await taken(pool)).job.trial_id == "t0"
+        assert await pool.take(1, "h", wait=WAIT) is None
+
+    assert kinds(play_scene(scene)) == ["started"]
+
+
+def test_an_epoch_waits_for_tune_and_is_then_charged() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await taken(pool)
+        asked = asyncio.create_task(pool.report("t0", 1, epoch(1)))
+        news = await pool.news("t0", 1, wait=WAIT)
+        assert news is not None
+        assert news.report == epoch(1)
+        await asyncio.sleep(WAIT)
+        assert kinds(seen) == ["started"], "the driver has not been asked"
+        assert await pool.news("t0", news.serial, wait=WAIT) is None  # which permits it
+        assert await asked == GO_ON
+
+    assert kinds(play_scene(scene)) == ["started", "epoch"]
+
+
+def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await taken(pool)
+        asked = asyncio.create_task(pool.report("t0", 1, epoch(1)))
+        await asyncio.sleep(WAIT)
+        await pool.leave("t0", STOPPED_BY_TUNE)
+        assert await asked == Verdict(False, STOPPED_BY_TUNE)
+        await pool.finish("t0", 1, result("t0"))
+        await pool.leave("t0", "it is over, so nothing happens")
+
+    events = play_scene(scene)
+    assert [event.reason for event in events] == ["", STOPPED_BY_TUNE, STOPPED_BY_TUNE]
+
+
+def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await pool.lease("t0")
+        await pool.leave("t0", "its trial of Ray Tune failed")
+        assert (await taken(pool, trial="t1")).job.trial_id == "t1"
+
+    assert [event.trial_id for event in play_scene(scene, count=2)] == ["t1"]
+
+
+def test_a_budget_that_says_no_ends_the_trial() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await taken(pool)
+        verdict, _ = await asyncio.gather(pool.report("t0", 1, epoch(1)), permit(pool))
+        assert verdict == Verdict(False, "epsilon budget")
+        await pool.finish("t0", 1, result("t0"))
+
+    events = play_scene(
+        scene, verdict=lambda event: Verdict(event.kind != "epoch", "epsilon budget")
+    )
+    assert kinds(events) == ["started", "epoch", "finished"]
+    assert events[-1].reason == "epsilon budget"
+
+
+def test_a_tune_trial_of_a_slot_takes_one_trial_after_another() -> None:
+    """Also after a restart, which gives it the same trial until that is over."""
+
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        assert await pool.lease_any("slot 0") == "t0"
+        assert await pool.lease_any("slot 0") == "t0"
+        assert await pool.lease_any("slot 1") == "t1"
+        assert await pool.lease_any("slot 2") is None
+        for slot, trial in enumerate(("t0", "t1")):
+            await taken(pool, slot=slot, trial=trial)
+        await pool.finish("t0", 1, result("t0"))
+        assert await pool.lease_any("slot 0") is None
+
+    play_scene(scene, count=2)
+
+
+def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        attempts = [(await taken(pool, f"g{i}")).attempt for i in range(4)]
+        assert attempts == [1, 2, 3, 4]
+        await pool.last_words("t0", 4, "RuntimeError at step.py:7")
+        assert await pool.take(0, "g4", wait=WAIT) is None
+
+    events = play_scene(scene)
+    assert kinds(events) == ["started"] * 4 + ["failed"]
+    assert events[-1].reason == "RuntimeError at step.py:7 (4 times)"
+
+
+def test_an_older_attempt_is_not_listened_to() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await taken(pool, "g0")
+        await taken(pool, "g1")
+        assert not (await pool.report("t0", 1, epoch(1))).go_on
+        await pool.finish("t0", 1, result("t0"))
+        assert await pool.unfinished_trials() == {"t0": "running"}
+
+    assert kinds(play_scene(scene)) == ["started", "started"]
+
+
+def test_a_gang_beyond_the_limit_ends_after_its_trial() -> None:
+    """Its workers' death changes nothing: the trial is its own until the end."""
+
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await taken(pool)
+        await taken(pool, slot=1, trial="t1")
+        late = asyncio.create_task(pool.take(2, "g", wait=60))
+        await asyncio.gather(pool.report("t0", 1, epoch(1), 7), permit(pool))
+        await pool.limit_slots(1)
+        assert await late == "over"
+        assert (await taken(pool, "again", slot=1)).job.trial_id == "t1"
+        await pool.finish("t1", 2, result("t1"))
+        await pool.add(jobs(3)[2])
+        await pool.lease("t2")
+        assert await pool.take(1, "again", wait=WAIT) == "over"
+        await pool.finish("t0", 1, result("t0"))
+        assert (await taken(pool, trial="t2")).job.trial_id == "t2"
+
+    events = play_scene(scene, count=2)
+    assert [event.memory for event in events if event.kind == "epoch"] == [7]
+
+
+def test_a_closed_pool_ends_gangs_and_tune_trials() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await taken(pool)
+        idle = asyncio.create_task(pool.take(1, "g", wait=60))
+        following = asyncio.create_task(pool.news("t0", 1, wait=60))
+        await asyncio.sleep(WAIT)
+        await pool.close()
+        assert await idle == "over"
+        news = await following
+        assert news is not None
+        assert news.over
+        assert await pool.lease_any("slot 0") is None
+
+    play_scene(scene, count=2)
+
+
+def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once() -> None:
+    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+        await pool.lease("t0")
+        assert await pool.take(0, "g", wait=WAIT) is None
+        assert await pool.unfinished_trials() == {"t1": "ready"}
+
+    events = play_scene(scene, count=2, verdict=lambda event: Verdict(False, "no time is left"))
+    assert kinds(events) == ["started"]
