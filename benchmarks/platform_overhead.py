@@ -5,8 +5,8 @@
 Both sides run the same trial function, which writes down when it began and ended and how long it
 waited for permissions; each is one process with an empty cache, timed from its start to its end.
 The loop is what a user would script: every trial trains, is measured, and its epsilon is worked
-out. Printed for the sweep: start of the command to the first trial, the mean and worst gap between
-two trials in one slot, the wait for a permission an epoch, and the share of the time in trials,
+out. Printed for the sweep: start of the command to the first trial, the gaps between two trials in
+one slot, the wait for a permission an epoch, and the share of the time in trials,
 from the first trial's begin to the last one's end and over the whole sweep; and the processor
 seconds of a trial on both sides. Shares of one run bear a busy machine; the ratio of the two sides'
 wall-clock does not.
@@ -199,8 +199,9 @@ def show(
         "start to first trial": f"{swept[0]['begun'] - begun:.1f} s",
         "last trial to the end": f"{ended - last:.1f} s",
         "trial start to first step (data, model, mechanism)": f"{_mean(swept, 'prepare'):.2f} s",
-        "end of a trial to the next, mean / worst": (
-            f"{statistics.fmean(gaps):.3f} / {max(gaps):.3f} s"
+        "end of a trial to the next, median / 90 % / worst": (
+            f"{statistics.median(gaps):.3f} / {statistics.quantiles(gaps, n=10)[-1]:.3f}"
+            f" / {max(gaps):.3f} s"
         ),
         "wait for a permission an epoch, mean / worst": (
             f"{statistics.fmean(waits):.3f} / {max(waits):.3f} s"
