@@ -12,7 +12,7 @@ import pytest
 from dashboards import live_metrics
 from search_spaces.search import Search
 from sweep.results import comparison
-from sweep.tracking.text import metric_key
+from sweep.tracking.text import learning_curves, metric_name
 from tests.metrics.nlu_scores import score
 from trainables import catalogue, figures
 from trainables.data.records import Frame
@@ -66,7 +66,8 @@ def test_a_new_metric_is_one_file() -> None:
     frames = [Frame("a", (("s", 0, 1),)), Frame("b", ())]
     assert score(frames, frames, bootstrap_samples=0)["slot_accuracy"] == 1.0
     assert figures.cost("validation_slot_accuracy", 0.5) == -0.5
-    assert metric_key("slot_accuracy") == "slot_accuracy"
+    assert metric_name("slot_accuracy") == "slot_accuracy"
+    assert learning_curves("nlu") == ["validation_ser", "validation_slot_accuracy"]
     gauge = live_metrics.metrics()["validation_slot_accuracy"]
     assert gauge.name == "sweep_validation_slot_accuracy"
     wanted = ("validation_slot_accuracy",)
@@ -77,8 +78,6 @@ def test_a_new_metric_is_one_file() -> None:
 def test_what_is_not_registered_is_for_the_curator() -> None:
     for name in ("train_accuracy", "member_loss_mean", "mia_new_auc", "slot_accuracy", ""):
         assert not figures.is_public(name)
-        assert metric_key(name) == f"curator_only/{name}"
-        assert metric_key(f"best_{name}") == f"curator_only/best_{name}"
 
 
 def test_nothing_computed_from_gradients_or_by_attacks_is_public() -> None:

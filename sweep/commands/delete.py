@@ -50,7 +50,7 @@ def delete(
 
 def _delete_sweep(settings: Settings, name: str, *, yes: bool, keep_tracking: bool) -> None:
     from sweep.store import sweeps as store
-    from sweep.tracking.connection import has_store
+    from sweep.tracking.delivery import has_store
 
     folder = store.open_sweep(settings.home, name)
     if not yes:

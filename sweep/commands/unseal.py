@@ -30,7 +30,7 @@ def unseal(
     from sweep.runtime.start_up import tracking
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.connection import for_sweep
+    from sweep.tracking.delivery import for_sweep
     from trainables.errors import InvalidInput
     from trainables.privacy.rounding import format_delta, format_epsilon
 

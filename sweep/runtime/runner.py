@@ -24,8 +24,7 @@ from sweep.store.plans import Plan
 from sweep.store.provenance import about
 from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.connection import for_sweep
-from sweep.tracking.delivery import Tracking
+from sweep.tracking.delivery import Tracking, for_sweep
 from trainables.errors import InvalidData, InvalidInput
 
 

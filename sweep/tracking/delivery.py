@@ -1,23 +1,54 @@
-"""Sends the results of a sweep to MLflow, whose failures never end the sweep."""
+"""Sends the results of a sweep to MLflow, whose failures never end the sweep.
+
+MLflow is imported where a store is opened, because that takes seconds.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sweep.guard import Guard
-from sweep.settings import Settings, hide_passwords, sqlite_uri
+from sweep.settings import Settings, hide_passwords, sqlite_file, sqlite_uri
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.connection import StoreAway, may_pass
-from trainables.errors import StorageFailed
+from trainables.errors import InvalidInput, StorageFailed
 
 if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
 
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+_REST = 5.0  # seconds after a failure
 _GATHERING = 1.0  # seconds: trials marked within them are delivered together
+_REFUSED = (400, 401, 403, 404, 501)  # HTTP statuses of what would be refused again
+
+
+class StoreAway(InvalidInput):
+    """The tracking store does not answer now."""
+
+
+def may_pass(problem: BaseException) -> bool:
+    """Whether the same call may succeed later; False where its arguments were refused."""
+    if isinstance(problem, InvalidInput):
+        return isinstance(problem, StoreAway)
+    status = getattr(problem, "get_http_status_code", None)  # of MLflow's own exceptions
+    return status is None or status() not in _REFUSED
+
+
+def for_sweep(settings: Settings, folder: SweepFolder) -> Settings:
+    """The settings, in which the start of a sweep decides whether it is tracked, unless the user
+    does.
+    """
+    if settings.names_tracking:
+        return settings
+    return replace(settings, tracking=bool(folder.about().get("tracking", True)))
+
+
+def has_store(settings: Settings) -> bool:
+    """Whether the store may hold anything: False for a SQLite file that does not exist."""
+    file = sqlite_file(settings.tracking_uri)
+    return file is None or file.exists()
 
 
 class Tracking:
@@ -51,22 +82,25 @@ class Tracking:
                 raise problem
 
     def deliver(
-        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
+        self, folder: SweepFolder, trial_ids: Sequence[str] | None = None, *, running: bool
     ) -> str | None:
         """Update the runs of these trials to the state on disk (None: of all that have begun);
         returns why that failed, or None. `running` is True while the sweep runs.
         """
         if not self._settings.tracking:
             return None
-        ids = None if trial_ids is None else list(trial_ids)
         with self._guard:
+            # After a failure the store is opened anew, and what it has is read again.
+            tracker, self._tracker = self._tracker or self._opened(), None
             try:
-                self._deliver(folder, ids, running=running)
+                tracker.deliver(folder, trial_ids, running=running)
             except Exception as problem:
                 if may_pass(problem):
                     raise
                 # A run that was deleted meanwhile is made anew, a deleted experiment is named.
-                self._deliver(folder, ids, running=running)
+                tracker = self._opened()
+                tracker.deliver(folder, trial_ids, running=running)
+            self._tracker = tracker
         return self._guard.problem
 
     def delete(self, folder: SweepFolder) -> str | None:
@@ -83,14 +117,8 @@ class Tracking:
             raise TimeoutError("the tracking store is slow")
         return self._guard.problem
 
-    def _deliver(self, folder: SweepFolder, ids: list[str] | None, *, running: bool) -> None:
-        # After a failure the store is opened anew, and what it has is read again.
-        tracker, self._tracker = self._tracker or self._opened(), None
-        tracker.deliver(folder, ids, running=running)
-        self._tracker = tracker
-
     def _opened(self) -> Tracker:
-        from sweep.tracking import mlflow_store  # MLflow's import takes seconds
+        from sweep.tracking import mlflow_store
 
         return mlflow_store.Tracker(self._settings)
 
@@ -129,22 +157,16 @@ class Delivery:
         return self._problem
 
     def _work(self) -> None:
-        wait = _FIRST_WAIT
-        while True:
+        is_last = False
+        while not is_last:
             with self._changed:
                 self._changed.wait_for(lambda: self._marked or self._closing)
-                self._changed.wait_for(lambda: self._closing, timeout=_GATHERING)
+                pause = _GATHERING if self._problem is None else _REST
+                self._changed.wait_for(lambda: self._closing, timeout=pause)
                 taken, self._marked = self._marked, set()
-                last_try = self._closing
-            if not taken:
-                return
-            self._problem = self._tracking.deliver(self._folder, sorted(taken), running=True)
-            if self._problem is None:
-                wait = _FIRST_WAIT
-                continue
-            with self._changed:
-                self._marked |= taken
-                if last_try:
-                    return
-                self._changed.wait_for(lambda: self._closing, timeout=wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+                is_last = self._closing
+            if taken:
+                self._problem = self._tracking.deliver(self._folder, sorted(taken), running=True)
+            if self._problem is not None:
+                with self._changed:
+                    self._marked |= taken

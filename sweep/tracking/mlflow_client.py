@@ -3,54 +3,32 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sweep.settings import Settings, first_line, hide_passwords, sqlite_file
-from sweep.store.files import number
-from sweep.tracking.connection import StoreAway, require_answer
-from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
-from sweep.tracking.text import accepted, grouped_key, metric_key
+from sweep.tracking.delivery import StoreAway
+from sweep.tracking.text import ABOUT_EXPERIMENT, accepted
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.system import disk
 from trainables.system.locks import alone
 
 EXPERIMENT = "sweeps"
-_BATCH, _METRICS = 90, 800  # MLflow takes at most 100 params or tags and 1,000 items a call
+Fields = Mapping[str, Any]
+_BATCH = 90  # MLflow takes at most 100 params or tags a call
 _MOST_RUNS = 50_000  # that MLflow returns at once
 # Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
 _LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
-_TRIES = 5  # to open a database: 3 seconds
-
-
-@dataclass
-class Batch:
-    """The data of one logging call to a run."""
-
-    params: Mapping[str, Any] = field(default_factory=dict)
-    metrics: list[Any] = field(default_factory=list)
-    tags: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, metrics: Mapping[str, Any], *, step: int, when: float) -> None:
-        """Add figures under their keys, except infinities and missing values, unknown to MLflow."""
-        from mlflow.entities import Metric
-
-        stamp = milliseconds(when)
-        self.metrics += [
-            Metric(accepted(grouped_key(metric_key(name))), value, stamp, step)
-            for name, given in metrics.items()
-            if (value := number(given)) is not None and math.isfinite(value)
-        ]
 
 
 class Store:
-    """The operations of a client. `client` and `experiment_id` are for rare ones."""
+    """An MLflow client with the experiment of sweeps."""
 
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
@@ -67,19 +45,18 @@ class Store:
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "ERROR")  # what it warns of, it raises, too
         logging.getLogger("alembic").setLevel(logging.WARNING)
         from mlflow.exceptions import MlflowException
-        from mlflow.store.db import utils as databases
-        from mlflow.tracking import MlflowClient
-        from sqlalchemy.exc import SQLAlchemyError  # which MlflowClient lets through
+        from sqlalchemy.exc import SQLAlchemyError  # which MLflow's client lets through
 
-        databases.MAX_RETRY_COUNT = _TRIES  # ten by default, which take 100 seconds
         # It prints a traceback of each failure of the database, which is raised as well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-        self._error = MlflowException
+        self.error: type[Any] = MlflowException
         self._settings = settings
+        self._is_remote = settings.tracking_uri.startswith(("http://", "https://", "databricks"))
         try:
-            with _alone(settings):
-                self._make_private_files()
-                self.client = MlflowClient(tracking_uri=settings.tracking_uri)
+            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # MLflow fails where two processes create the tables of a database.
+            with alone(settings.home / ".mlflow.lock"):
+                self.client = self._open()
                 self.experiment_id = self._experiment()
         except ImportError as problem:
             raise InvalidInput(
@@ -99,87 +76,68 @@ class Store:
                 hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
             ) from None
 
-    def find(self, sweep_id: str, trial_id: str) -> str | None:
-        """The run of a trial ("" for the sweep itself), None where there is none."""
-        found = self._search(f"tags.sweep_id = '{sweep_id}' and tags.trial = '{trial_id}'")
-        return str(found[0].info.run_id) if found else None
-
-    def create(
-        self, sweep_id: str, trial_id: str, *, name: str, started: float, tags: Mapping[str, Any]
-    ) -> str:
-        """Create a run that `find` finds."""
-        own = {"sweep_id": sweep_id, "trial": trial_id}
-        run = self.client.create_run(
-            self.experiment_id,
-            start_time=milliseconds(started),
-            run_name=name[:_LONGEST_NAME],
-            tags={tag.key: tag.value for tag in _tags(tags)} | own,
-        )
-        return str(run.info.run_id)
-
     def runs_of(self, sweep_id: str) -> Sequence[Any]:
-        """Every run of a sweep's trials, with tags and newest metrics."""
-        return self._search(f"tags.sweep_id = '{sweep_id}' and tags.trial != ''")
-
-    def _search(self, query: str) -> Sequence[Any]:
+        """The runs of a sweep, with tags and newest metrics."""
         found: Sequence[Any] = self.client.search_runs(
-            [self.experiment_id], query, max_results=_MOST_RUNS
+            [self.experiment_id], f"tags.`sweep.id` = '{sweep_id}'", max_results=_MOST_RUNS
         )
         return found
 
-    def log(self, run_id: str, batch: Batch) -> None:
-        """Log parameters, metrics and tags, the tags last, each cut to MLflow's limits."""
+    def create(self, name: str, *, started: float, tags: Fields) -> Any:
+        """Create a run."""
+        known = {tag.key: tag.value for tag in _tags(tags)}
+        return self.client.create_run(
+            self.experiment_id, milliseconds(started), known, name[:_LONGEST_NAME]
+        )
+
+    def log(self, run_id: str, *, params: Fields, metrics: Sequence[Any], tags: Fields) -> None:
+        """Log parameters, metrics and tags, each cut to MLflow's limits."""
         from mlflow.entities import Param
 
-        params = [
-            Param(accepted(key), _text(value)[:_LONGEST_PARAM])
-            for key, value in batch.params.items()
-        ]
-        tags = _tags(batch.tags)
-        metrics = batch.metrics
-        while any(map(len, (params, metrics, tags))):
-            # Tags last, because they mark the rest as complete.
-            last = len(params) <= _BATCH and len(metrics) <= _METRICS
+        given = [Param(accepted(k), _text(v)[:_LONGEST_PARAM]) for k, v in params.items()]
+        parts = range(0, max(len(given), len(metrics), 1), _BATCH)
+        for start in parts:
             self.client.log_batch(
                 run_id,
-                metrics=metrics[:_METRICS],
-                params=params[:_BATCH],
-                tags=tags[:_BATCH] if last else [],
+                metrics=metrics[start : start + _BATCH],
+                params=given[start : start + _BATCH],
+                # Last, because they mark the rest as complete.
+                tags=_tags(tags) if start == parts[-1] else [],
             )
-            params, metrics = params[_BATCH:], metrics[_METRICS:]
-            tags = tags[_BATCH:] if last else tags
 
-    def end(self, run_id: str, status: str, *, when: float) -> None:
-        """End a run."""
-        self.client.set_terminated(run_id, status=status, end_time=milliseconds(when))
-
-    def _make_private_files(self) -> None:
-        """Make the database and the folder of artifacts before MLflow does, which makes them
-        readable by everyone in a process with the usual umask, such as a notebook's.
+    def _open(self) -> Any:
+        """The client. Files are made before MLflow makes them, which would let everyone read them
+        where the umask does, and a database is asked once, because MLflow asks for 100 seconds.
         """
-        if (file := sqlite_file(self._settings.tracking_uri)) is not None and file.parent.is_dir():
-            file.touch(mode=0o600)
-        if not self._is_remote:
-            self._settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
+        from mlflow import MlflowClient
+        from sqlalchemy import create_engine
 
-    @property
-    def _is_remote(self) -> bool:
-        """Whether the store is a server, which has a place for artifacts."""
-        return self._settings.tracking_uri.startswith(("http://", "https://", "databricks"))
+        uri = self._settings.tracking_uri
+        if not self._is_remote:
+            self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
+            if (file := sqlite_file(uri)) is not None and file.parent.is_dir():
+                file.touch(mode=0o600)
+            engine = create_engine(uri)
+            try:
+                engine.connect().close()
+            finally:
+                engine.dispose()
+        return MlflowClient(tracking_uri=uri)
 
     def _experiment(self) -> str:
+        """The id of the experiment of sweeps, which is made where it is missing."""
         found = self.client.get_experiment_by_name(EXPERIMENT)
         if found is None:
-            found = self.client.get_experiment(self._make_experiment())
+            place = None if self._is_remote else self._settings.artifacts_dir.as_uri()
+            tags = {"mlflow.note.content": ABOUT_EXPERIMENT}
+            tags["mlflow.experimentKind"] = "custom_model_development"  # pages show training
+            try:
+                self.client.create_experiment(EXPERIMENT, artifact_location=place, tags=tags)
+            except self.error as problem:  # another process may have made it just now
+                if problem.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+            found = self.client.get_experiment_by_name(EXPERIMENT)
         self._require_usable(found)
-        wanted = {
-            "mlflow.note.content": ABOUT_EXPERIMENT,
-            "mlflow.experimentKind": "custom_model_development",  # its pages show training
-        }
-        for key, text in wanted.items():
-            if found.tags.get(key) != text:
-                self.client.set_experiment_tag(found.experiment_id, key, text)
         return str(found.experiment_id)
 
     def _require_usable(self, found: Any) -> None:
@@ -207,18 +165,26 @@ class Store:
                 " to which `sweep resume` delivers its sweep again"
             )
 
-    def _make_experiment(self) -> str:
-        place = None if self._is_remote else self._settings.artifacts_dir.as_uri()
-        try:
-            return str(self.client.create_experiment(EXPERIMENT, artifact_location=place))
-        except self._error:
-            found = self.client.get_experiment_by_name(EXPERIMENT)  # made by another just now
-            if found is None:
-                raise
-            return str(found.experiment_id)
+
+def require_answer(uri: str, *, timeout: float = 5.0) -> None:
+    """Check that a tracking server answers. Raises: StoreAway where it does not."""
+    if not uri.startswith(("http://", "https://")):
+        return
+    try:
+        # MLflow sends a name and a password in a header; urllib takes them for a part of the host.
+        place = re.sub("//[^/]*@", "//", uri)
+        with urllib.request.urlopen(f"{place.rstrip('/')}/health", timeout=timeout) as answer:
+            answer.read(64)
+    except urllib.error.HTTPError:
+        return  # any response counts as an answer
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "reason", None) or first_line(problem)
+        raise StoreAway(
+            f"tracking server {hide_passwords(uri)} does not answer ({reason})"
+        ) from None
 
 
-def _tags(given: Mapping[str, Any]) -> list[Any]:
+def _tags(given: Fields) -> list[Any]:
     """Tags within MLflow's limits. An empty one would be a line of nothing on the run's page."""
     from mlflow.entities import RunTag
 
@@ -234,16 +200,3 @@ def _text(value: Any) -> str:
 def milliseconds(when: float) -> int:
     """MLflow's time in milliseconds; `when` in seconds since the Unix epoch."""
     return int(when * 1000)
-
-
-@contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """Allow one process of this home at a time, because MLflow fails where two processes create
-    the tables of a SQLite store.
-    """
-    if not settings.tracking_uri.startswith("sqlite:"):
-        yield
-        return
-    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with alone(settings.home / ".mlflow.lock"):
-        yield

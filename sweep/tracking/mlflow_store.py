@@ -1,32 +1,39 @@
 """Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial.
 
 Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
-(`sweep_id`, `trial`), a metric by its step and time. After a server failure or a killed driver
-delivering again completes the runs.
+(`sweep.id`, `sweep.trial`), a metric by its step and time. After a server failure or a killed
+driver delivering again completes the runs.
 
-Metrics that no epsilon covers have names `curator_only/...`; the tag `curator_only` lists them.
-Artifacts for the curator are in the folder `curator_only`, tags begin with `curator_only.`.
+Metrics are the headline figures; the tag `curator_only` names those that no epsilon covers. The
+table of figures holds registered public ones alone. Artifacts for the curator are in the folder
+`curator_only`, tags begin with `curator_only.`.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dashboards import report
 from sweep.results import select
+from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
+from sweep.results.report_data import gather
 from sweep.settings import Settings
+from sweep.store.files import number
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.tracking.connection import may_pass
-from sweep.tracking.mlflow_client import Batch, Store
-from sweep.tracking.mlflow_trials import TrialRuns
-from sweep.tracking.note import note
-from sweep.tracking.text import CURATOR, escape, metric_key, version_tags
-from trainables import figures
-from trainables.errors import InvalidInput
+from sweep.tracking import text
+from sweep.tracking.delivery import may_pass
+from sweep.tracking.mlflow_client import Store, milliseconds
+from sweep.tracking.text import CURATOR
+from trainables.cards.page import to_markdown
 
-_REST = 20  # interval between summaries, relative to the time of one
+_TABLE = "figures.json"
+_RESULT = " after "  # in the state of a trial that has a result
+# Written last: the delivered state of a trial, and its last delivered epoch with its time.
+_STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
 
 
 class Tracker:
@@ -38,156 +45,179 @@ class Tracker:
         Raises: as `Store`.
         """
         self._store = Store(settings)
-        self._client, self.experiment_id = self._store.client, self._store.experiment_id
-        self._trials = TrialRuns(self._store)
-        self._parents: dict[str, str] = {}
-        self._sweep_id = ""  # of the sweep whose records are cached
-        self._records: dict[str, TrialRecord] = {}
-        self._summarised: tuple[object, ...] = ()
-        self._summary_due = 0.0
+        self._client = self._store.client
+        self._about: dict[str, Any] = {}  # of the sweep whose runs these are, by trial
+        self._runs: dict[str, Any] = {}
 
     def deliver(
-        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
-    ) -> str:
-        """Update the sweep's runs to the state on disk; returns the parent run's id.
+        self, folder: SweepFolder, trial_ids: Sequence[str] | None = None, *, running: bool
+    ) -> None:
+        """Update the sweep's runs to the state on disk.
 
-        `trial_ids` None means every trial that has begun; `running` is True while the sweep runs.
+        `trial_ids`: those that changed, while the sweep runs; else every trial that has begun is.
         Raises: whatever MLflow raises. What it refuses of one trial, it raises after the others.
         """
-        about = folder.about()
-        records = self._read(folder, trial_ids, sweep_id=about["id"], running=running)
-        parent = self._parent(folder, about)
-        refused: Exception | None = None
-        for trial_id in records if trial_ids is None else trial_ids:
-            if trial_id in records and records[trial_id].status.has_begun:
-                try:
-                    self._trials.deliver(folder, about, parent, records[trial_id])
-                except Exception as problem:
-                    if may_pass(problem):
-                        raise
-                    refused = refused or problem
-        begun = time.monotonic()
-        if not running or begun >= self._summary_due:
-            self._summary(folder, parent, list(records.values()), running=running)
-            # It reads every trial, so with ten thousand it is not made after each.
-            self._summary_due = time.monotonic() + _REST * (time.monotonic() - begun)
-        if refused is not None:
-            raise refused
-        return parent
-
-    def _read(
-        self,
-        folder: SweepFolder,
-        trial_ids: Iterable[str] | None,
-        *,
-        sweep_id: str,
-        running: bool,
-    ) -> dict[str, TrialRecord]:
-        """Every trial's record; only those of `trial_ids` are read again, None: all."""
-        if trial_ids is None or self._sweep_id != sweep_id:
-            self._sweep_id = sweep_id
-            self._records = {r.plan.id: r for r in folder.records(running=running)}
+        self._read_runs(folder)
+        if trial_ids is None or not running:
+            records = folder.records(running=running)
         else:
             planned = {trial.id: trial for trial in folder.plan().trials}
-            for trial_id in trial_ids:
-                if trial_id in planned:
-                    self._records[trial_id] = folder.record(planned[trial_id], running=running)
-        return self._records
-
-    def run_of(self, folder: SweepFolder, trial_id: str) -> str | None:
-        """The MLflow run of a trial ("" for the sweep itself), None where there is none."""
-        return self._store.find(str(folder.about()["id"]), trial_id)
+            known = [planned[trial_id] for trial_id in trial_ids if trial_id in planned]
+            records = [folder.record(trial, running=running) for trial in known]
+        refused: Exception | None = None
+        for record in records:
+            try:
+                if record.status.has_begun:
+                    self._deliver_trial(folder, record)
+            except Exception as problem:
+                if may_pass(problem):
+                    raise
+                refused = refused or problem
+        if not running:
+            self._end(folder, records)
+        if refused is not None:
+            raise refused
 
     def delete(self, folder: SweepFolder) -> None:
         """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""
-        mine = f"tags.sweep_id = '{folder.about()['id']}'"
-        while found := self._client.search_runs([self.experiment_id], filter_string=mine):
-            for run in found:
-                self._client.delete_run(run.info.run_id)
+        for run in self._store.runs_of(folder.about()["id"]):
+            self._client.delete_run(run.info.run_id)
 
-    def _parent(self, folder: SweepFolder, about: dict[str, Any]) -> str:
-        """The sweep's run, with its artifacts, which are looked for once."""
-        if about["id"] in self._parents:
-            return self._parents[about["id"]]
-        space = folder.space()
-        run_id = self._store.find(about["id"], "") or self._store.create(
-            about["id"],
-            "",
-            name=folder.name,
-            started=about["created"],
-            tags={
-                "sweep": folder.name,
-                "mlflow.note.content": escape(space.description or ""),
-                "mlflow.source.name": "sweep",
-                "source": space.source,
-                **version_tags(about),
-            },
-        )
+    def _read_runs(self, folder: SweepFolder) -> None:
+        """Read the sweep's run and those of its trials once; make the former with its artifacts."""
+        about = folder.about()
+        if self._about.get("id") == about["id"]:
+            return
+        found = self._store.runs_of(about["id"])
+        runs = {run.data.tags.get("sweep.trial", ""): run for run in found}
+        if "" not in runs:
+            tags = {"sweep.id": about["id"], "sweep.name": folder.name}
+            tags |= {"sweep.source": folder.space().source, "mlflow.source.name": "sweep"}
+            tags |= {f"version.{name}": words for name, words in about.get("versions", {}).items()}
+            tags |= {"mlflow.source.git.commit": about.get("git_commit")}
+            runs[""] = self._store.create(folder.name, started=about["created"], tags=tags)
+        run_id = runs[""].info.run_id
+        self._client.update_run(run_id, status="RUNNING")
+        self._client.set_tag(run_id, "sweep.status", "running")
         if len(self._client.list_artifacts(run_id)) < 2:
             self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
             # A plan has the number of records, declared or counted.
             self._client.log_artifact(run_id, str(folder.path / "plan.json"), CURATOR)
-        self._parents[about["id"]] = run_id
-        return run_id
+        self._runs, self._about = runs, about
 
-    def _summary(
-        self, folder: SweepFolder, parent: str, records: list[TrialRecord], *, running: bool
-    ) -> None:
-        """Write figures and a table on the sweep's run, whose children are folded by default."""
-        state = (parent, running, *((record.status, record.metrics) for record in records))
-        if state == self._summarised:
+    def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
+        """Update a trial's run: the news in one batch, because a call takes ten milliseconds."""
+        plan, rows = record.plan, folder.epochs(record.plan.id)
+        panel = folder.panel(plan.id)
+        state = record.status.value
+        if record.status.is_finished:
+            compared = f", compared at {panel['time']}" if panel else ""
+            state = f"{state}{_RESULT}{record.epochs_done} epochs{compared}"
+        run = self._runs.get(plan.id)
+        if run is not None and _holds_others(run.data.tags, rows, state):
+            self._client.delete_run(run.info.run_id)
+            run = None
+        if run is None:
+            begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
+            own = {"sweep.id": self._about["id"], "sweep.name": folder.name, "sweep.trial": plan.id}
+            own |= {"mlflow.parentRunId": self._runs[""].info.run_id}
+            run = self._store.create(text.run_name(plan), started=begun, tags=own)
+        run_id, before = run.info.run_id, run.data.tags
+        delivered = int(before.get(_EPOCH, "0").partition(" at ")[0])
+        new = [row for row in rows if int(row["epochs_done"]) > delivered]
+        if state == before.get(_STATE) and not new:
             return
-        found = summary_of(records)
-        times = [record.ended_at or 0.0 for record in records if record.status.is_finished]
-        when = max(times, default=float(folder.about()["created"]))
+        is_new, is_over = _STATE not in before, record.status.is_over
+        curves = [name for name in text.learning_curves(plan.task) if plan.may_publish(name)]
+        metrics = []
+        for row in new:
+            known = {name: row["metrics"].get(name) for name in curves}
+            metrics += _metrics(known, step=int(row["epochs_done"]), when=row["time"])
+        tags: dict[str, Any] = {"sweep.status": record.status.value, "sweep.reason": ""}
+        tags |= text.tags_of(plan) if is_new else {}
+        tags |= {"mlflow.note.content": text.trial_note(record)} if is_new or is_over else {}
+        if is_over:
+            shown = text.headline(record) if record.status.is_finished else {}
+            final = {key: value for key, (_, value) in shown.items()}
+            when = panel.get("time") or record.ended_at or time.time()
+            metrics += _metrics(final, step=record.epochs_done, when=when)
+            tags |= text.result_tags(record, shown)
+            # MLflow's duration is that of the work: a paused trial has not worked while it waited.
+            self._client.set_terminated(
+                run_id,
+                status="FAILED" if record.status is TrialStatus.FAILED else "FINISHED",
+                end_time=run.info.start_time + milliseconds(record.seconds),
+            )
+        elif state != before.get(_STATE):
+            is_running = record.status is TrialStatus.RUNNING
+            self._client.update_run(run_id, status="RUNNING" if is_running else "KILLED")
+        if is_new or is_over:
+            self._log_artifacts(folder, run_id, record)
+        for key in tags.keys() & before.keys():
+            if tags[key] in (None, ""):  # such as why the trial failed before
+                self._client.delete_tag(run_id, key)
+        tags[_STATE] = state
+        tags[_EPOCH] = f"{rows[-1]['epochs_done']} at {rows[-1]['time']}" if rows else ""
+        params = text.params_of(plan) if is_new else {}
+        self._store.log(run_id, params=params, metrics=metrics, tags=tags)
+        self._runs[plan.id] = self._client.get_run(run_id)
+
+    def _log_artifacts(self, folder: SweepFolder, run_id: str, record: TrialRecord) -> None:
+        """Log the config and, as far as they are there, the card, ROC curves and figures."""
+        place = folder.trial_folder(record.plan.id)
+        self._client.log_artifact(run_id, str(place / "config.yaml"))
+        for picture in filter(lambda path: path.exists(), (place / "roc.json", place / "roc.png")):
+            self._client.log_artifact(run_id, str(picture), CURATOR)
+        card = read_card(folder, record.plan.id)
+        if card is not None:  # by its fields, never the file
+            self._client.log_dict(run_id, card.to_dict(), JSON)
+            self._client.log_text(run_id, to_markdown(card), MARKDOWN)
+        logged = {item.path for item in self._client.list_artifacts(run_id)}
+        if record.status.is_finished and _TABLE not in logged:  # MLflow would append to it
+            self._client.log_table(run_id, text.figure_table(record), _TABLE)
+
+    def _end(self, folder: SweepFolder, records: Sequence[TrialRecord]) -> None:
+        """Write the counts, the best trial and the report on the sweep's run."""
+        run_id, created = self._runs[""].info.run_id, float(self._about["created"])
+        finished = [record for record in records if record.status.is_finished]
+        is_over = not any(record.status.is_pending for record in records)
+        corpora = list(select.by_corpus(finished)) if is_over else []
+        pages = [f"report{f'-{n + 1}' if n else ''}.html" for n in range(len(corpora))]
+        base = f"#/experiments/{self._store.experiment_id}/runs/{run_id}/artifacts"
+        links = [f"[{name}]({base}/{name})" for name in (*pages, "space.yaml")]
+        note = text.sweep_note(folder.space().description or "", records, links=links)
+        found, status = text.summary_of(records), "FINISHED" if is_over else "KILLED"
+        hidden = [name for name in found if name == f"best_{text.MIA_AUC}"]
+        tags = {"sweep.status": status.lower(), "mlflow.note.content": note}
+        tags[CURATOR] = ", ".join(hidden)
+        when = max((record.ended_at or 0.0 for record in finished), default=created)
         over = found["trials_done"] + found["trials_failed"]
-        batch = Batch()
-        batch.add(found, step=over, when=when)
-        page = f"#/experiments/{self.experiment_id}/runs/{parent}/artifacts"
-        links = [(name, f"{page}/{name}") for name in ("space.yaml", f"{CURATOR}/plan.json")]
-        text = note(folder.space().description or "", records, links=links)
-        waiting = any(r.status.is_pending for r in records)
-        status = "FINISHED" if not waiting else ("RUNNING" if running else "KILLED")
-        batch.tags = {
-            "status": status.lower(),
-            "mlflow.note.content": text,
-            "curator_only": ", ".join(name for name in found if metric_key(name) != name),
-        }
-        self._store.log(parent, batch)
-        if status == "RUNNING":
-            self._client.update_run(parent, status=status)
-        else:
-            # Wall-clock, several trials at a time; a paused sweep does not work. The trials of a
-            # private selection have another clock.
-            ran = folder.seconds_run() or sum(record.seconds for record in records)
-            self._store.end(parent, status, when=float(folder.about()["created"]) + ran)
-        self._summarised = state
+        metrics = _metrics(found, step=over, when=when)
+        self._store.log(run_id, params={}, metrics=metrics, tags=tags)
+        # Wall-clock, several trials at a time; a paused sweep does not work. The trials of a
+        # private selection have another clock.
+        ran = folder.seconds_run() or sum(record.seconds for record in records)
+        self._client.set_terminated(run_id, status=status, end_time=milliseconds(created + ran))
+        for name, corpus in zip(pages, corpora, strict=True):
+            page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
+            self._client.log_text(run_id, report.html(page, public=True), name)
 
 
-def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
-    """The number of trials by status, and the figures of the best one. Pure."""
-    finished = [record for record in records if record.status.is_finished]
-    found: dict[str, Any] = {
-        "trials": len(records),
-        "trials_refused": sum(record.status is TrialStatus.REFUSED for record in records),
-        "trials_failed": sum(record.status is TrialStatus.FAILED for record in records),
-        "trials_done": len(finished),
-    }
-    best = _best(finished)
-    if best is not None:
-        main = select.headline(records)
-        for name in (main, figures.LEAKAGE, figures.EPSILON, figures.EPSILON_PAPER, "seconds"):
-            if not best.plan.reveals_count(name):
-                found[f"best_{name}"] = select.value(best, name)
-    return found
+def _holds_others(tags: Mapping[str, str], rows: list[dict[str, Any]], state: str) -> bool:
+    """Whether a run has epochs or a result that no longer count. They cannot be removed from it."""
+    ended = tags.get(_STATE, "").partition(", ")[0]
+    if _RESULT in ended and ended != state.partition(", ")[0]:
+        return True
+    last = tags.get(_EPOCH, "").partition(" at ")[2]
+    return bool(last) and last not in {str(row["time"]) for row in rows}
 
 
-def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The best one as everywhere: by what was found on validation records, where that is known;
-    None for trials on several corpora.
-    """
-    try:
-        best, *others = select.best_of_each(select.finished(finished) or finished)
-    except InvalidInput:  # no figure that all have, or no trial
-        return None
-    return None if others else best
+def _metrics(found: Mapping[str, Any], *, step: int, when: float) -> list[Any]:
+    """Figures for MLflow, except infinities and missing values, unknown to it."""
+    from mlflow.entities import Metric
+
+    return [
+        Metric(name, value, milliseconds(when), step)
+        for name, given in found.items()
+        if (value := number(given)) is not None and math.isfinite(value)
+    ]

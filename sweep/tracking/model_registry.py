@@ -7,10 +7,8 @@ from pathlib import Path
 
 from sweep.settings import Settings, first_line
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.tracking.mlflow_client import Store
 from trainables.errors import InvalidInput
-from trainables.figures import EPSILON
-
-_ABSENT = "RESOURCE_DOES_NOT_EXIST"
 
 
 class Registry:
@@ -21,22 +19,14 @@ class Registry:
 
         Raises: InvalidInput where the store does not answer or refuses the name.
         """
-        from mlflow.exceptions import MlflowException
-        from mlflow.tracking import MlflowClient
-
-        from sweep.tracking.mlflow_store import Tracker
-
-        self._name = name
-        self._tracker = Tracker(settings)
-        self._error = MlflowException
-        self._client = MlflowClient(tracking_uri=settings.tracking_uri)
-        self._exists = True
+        self._name, self._store = name, Store(settings)
+        self._is_new = False
         try:
-            self._client.get_registered_model(name)
-        except MlflowException as problem:
-            if problem.error_code != _ABSENT:
+            self._store.client.get_registered_model(name)
+        except self._store.error as problem:
+            if problem.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise self._refusal(problem) from None
-            self._exists = False
+            self._is_new = True
 
     def add(self, exported: Path, *, folder: SweepFolder, record: TrialRecord) -> int:
         """Register `exported` as the next version of the model; the version's number.
@@ -47,25 +37,22 @@ class Registry:
         Raises: InvalidInput where the registry refuses it; the folder is then removed, so that the
         export can be repeated.
         """
-        run = self._tracker.run_of(folder, record.plan.id)
+        client, trial = self._store.client, record.plan.id
+        runs = self._store.runs_of(folder.about()["id"])
+        mine = [run.info.run_id for run in runs if run.data.tags.get("sweep.trial") == trial]
+        tags = {"sweep": folder.name, "trial": trial}
+        tags |= {name: str(record.metrics.get(name)) for name in ("epsilon", "ser")}
         try:
-            if not self._exists:
-                self._client.create_registered_model(
-                    self._name, description="Exported by `sweep export`."
-                )
-                self._exists = True
-            made = self._client.create_model_version(
+            if self._is_new:
+                client.create_registered_model(self._name, description="From `sweep export`.")
+                self._is_new = False
+            made = client.create_model_version(
                 self._name,
                 source=exported.resolve().as_uri(),
-                run_id=run,
-                tags={
-                    "sweep": folder.name,
-                    "trial": record.plan.id,
-                    "epsilon": str(record.metrics.get(EPSILON)),
-                    "ser": str(record.metrics.get("ser")),
-                },
+                run_id=mine[0] if mine else None,
+                tags=tags,
             )
-        except self._error as problem:
+        except self._store.error as problem:
             shutil.rmtree(exported)
             raise self._refusal(problem) from None
         return int(made.version)

@@ -1,47 +1,190 @@
-"""Names and formats of a trial's figures and fields in a tracking store. Pure."""
+"""Names, figures and words of a trial's run in MLflow. Pure."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
+import html
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sweep.results import select
 from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import setting
-from trainables.figures import EPSILON, EPSILON_PAPER, is_public
+from trainables import figures, formats
+from trainables.errors import InvalidInput
+from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
-CURATOR = "curator_only"  # the folder of artifacts and the prefix of names for the curator only
-CURATOR_PREFIX = f"{CURATOR}/"
-# Counts of a sweep's own run; every other metric is a trial's figure.
-OF_A_SWEEP = frozenset({"trials", "trials_refused", "trials_failed", "trials_done"})
-MARKER = "epochs_done"  # its greatest value: the epochs that have been delivered
-NUMBER = "trial_number"  # in the order of the plan, from 1
-UNGROUPED = frozenset({MARKER, NUMBER})
+CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag that names figures
+_LONGEST_DESCRIPTION = 1_000  # characters of what a space says of itself
+_LONGEST_KEY = 250
+MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
+_BOUND = "epsilon_lower_bound"
+# Beside the figures of the task that are listed in tables or that a search may optimise.
+_OF_NOISE = ("noise_multiplier", "delta")
+_COMPARED = ("icer", "slot_f1", EPSILON, EPSILON_PAPER, _BOUND, *_OF_NOISE)
+_NAMES = {LEAKAGE: MIA_AUC, "icer": "intent_error", EPSILON_PAPER: "paper_epsilon"}
+_READING = (
+    "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's formula and"
+    " none. `mia_auc` is the MIA-AUC: the AUC of the strongest membership-inference attack, and"
+    f" `{_TPR}` is that attack's true-positive rate at 1 % false positives. No epsilon covers the"
+    " figures that the tag `curator_only` names, so they are for the curator alone."
+)
+ABOUT_EXPERIMENT = (
+    "Every sweep is a run; its trials are its child runs (unfold them with the plus sign)."
+    f" {_READING}"
+)
 
 
-_LONGEST_KEY = 250  # characters
-_REFUSED_IN_KEYS = re.compile(r"[^\w.\- ]")
+def metric_name(figure: str) -> str:
+    """A figure's name in MLflow; `best_` is that of the epoch whose weights are kept.
+
+    >>> [metric_name(name) for name in ("ser", "leakage", "validation_ser")]
+    ['ser', 'mia_auc', 'best_validation_ser']
+    """
+    known = figures.registry().get(figure)
+    is_curve = known is not None and known.per_epoch and known.objective
+    return f"best_{figure}" if is_curve else _NAMES.get(figure, figure)
+
+
+def learning_curves(task: str) -> list[str]:
+    """The figures that are known after each epoch and that a search may optimise."""
+    return [name for name in figures.objectives(task) if figures.registry()[name].per_epoch]
+
+
+def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
+    """The headline figures of a trial by their names in MLflow: (registered name, value), infinity
+    included. A noise multiplier or a delta that the config states is a parameter and no result.
+    """
+    plan = record.plan
+    # What makes no noise has neither of them.
+    of_noise = {n: getattr(plan, n) if claims_privacy(plan.engine) else None for n in _OF_NOISE}
+    stated = {path.rpartition(".")[2] for path in params_of(plan)}
+    found = {}
+    for name, figure in figures.registry().items():
+        is_compared = name in _COMPARED or figure.is_listed or figure.objective
+        if is_compared and figure.task in (None, plan.task) and name not in stated:
+            value = of_noise[name] if name in of_noise else select.value(record, name)
+            if value is not None:
+                found[metric_name(name)] = name, value
+    if MIA_AUC in found:
+        from trainables.attacks import strongest  # SciPy, only where attacks ran
+
+        best = strongest(record.metrics)
+        name = f"mia_{best.attack}_tpr_1pct" if best is not None and not best.inverted else ""
+        if (rate := record.metrics.get(name)) is not None:
+            found[_TPR] = name, rate
+    return found
+
+
+def figure_table(record: TrialRecord) -> dict[str, list[Any]]:
+    """The figures that may be published, as columns."""
+    known = {n: v for n, v in sorted(record.metrics.items()) if record.plan.may_publish(n)}
+    return {
+        "figure": list(known),
+        "label": [figures.label(name) for name in known],
+        # JSON has no infinity.
+        "value": [v if v is not None and math.isfinite(v) else None for v in known.values()],
+    }
+
+
+def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
+    """The number of trials by status, and the figures of the best one. Pure."""
+    finished = [record for record in records if record.status.is_finished]
+    found: dict[str, Any] = {"trials": len(records), "trials_done": len(finished)}
+    found |= {f"trials_{w}": sum(r.status == w for r in records) for w in ("failed", "refused")}
+    try:
+        # As everywhere: by what was found on validation records, where that is known.
+        best, *others = select.best_of_each(select.finished(finished) or finished)
+    except InvalidInput:  # no figure that all have, or no trial
+        return found
+    if not others:  # on one corpus
+        names = (select.headline(records), LEAKAGE, EPSILON, EPSILON_PAPER, "seconds")
+        for name in (name for name in names if not best.plan.reveals_count(name)):
+            found[f"best_{metric_name(name)}"] = select.value(best, name)
+    return found
+
+
+def params_of(plan: PlannedTrial) -> dict[str, Any]:
+    """A trial's config, the axes of its space among it, by dotted paths, each once."""
+    fields = dict(plan.fields)
+    if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
+        fields.pop("privacy", None)
+    return flat(fields)
+
+
+def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested fields by dotted names, without missing values.
+
+    >>> flat({"a": {"b": 1, "c": None}, "d": [1, 2]})
+    {'a.b': 1, 'd': '1, 2'}
+    """
+    found: dict[str, Any] = {}
+    for key, value in fields.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            is_list = isinstance(value, list | tuple)
+            found[f"{prefix}{key}"] = ", ".join(map(str, value)) if is_list else value
+    return found
+
+
+def tags_of(plan: PlannedTrial) -> dict[str, str]:
+    """What a trial's run is found by, beside its parameters."""
+    return {
+        "engine": plan.engine,
+        "sweep.variant": plan.variant,
+        "sweep.baseline": str(plan.baseline).lower(),
+        "sweep.group": plan.group,
+        "sweep.warnings": "; ".join(plan.warnings),
+    }
+
+
+def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> dict[str, str]:
+    """What an ended trial's run says beside the figures `shown`."""
+    audit = (record.privacy or {}).get("step_audit") or {}
+    return {
+        "sweep.reason": record.reason or "",
+        "sweep.step_audit": str(audit.get("verdict", "")),
+        f"{CURATOR}.violation": violation_text(record.violation),
+        f"{CURATOR}.notes": "; ".join(record.notes),  # they speak of attacks
+        CURATOR: ", ".join(
+            sorted(key for key, (name, _) in shown.items() if not record.plan.may_publish(name))
+        ),
+        # MLflow has no infinity: such a figure is a tag and no metric.
+        **{key: "inf" for key, (_, value) in shown.items() if math.isinf(value)},
+    }
+
+
+def violation_text(violation: Mapping[str, float] | None) -> str:
+    """A violated claim in words; empty without a violation."""
+    if violation is None:
+        return ""
+    bound, claim = (violation[name] for name in (_BOUND, "epsilon_claimed"))
+    certified = f"certified epsilon >= {format_lower_bound(bound)}"
+    return f"{certified} above the claimed {format_epsilon(claim)}"
+
+
+def run_name(plan: PlannedTrial) -> str:
+    """A trial's name with its axes first: what a narrow column cuts off is the variant."""
+    return ", ".join([*(setting(path, v) for path, v in plan.values.items()), plan.variant])
 
 
 def accepted(name: str) -> str:
-    """A name of a param, metric or tag as MLflow accepts it: of letters, digits and "_-. /", as a
-    relative path without empty steps. A changed one ends with a digest, so that two remain two.
+    """A name of a param or tag as every MLflow accepts it. A changed one ends with a digest, so
+    that two remain two.
 
-    >>> accepted("privacy/epsilon"), accepted("model.options.a@b#c"), accepted("../x")
-    ('privacy/epsilon', 'model.options.a_b_c-0bb0519c', '_x-d6b96a97')
+    >>> accepted("privacy.delta"), accepted("model.options.a@b#c"), accepted("../x")
+    ('privacy.delta', 'model.options.a_b_c-0bb0519c', '_x-d6b96a97')
     """
-    steps = name.split("/")
-    is_path = not {"", ".", ".."} & set(steps) and not any(map(_REFUSED_IN_KEYS.search, steps))
-    if is_path and not name.startswith("..") and len(name) <= _LONGEST_KEY:
+    if re.fullmatch(r"\w[\w.\- ]*", name) and len(name) <= _LONGEST_KEY:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    kept = _REFUSED_IN_KEYS.sub("_", name).lstrip(".")[: _LONGEST_KEY - 9]
+    kept = re.sub(r"[^\w.\- ]", "_", name).lstrip(".")[: _LONGEST_KEY - 9]
     return f"{kept}-{digest}"
 
 
@@ -51,144 +194,38 @@ def escape(text: str) -> str:
     >>> escape("a|b *c* <img src=x>")
     'a/b \\\\*c\\\\* &lt;img src=x&gt;'
     """
-    text = " ".join(text.replace("|", "/").split())
-    for sign in "\\`*_[]#!~":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = " ".join(text.replace("|", "/").split())
+    return html.escape(re.sub(r"([\\`*_\[\]#!~])", r"\\\1", line), quote=False)
 
 
-def metric_key(name: str) -> str:
-    """A metric's name in MLflow.
-
-    >>> metric_key("ser"), metric_key("mia_shadow_auc"), metric_key("best_mia_shadow_auc")
-    ('ser', 'curator_only/mia_shadow_auc', 'curator_only/best_mia_shadow_auc')
-    >>> metric_key("curator_only/steps")
-    'curator_only/steps'
-    """
-    if name.startswith(CURATOR_PREFIX):
-        return name
-    alone = name.removeprefix("best_").removeprefix("log10_")
-    public = name in OF_A_SWEEP | UNGROUPED or is_public(name) or is_public(alone)
-    return name if public else f"{CURATOR_PREFIX}{name}"
-
-
-def grouped_key(key: str) -> str:
-    """A metric's key under the name of its group, by which MLflow's charts are sorted.
-
-    >>> [grouped_key(key) for key in ("ser", "validation_ser", "epsilon", "best_ser")]
-    ['test/ser', 'validation/ser', 'privacy/epsilon', 'best/ser']
-    >>> [grouped_key(key) for key in ("seconds_epoch", "trials_done", "curator_only/leakage")]
-    ['time/seconds_epoch', 'sweep/trials_done', 'curator_only/leakage']
-    """
-    if "/" in key or key in UNGROUPED:
-        return key
-    if key in OF_A_SWEEP:
-        return f"sweep/{key}"
-    for prefix in ("best", "validation"):
-        if key.startswith(f"{prefix}_"):
-            return f"{prefix}/{key.removeprefix(f'{prefix}_')}"
-    words = set(key.split("_"))
-    if words & {"epsilon", "delta", "noise"}:
-        return f"privacy/{key}"
-    return f"time/{key}" if words & {"seconds", "second"} else f"test/{key}"
+def sweep_note(description: str, records: Sequence[TrialRecord], *, links: Sequence[str]) -> str:
+    """The description of a sweep's run in Markdown: the best trial at each epsilon, then links."""
+    finished = [record for record in records if record.status.is_finished]
+    main = select.headline(finished)
+    front = [r for r in select.front(finished) if not r.plan.baseline]
+    best = [
+        f"* epsilon {formats.epsilon(select.value(r, EPSILON))}: **{figures.label(main)}"
+        f" {formats.figure(main, select.value(r, main))}**, {escape(r.plan.name)},"
+        f" {formats.duration(r.seconds)}"
+        for r in sorted(front, key=lambda r: select.value(r, EPSILON) or 0.0)
+    ]
+    found = summary_of(records)
+    failures = [f"{n} {w}" for w in ("failed", "refused") if (n := found[f"trials_{w}"])]
+    parts = [
+        escape(description[:_LONGEST_DESCRIPTION]),
+        "\n".join(["**Best trial by epsilon**\n", *best[:12]]) if best else "",
+        " · ".join(links),
+        f"Of {formats.count(len(records), 'trial')}: {', '.join(failures)}." if failures else "",
+        _READING,
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
-def run_name(plan: PlannedTrial) -> str:
-    """A trial's name with its axes first: what a narrow column cuts off is the variant."""
-    return ", ".join([*(setting(path, v) for path, v in plan.values.items()), plan.variant])
-
-
-def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Dotted names and values of nested fields, without missing values.
-
-    >>> dict(flat({"a": {"b": 1, "c": None}, "d": [1, 2]}))
-    {'a.b': 1, 'd': '1, 2'}
-    """
-    for key, value in fields.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict):
-            yield from flat(value, f"{name}.")
-        elif isinstance(value, list | tuple):
-            yield name, ", ".join(str(item) for item in value)
-        elif value is not None:
-            yield name, value
-
-
-def mark_counted(metrics: Mapping[str, Any], plan: PlannedTrial) -> dict[str, Any]:
-    """The figures; those that reveal a counted number of records under the prefix."""
-    return {
-        f"{CURATOR_PREFIX}{name}" if plan.reveals_count(name) else name: value
-        for name, value in metrics.items()
-    }
-
-
-def epoch_table(rows: list[dict[str, Any]], *, public: bool) -> str:
-    """The epochs of a trial as CSV: public figures, or all."""
-    known = {name for row in rows for name in row["metrics"]}
-    names = sorted(name for name in known if is_public(name) or not public)
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["epochs_done", "seconds", *(metric_key(name) for name in names)])
-    for row in rows:
-        writer.writerow(
-            [row["epochs_done"], row["seconds"], *(row["metrics"].get(name) for name in names)]
-        )
-    return text.getvalue()
-
-
-def params_of(plan: PlannedTrial) -> dict[str, Any]:
-    """A trial's config as flat parameters; C, z0, decay and tau also by the paper's letters, for
-    narrow columns.
-    """
-    fields = dict(plan.fields)
-    if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
-        fields.pop("privacy", None)
-        return dict(flat(fields))
-    params = dict(flat(fields))
-    privacy = plan.config.privacy
-    if plan.noise_multiplier is not None:
-        params["noise_multiplier"] = params["z0"] = plan.noise_multiplier
-    decay = privacy.noise_decay
-    return {**params, "C": privacy.max_grad_norm, "decay": decay.kind, "tau": decay.tau}
-
-
-def tags_of(plan: PlannedTrial, about: Mapping[str, Any]) -> dict[str, str]:
-    """The tags for finding a trial's run."""
-    return {
-        "engine": plan.engine,
-        "dataset": plan.config.data.name,
-        "model": plan.config.model.name,
-        "variant": plan.variant,
-        "baseline": str(plan.baseline).lower(),
-        "group": plan.group,
-        "privacy.warnings": "; ".join(plan.warnings),
-        **version_tags(about),
-    }
-
-
-def version_tags(about: Mapping[str, Any]) -> dict[str, str]:
-    """Versions and commit that a sweep ran with."""
-    versions = {f"version.{name}": text for name, text in about.get("versions", {}).items()}
-    return {**versions, "git_commit": str(about.get("git_commit") or "")}
-
-
-def violation_text(violation: Mapping[str, float] | None) -> str:
-    """A violated claim in words; empty without a violation."""
-    if violation is None:
-        return ""
-    bound, claim = (violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
-    certified = f"certified epsilon >= {format_lower_bound(bound)}"
-    return f"{certified} above the claimed {format_epsilon(claim)}"
-
-
-def logarithms(metrics: Mapping[str, float | None]) -> dict[str, float]:
-    """log10 of the epsilons, because charts of a tracking store have no logarithmic axes.
-
-    >>> logarithms({"epsilon": 100.0, "epsilon_paper": None})
-    {'log10_epsilon': 2.0}
-    """
-    return {
-        f"log10_{name}": math.log10(value)
-        for name in (EPSILON, EPSILON_PAPER)
-        if (value := metrics.get(name)) is not None and value > 0 and math.isfinite(value)
-    }
+def trial_note(record: TrialRecord) -> str:
+    """What a trial's run says of itself: what it is, and what its figures are worth."""
+    plan = record.plan
+    kind = "the baseline" if plan.baseline else f"variant {escape(plan.variant)}"
+    parts = [f"**{escape(plan.name)}**, {kind}, engine {escape(plan.engine)}: {record.status}."]
+    if record.reason:
+        parts.append(f"Why: {escape(record.reason)}.")
+    return "\n\n".join([*parts, _READING, *(f"* {escape(words)}" for words in plan.warnings)])

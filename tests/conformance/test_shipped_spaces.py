@@ -179,8 +179,12 @@ def check_mlflow(name: str, ran: dict[str, Any]) -> None:
     """Each trial has one run, with the final figures."""
     client = importlib.import_module("mlflow").MlflowClient(from_environment().tracking_uri)
     experiment = client.get_experiment_by_name("sweeps").experiment_id
-    runs = client.search_runs([experiment], f"tags.sweep = '{name}' and tags.trial != ''")
-    assert sorted(run.data.tags["trial"] for run in runs) == sorted(t["id"] for t in ran["trials"])
+    runs = client.search_runs(
+        [experiment], f"tags.`sweep.name` = '{name}' and tags.`sweep.trial` != ''"
+    )
+    assert sorted(run.data.tags["sweep.trial"] for run in runs) == sorted(
+        t["id"] for t in ran["trials"]
+    )
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert all(run.data.metrics for run in runs)
 

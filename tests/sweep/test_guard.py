@@ -94,7 +94,7 @@ def test_what_shows_a_sweep_never_ends_it(
 
 
 @pytest.mark.parametrize(
-    "name", ["create_run", "log_artifact", "log_batch", "log_artifacts", "set_terminated"]
+    "name", ["create_run", "log_artifact", "log_batch", "log_table", "log_text", "set_terminated"]
 )
 def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up(
     name: str,

@@ -15,7 +15,7 @@ from sweep.results.export import export_best
 from sweep.results.gap import Gap, gap, refusal, sentences
 from sweep.search.advice import advice
 from sweep.store.sweeps import TrialRecord
-from sweep.tracking.mlflow_store import summary_of
+from sweep.tracking.text import summary_of
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import run_toy, space_in
 from trainables.errors import InvalidInput

@@ -101,10 +101,11 @@ def public_metrics(folder: SweepFolder, settings: Settings) -> dict[str, object]
     experiments = [each.experiment_id for each in client.search_experiments()]
     found: dict[str, object] = {}
     for run in client.search_runs(experiments):
-        name = run.data.tags["trial"]
+        name = run.data.tags.get("sweep.trial", "")
         tags = {k: v for k, v in run.data.tags.items() if not k.startswith(_NOT_PUBLIC)}
-        figures = {k: v for k, v in run.data.metrics.items() if not k.startswith(_NOT_PUBLIC)}
-        del tags["sweep_id"]
+        hidden = run.data.tags.get("curator_only", "").split(", ")
+        figures = {k: v for k, v in run.data.metrics.items() if k not in hidden}
+        del tags["sweep.id"]
         found |= {f"{name}/tags": tags, f"{name}/metrics": figures}
         found[f"{name}/params"] = run.data.params
         for item in client.list_artifacts(run.info.run_id):

@@ -35,7 +35,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking import delivery
-from sweep.tracking.connection import StoreAway
+from sweep.tracking.delivery import StoreAway
 from sweep.tracking.mlflow_client import EXPERIMENT
 from sweep.tracking.text import escape
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
@@ -140,39 +140,43 @@ def test_every_trial_has_ended_with_its_epochs_on_disk(toy: SweepFolder) -> None
 
 def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFolder) -> None:
     runs = Runs(done)
-    (parent,) = runs.find("tags.trial = ''")
+    (parent,) = (run for run in runs.find() if "sweep.trial" not in run.data.tags)
     children = runs.find(f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
-    assert {run.data.tags["trial"] for run in children} == {t.id for t in toy.plan().trials}
+    assert {run.data.tags["sweep.trial"] for run in children} == {t.id for t in toy.plan().trials}
     assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
-    assert parent.data.metrics["sweep/trials_done"] == 3
+    assert parent.data.metrics["trials_done"] == 3
     # Of all trials one after another it would be wrong where several run at a time.
     whole = (parent.info.end_time - parent.info.start_time) / 1000
     assert whole == pytest.approx(toy.seconds_run(), abs=0.01)
     assert runs.experiment.artifact_location == (done / "home" / "mlartifacts").as_uri()
-    (child,) = runs.find("tags.engine = 'edp_sgd' and params.noise_multiplier = '1.0'")
+    (child,) = runs.find("tags.engine = 'edp_sgd' and params.`privacy.noise_multiplier` = '1.0'")
     assert child.data.params["privacy.max_grad_norm"] == "1.0"
     assert child.data.params["training.expected_batch_size"] == "30"
     tags = child.data.tags
-    assert (tags["dataset"], tags["model"], tags["baseline"]) == ("json_lines", "clc", "false")
-    assert tags["version.torch"]
+    assert (tags["sweep.name"], tags["sweep.baseline"]) == ("toy", "false")
+    assert (child.data.params["data.name"], child.data.params["model.name"]) == (
+        "json_lines",
+        "clc",
+    )
+    assert parent.data.tags["version.torch"]
     assert not any(value == "" for run in children for value in run.data.tags.values())
     assert "z0=1, edp" in {run.info.run_name for run in children}  # axes first
-    assert {run.data.metrics["trial_number"] for run in children} == {1, 2, 3}
     for run in children:
-        record = next(r for r in toy.records() if r.plan.id == run.data.tags["trial"])
+        record = next(r for r in toy.records() if r.plan.id == run.data.tags["sweep.trial"])
         worked = (run.info.end_time - run.info.start_time) / 1000
         assert worked == pytest.approx(record.seconds, abs=0.01)  # work, not the calendar
         assert escape(record.plan.name) in run.data.tags["mlflow.note.content"]
     paths = {item.path for item in runs.client.list_artifacts(child.info.run_id)}
-    assert {"config.yaml", "epochs.csv"} <= paths
+    assert {"config.yaml", "figures.json"} <= paths
+    assert "report.html" in {i.path for i in runs.client.list_artifacts(parent.info.run_id)}
 
 
 def test_mlflow_says_what_the_disk_says(done: Path, toy: SweepFolder) -> None:
     runs = Runs(done)
     for record in toy.records():
-        (run,) = runs.find(f"tags.trial = '{record.plan.id}'")
-        assert run.data.metrics["test/ser"] == record.metrics["ser"]
-        history = runs.client.get_metric_history(run.info.run_id, "validation/ser")
+        (run,) = runs.find(f"tags.`sweep.trial` = '{record.plan.id}'")
+        assert run.data.metrics["ser"] == record.metrics["ser"]
+        history = runs.client.get_metric_history(run.info.run_id, "validation_ser")
         rows = toy.epochs(record.plan.id)
         assert [(m.step, m.value) for m in history] == [
             (row["epochs_done"], row["metrics"]["validation_ser"]) for row in rows
@@ -180,8 +184,9 @@ def test_mlflow_says_what_the_disk_says(done: Path, toy: SweepFolder) -> None:
 
 
 def test_an_infinite_epsilon_is_no_metric(done: Path) -> None:
-    (run,) = Runs(done).find("tags.baseline = 'true'")
-    assert "privacy/epsilon_spent" not in run.data.metrics
+    (run,) = Runs(done).find("tags.`sweep.baseline` = 'true'")
+    assert "epsilon" not in run.data.metrics
+    assert run.data.tags["epsilon"] == "inf"
     assert not any(name.startswith("privacy.") for name in run.data.params)
 
 
@@ -253,7 +258,7 @@ def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
     folder = store.open_sweep(settings.home, "toy")
     assert [r.status for r in folder.records()] == ["done", "interrupted", "planned"]
     assert not folder.is_running
-    statuses = {run.data.tags["trial"]: run.info.status for run in Runs(place).find()}
+    statuses = {run.data.tags.get("sweep.trial", ""): run.info.status for run in Runs(place).find()}
     trials = folder.plan().trials
     assert statuses == {"": "KILLED", trials[0].id: "FINISHED", trials[1].id: "KILLED"}
 
@@ -267,8 +272,8 @@ def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
     assert len(runs) == 4
     assert {run.info.status for run in runs} == {"FINISHED"}
     for found in runs:
-        if found.data.tags["trial"]:
-            history = Runs(place).client.get_metric_history(found.info.run_id, "validation/ser")
+        if "sweep.trial" in found.data.tags:
+            history = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
             assert [metric.step for metric in history] == [1, 2, 3]
 
 
@@ -282,8 +287,8 @@ def test_a_trial_that_begins_anew_has_only_its_new_epochs_in_mlflow(place: Path)
     assert folder.epochs(anew)
     checkpoint.remove(folder.trial_folder(anew))
     runner.resume(folder, settings, function=TOY)
-    (run,) = Runs(place).find(f"tags.trial = '{anew}'")
-    history = Runs(place).client.get_metric_history(run.info.run_id, "validation/ser")
+    (run,) = Runs(place).find(f"tags.`sweep.trial` = '{anew}'")
+    history = Runs(place).client.get_metric_history(run.info.run_id, "validation_ser")
     assert [(m.step, m.timestamp) for m in history] == [
         (row["epochs_done"], int(row["time"] * 1000)) for row in folder.epochs(anew)
     ]
@@ -324,8 +329,8 @@ def test_a_killed_driver_loses_nothing(place: Path) -> None:
     assert (folder.trial_folder(ids[0]) / "result.json").read_bytes() == kept
     for trial_id in ids:
         assert [row["epochs_done"] for row in folder.epochs(trial_id)] == [1, 2, 3]
-        (found,) = Runs(place).find(f"tags.trial = '{trial_id}'")
-        steps = Runs(place).client.get_metric_history(found.info.run_id, "validation/ser")
+        (found,) = Runs(place).find(f"tags.`sweep.trial` = '{trial_id}'")
+        steps = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
         assert [metric.step for metric in steps] == [1, 2, 3]
     assert len(Runs(place).find()) == 4
 
@@ -353,7 +358,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place: Path) -> 
     assert again.tracking_problem is None
     runs = Runs(place).find()
     assert sorted(found.info.status for found in runs) == ["FINISHED"] * 4
-    assert len({found.data.tags["trial"] for found in runs}) == 4
+    assert len({found.data.tags.get("sweep.trial") for found in runs}) == 4
 
 
 def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(
@@ -419,14 +424,14 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place: Path) -> None
         [path.read_text() for path in run.folder.path.rglob("*.json")]
     )
     assert sorted(record.status for record in records.values()) == ["done", "done", "failed"]
-    (child,) = Runs(place).find(f"tags.trial = '{broken}'")
+    (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FAILED"
     (order / "raise").unlink()
     assert {
         record.status
         for record in runner.resume(run.folder, settings, function=TOY).folder.records()
     } == {"done"}
-    (child,) = Runs(place).find(f"tags.trial = '{broken}'")
+    (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FINISHED"
 
 

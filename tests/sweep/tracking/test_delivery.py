@@ -6,130 +6,136 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
+from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking import delivery as delivery_thread
-from sweep.tracking import mlflow_store
-from sweep.tracking.connection import StoreAway, require_answer
-from sweep.tracking.delivery import Delivery, Tracking
-from tests.sweep.sweeps import settings_in
+from sweep.tracking.delivery import Delivery, StoreAway, Tracking
+from sweep.tracking.mlflow_client import Store, require_answer
+from sweep.tracking.mlflow_store import Tracker
+from tests.sweep.tracking.conftest import runs_in, until
 from trainables.errors import InvalidInput, StorageFailed
 
-FOLDER = SweepFolder(Path("unused"))
-
-
-class Recorder:
-    """A store that raises `problems` first, one at each opening or delivery."""
-
-    def __init__(self) -> None:
-        self.problems: list[Exception] = []
-        self.openings = 0
-        self.calls: list[Any] = []
-
-    def __call__(self, settings: object) -> Recorder:
-        self.openings += 1
-        self._fail(StoreAway, StorageFailed, InvalidInput)
-        return self
-
-    def deliver(
-        self, folder: SweepFolder, ids: Iterable[str] | None = None, *, running: bool
-    ) -> None:
-        self._fail(Exception)
-        self.calls.append((ids, running))
-
-    def delete(self, folder: SweepFolder) -> None:
-        self._fail(Exception)
-        self.calls.append("delete")
-
-    def _fail(self, *kinds: type[Exception]) -> None:
-        if self.problems and isinstance(self.problems[0], kinds):
-            raise self.problems.pop(0)
+pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
+LATER = "the sweep goes on; `sweep resume toy` delivers the rest"
+REFUSED = MlflowException.invalid_parameter_value("refused")
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    recorder = Recorder()
-    monkeypatch.setattr(mlflow_store, "Tracker", recorder)
-    return recorder
+def tracking(settings: Settings) -> Tracking:
+    return Tracking(settings, "toy")
 
 
 @pytest.fixture
-def tracking(store: Recorder, tmp_path: Path) -> Tracking:
-    return Tracking(settings_in(tmp_path), "mine")
+def problems(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """What the store raises at its next openings and deliveries, before it does as it should."""
+    found: list[Exception] = []
+    open_store, deliver = Store.__init__, Tracker.deliver
+
+    def opening(self: Store, settings: Settings) -> None:
+        if found and isinstance(found[0], InvalidInput | StorageFailed):
+            raise found.pop(0)
+        open_store(self, settings)
+
+    def delivering(self: Tracker, *given: Any, **named: Any) -> None:
+        if found:
+            raise found.pop(0)
+        deliver(self, *given, **named)
+
+    monkeypatch.setattr(Store, "__init__", opening)
+    monkeypatch.setattr(Tracker, "deliver", delivering)
+    return found
 
 
-class Refused(Exception):
-    """As MLflow refuses what was sent."""
-
-    error_code = "INVALID_PARAMETER_VALUE"
-
-
-LATER = "the sweep goes on; `sweep resume mine` delivers the rest"
+def ids_of(sweep: SweepFolder) -> list[str]:
+    return [trial.id for trial in sweep.plan().trials]
 
 
 @pytest.mark.parametrize(
-    ("problems", "then"),
+    ("raised", "then"),
     [
         ([OSError("away\nsecond line")], LATER),
         ([RuntimeError("away")], LATER),
-        ([Refused("away"), Refused("away")], "the sweep goes on"),
-        ([Refused("no such run"), InvalidInput("away")], "the sweep goes on"),
+        ([REFUSED, MlflowException.invalid_parameter_value("away")], "the sweep goes on"),
+        ([REFUSED, InvalidInput("away")], "the sweep goes on"),
     ],
 )
 def test_a_failure_is_one_line_and_what_it_promises_can_be_true(
-    problems: list[Exception],
+    raised: list[Exception],
     then: str,
     tracking: Tracking,
-    store: Recorder,
+    problems: list[Exception],
+    sweep: SweepFolder,
+    settings: Settings,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    store.problems = problems
-    assert tracking.deliver(FOLDER, ["a"], running=True) == "away"
-    store.problems = [OSError("still away")]
-    assert tracking.deliver(FOLDER, ["a"], running=True) == "still away"
-    assert capsys.readouterr().err == f"MLflow failed (away): {then}\n"
-    assert tracking.deliver(FOLDER, iter(["a"]), running=True) is None
-    assert tracking.deliver(FOLDER, running=False) is None
-    assert store.calls == [(["a"], True), (None, False)]
+    first, *_ = ids_of(sweep)
+    problems += raised
+    assert str(tracking.deliver(sweep, [first], running=True)).endswith("away")
+    problems.append(OSError("still away"))
+    assert tracking.deliver(sweep, [first], running=True) == "still away"
+    assert capsys.readouterr().err.replace("INVALID_PARAMETER_VALUE: ", "") == (
+        f"MLflow failed (away): {then}\n"
+    )
+    assert tracking.deliver(sweep, [first], running=True) is None
+    assert set(runs_in(settings)) == {"", first}
+    assert tracking.deliver(sweep, running=False) is None
+    assert set(runs_in(settings)) == {"", *ids_of(sweep)}
 
 
-def test_a_run_that_was_deleted_meanwhile_costs_no_line(
-    tracking: Tracking, store: Recorder, capsys: pytest.CaptureFixture[str]
+def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
+    tracking: Tracking,
+    sweep: SweepFolder,
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The store is read again."""
     tracking.open(must_answer=True)
-    store.problems = [Refused("no such run")]
-    assert tracking.deliver(FOLDER, ["a"], running=True) is None
-    assert (store.calls, store.openings) == ([(["a"], True)], 2)
+    early = until(sweep, 1, tmp_path / "early")
+    assert tracking.deliver(early, running=True) is None
+    first, *_ = ids_of(sweep)
+    gone = runs_in(settings)[first].info.run_id
+    MlflowClient(settings.tracking_uri).delete_run(gone)
+    assert tracking.deliver(sweep, running=False) is None
+    assert set(runs_in(settings)) == {"", *ids_of(sweep)}
+    assert runs_in(settings)[first].info.run_id != gone
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("problem", [StoreAway("no answer"), StorageFailed("no disk")])
 def test_a_store_that_need_not_answer_is_opened_later(
-    problem: Exception, tracking: Tracking, store: Recorder, capsys: pytest.CaptureFixture[str]
+    problem: Exception,
+    tracking: Tracking,
+    problems: list[Exception],
+    sweep: SweepFolder,
+    settings: Settings,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    store.problems = [problem, problem]
+    problems += [problem, problem]
     with pytest.raises(type(problem)):
         tracking.open(must_answer=True)
     tracking.open(must_answer=False)
     assert capsys.readouterr().err == f"MLflow failed ({problem}): {LATER}\n"
-    assert tracking.deliver(FOLDER, running=False) is None
-    assert tracking.delete(FOLDER) is None
-    store.problems = [ValueError("gone")]
-    assert tracking.delete(FOLDER) == "gone"
+    assert tracking.deliver(sweep, running=False) is None
+    assert tracking.delete(sweep) is None
+    assert runs_in(settings) == {}
+    problems.append(InvalidInput("gone"))
+    assert tracking.delete(sweep) == "gone"
 
 
 def test_a_store_that_cannot_be_used_is_refused_in_any_case(
-    tracking: Tracking, store: Recorder
+    tracking: Tracking, settings: Settings
 ) -> None:
-    store.problems = [InvalidInput("deleted")]
-    with pytest.raises(InvalidInput, match="deleted"):
+    store = Store(settings)
+    store.client.delete_experiment(store.experiment_id)
+    with pytest.raises(InvalidInput, match="is deleted"):
         tracking.open(must_answer=False)
 
 
@@ -137,67 +143,78 @@ def test_a_store_that_cannot_be_used_is_refused_in_any_case(
 def test_an_interrupt_is_no_failure(
     leaving: type[BaseException],
     tracking: Tracking,
-    store: Recorder,
+    sweep: SweepFolder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupted(*args: object, **kwargs: object) -> None:
         raise leaving
 
-    monkeypatch.setattr(store, "deliver", interrupted)
+    monkeypatch.setattr(MlflowClient, "log_batch", interrupted)
     with pytest.raises(leaving):
-        tracking.deliver(FOLDER, running=True)
+        tracking.deliver(sweep, running=True)
 
 
 # ---- the thread that delivers
 
 
 def test_marks_of_one_moment_are_one_delivery_in_the_order_of_ids(
-    tracking: Tracking, store: Recorder, monkeypatch: pytest.MonkeyPatch
+    tracking: Tracking, sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_thread, "_GATHERING", 60.0)  # a moment on a busy machine
-    delivery = Delivery(tracking, FOLDER)
-    for name in ("b", "a", "b"):
+    calls: list[Any] = []
+    deliver = Tracker.deliver
+
+    def recorded(self: Tracker, folder: SweepFolder, ids: Any = None, *, running: bool) -> None:
+        calls.append((ids, running))
+        deliver(self, folder, ids, running=running)
+
+    monkeypatch.setattr(Tracker, "deliver", recorded)
+    assert Delivery(tracking, sweep).close(timeout=60) is None
+    assert calls == [], "nothing was marked"
+    delivery = Delivery(tracking, sweep)
+    first, second, _ = sorted(ids_of(sweep))
+    for name in (second, first, second):
         delivery.mark(name)
     assert delivery.close(timeout=60) is None
-    assert store.calls == [(["a", "b"], True)]
+    assert calls == [([first, second], True)]
 
 
-def test_a_closed_delivery_without_marks_delivers_nothing(
-    tracking: Tracking, store: Recorder
+def test_a_store_that_is_away_gets_all_later(
+    tracking: Tracking,
+    problems: list[Exception],
+    sweep: SweepFolder,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert Delivery(tracking, FOLDER).close(timeout=60) is None
-    assert store.calls == []
-
-
-def test_a_store_that_is_away_gets_all_later(tracking: Tracking, store: Recorder) -> None:
-    store.problems = [StoreAway("no answer"), OSError("no answer")]
-    delivery = Delivery(tracking, FOLDER)
-    delivery.mark("t1")
-    until = time.monotonic() + 60
-    while not store.calls and time.monotonic() < until:
+    monkeypatch.setattr(delivery_thread, "_REST", 0.1)
+    problems += [StoreAway("no answer"), OSError("no answer")]
+    delivery = Delivery(tracking, sweep)
+    delivery.mark(ids_of(sweep)[0])
+    limit = time.monotonic() + 60
+    while problems and time.monotonic() < limit:
         time.sleep(0.05)
-    assert store.calls == [(["t1"], True)]
     assert delivery.close(timeout=60) is None
+    assert set(runs_in(settings)) == {"", ids_of(sweep)[0]}
 
 
 def test_a_store_that_stays_away_is_the_reason_in_one_line(
-    tracking: Tracking, store: Recorder
+    tracking: Tracking, problems: list[Exception], sweep: SweepFolder
 ) -> None:
-    store.problems = [OSError("no route\nand more")] * 9
-    delivery = Delivery(tracking, FOLDER)
-    delivery.mark("a")
+    problems += [OSError("no route\nand more")] * 9
+    delivery = Delivery(tracking, sweep)
+    delivery.mark(ids_of(sweep)[0])
     assert delivery.close(timeout=60) == "no route"
 
 
 def test_a_store_that_does_not_return_does_not_hold_the_sweep(
     tracking: Tracking,
-    store: Recorder,
+    sweep: SweepFolder,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     over = threading.Event()
-    monkeypatch.setattr(store, "deliver", lambda *_, **__: over.wait(60))
-    delivery = Delivery(tracking, FOLDER)
+    monkeypatch.setattr(Tracker, "deliver", lambda *_, **__: over.wait(60))
+    delivery = Delivery(tracking, sweep)
     delivery.mark("a")
     assert delivery.close(timeout=0.1) == "the tracking store is slow"
     assert capsys.readouterr().err == f"MLflow failed (the tracking store is slow): {LATER}\n"

@@ -3,148 +3,69 @@
 from __future__ import annotations
 
 import json
-import math
+import os
 import shutil
-from dataclasses import dataclass, field, replace
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
-from mlflow.tracking import MlflowClient
 
 from sweep.runtime import runner
 from sweep.settings import Settings, from_environment
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.connection import for_sweep, may_pass
-from sweep.tracking.mlflow_client import EXPERIMENT, Batch, Store
+from sweep.tracking.delivery import for_sweep, may_pass
+from sweep.tracking.mlflow_client import EXPERIMENT, Store
 from sweep.tracking.mlflow_store import Tracker
-from sweep.tracking.text import accepted, metric_key
+from sweep.tracking.text import accepted
 from tests.sweep.sweeps import TOY, run_toy, settings_in
-from tests.sweep.untracked import run_untracked
+from tests.sweep.tracking.conftest import history, runs_in, until
 from trainables.errors import InvalidInput, StorageFailed
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-# Of an epoch and of the end: one that may be published, one that may not.
-ADDED = {"validation_frame_accuracy": 0.25, "train_loss": 3.5}
+pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
 
 
-@dataclass
-class Seen:
-    """A trial as MLflow has it; `epochs` has every figure by step, each once."""
-
-    status: str
-    run: str
-    epochs: dict[int, dict[str, float]] = field(default_factory=dict)
-    final: dict[str, float] = field(default_factory=dict)
+def artifacts(settings: Settings, run: Any, folder: str | None = None) -> set[str]:
+    client = MlflowClient(settings.tracking_uri)
+    return {item.path for item in client.list_artifacts(run.info.run_id, folder)}
 
 
-def _plain_key(key: str) -> str:
-    """A metric's key without the group that MLflow's charts are sorted by.
-
-    >>> _plain_key("validation/ser"), _plain_key("test/ser"), _plain_key("curator_only/leakage")
-    ('validation_ser', 'ser', 'curator_only/leakage')
-    """
-    group, _, name = key.rpartition("/")
-    if group in ("best", "validation"):
-        return f"{group}_{name}"
-    return name if group in ("test", "privacy", "time", "sweep") else key
-
-
-def seen_in(settings: Settings, sweep: str) -> dict[str, Seen]:
-    """The trials of a sweep by their ids."""
-    client = MlflowClient(tracking_uri=settings.tracking_uri)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
-    assert experiment is not None
-    found = {}
-    for run in client.search_runs([experiment.experiment_id]):
-        if run.data.tags.get("sweep") != sweep or not run.data.tags.get("trial"):
-            continue
-        final = {_plain_key(name): value for name, value in run.data.metrics.items()}
-        seen = Seen(run.data.tags["status"], run.info.status, final=final)
-        found[run.data.tags["trial"]] = seen
-        for name in run.data.metrics:
-            for metric in client.get_metric_history(run.info.run_id, name):
-                figures = seen.epochs.setdefault(metric.step, {})
-                assert _plain_key(name) not in figures, f"{name} twice at {metric.step}"
-                figures[_plain_key(name)] = metric.value
-    return found
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
-    """Three trials of three epochs, tracked nowhere."""
-    folder = run_untracked(tmp_path_factory.mktemp("finished"))
-    for path in folder.path.glob("trials/*/epochs.jsonl"):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        for row in rows:
-            row["metrics"] |= ADDED
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
-@pytest.fixture
-def sweep(finished: SweepFolder, tmp_path: Path) -> SweepFolder:
-    """A copy of it in a home of its own."""
-    return SweepFolder(shutil.copytree(finished.path, tmp_path / "home" / finished.name))
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new store in a home. MLflow makes its tables for seconds, so tests copy it."""
-    place = tmp_path_factory.mktemp("made")
-    Store(settings_in(place))
-    return place
-
-
-@pytest.fixture
-def settings(made: Path, tmp_path: Path) -> Settings:
-    """A home with the store, whose experiment has its artifacts there."""
-    found = settings_in(tmp_path)
-    found.home.mkdir(exist_ok=True)
-    for file in settings_in(made).home.glob("mlflow.db*"):
-        shutil.copy(file, found.home)
-    client = MlflowClient(found.tracking_uri)
-    old = client.get_experiment_by_name(EXPERIMENT)
-    assert old is not None
-    client.rename_experiment(old.experiment_id, "of another home")
-    return found
-
-
-def until(sweep: SweepFolder, epochs: int, target: Path) -> SweepFolder:
-    """The sweep as it was after so many epochs of each trial, in `target`."""
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(sweep.path, target)
-    for path in target.glob("trials/*/epochs.jsonl"):
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:epochs]))
-        (path.parent / "result.json").unlink()
-    return SweepFolder(target)
-
-
-def check(seen: dict[str, Seen], sweep: SweepFolder) -> None:
-    """What was seen is what the disk has; what no epsilon covers is marked."""
+def check(settings: Settings, sweep: SweepFolder) -> None:
+    """What the store has is what the disk has."""
+    runs = runs_in(settings)
     records = {record.plan.id: record for record in sweep.records(running=False)}
-    assert set(seen) == set(records)
+    assert set(runs) == {"", *records}
     for trial, record in records.items():
-        for row in sweep.epochs(trial):
-            wanted = {
-                metric_key(name): value
-                for name, value in row["metrics"].items()
-                if value is not None and math.isfinite(float(value))
-            }
-            found = seen[trial].epochs[row["epochs_done"]]
-            assert {n: found.get(n) for n in wanted} == pytest.approx(wanted)
-        assert seen[trial].final["ser"] == pytest.approx(record.metrics["ser"])
-        assert (seen[trial].status, seen[trial].run) == (record.status.value, "FINISHED")
-        names = {*seen[trial].final, *(n for each in seen[trial].epochs.values() for n in each)}
-        assert "curator_only/train_loss" in names
-        assert not {"train_loss", "threads"} & names, "what is not registered is the curator's"
+        run, steps = runs[trial], history(settings, runs[trial])
+        assert steps.pop("validation_ser") == [
+            (row["epochs_done"], row["metrics"]["validation_ser"]) for row in sweep.epochs(trial)
+        ]
+        assert {len(values) for values in steps.values()} == {1}, "each figure once"
+        metrics, tags = run.data.metrics, run.data.tags
+        assert metrics["ser"] == record.metrics["ser"]
+        assert metrics["best_validation_ser"] == record.metrics["validation_ser"]
+        assert metrics["seconds"] == pytest.approx(record.seconds)
+        assert "threads" not in metrics, "what is not registered stays out"
+        assert (tags["sweep.status"], run.info.status) == (record.status.value, "FINISHED")
+        assert tags["mlflow.parentRunId"] == runs[""].info.run_id
+        assert {"config.yaml", "figures.json", "privacy_card.json"} <= artifacts(settings, run)
+        client = MlflowClient(settings.tracking_uri)
+        place = client.download_artifacts(run.info.run_id, "figures.json")
+        table = pd.read_json(place, orient="split")
+        assert '"figures.json", "type": "table"' in tags["mlflow.loggedArtifacts"], "compared"
+        assert dict(zip(table["figure"], table["value"], strict=True)) == pytest.approx(
+            {n: v for n, v in record.metrics.items() if record.plan.may_publish(n)}
+        )
+    sgd, noisy, _ = (runs[trial].data for trial in records)
+    assert (sgd.tags["epsilon"], "epsilon" in sgd.metrics) == ("inf", False)
+    assert {"epsilon", "paper_epsilon"} <= noisy.metrics.keys()
+    assert {"report.html", "space.yaml", "curator_only"} == artifacts(settings, runs[""])
+    assert runs[""].data.metrics["trials_done"] == len(records)
 
 
 def test_it_has_what_the_disk_has_once(
@@ -154,40 +75,63 @@ def test_it_has_what_the_disk_has_once(
     tracker = Tracker(settings)
     for epochs in (1, 1, 2):
         tracker.deliver(until(full, epochs, sweep.path), running=True)
+    assert {run.info.status for run in runs_in(settings).values()} == {"RUNNING"}
     tracker = Tracker(settings)  # another process goes on
     shutil.rmtree(sweep.path)
     shutil.copytree(full.path, sweep.path)
     ids = [trial.id for trial in sweep.plan().trials]
     tracker.deliver(sweep, [*ids, "unknown"], running=True)
     tracker.deliver(sweep, running=False)
-    check(seen_in(settings, sweep.name), sweep)
+    check(settings, sweep)
     again = Tracker(settings)
     again.deliver(sweep, running=False)
-    check(seen_in(settings, sweep.name), sweep)
+    check(settings, sweep)
     again.delete(sweep)
-    assert seen_in(settings, sweep.name) == {}
+    assert runs_in(settings) == {}
+
+
+def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(
+    sweep: SweepFolder, settings: Settings, tmp_path: Path
+) -> None:
+    """A table of figures cannot be replaced in a run."""
+    first = sweep.plan().trials[0].id
+    full = SweepFolder(shutil.copytree(sweep.path, tmp_path / "full"))
+    place = sweep.trial_folder(first)
+    result = json.loads((place / "result.json").read_text())
+    stopped = {"epochs_done": 2, "stopped_early": True, "reason": "the scheduler", "metrics": {}}
+    (place / "result.json").write_text(json.dumps(result | stopped))
+    lines = (place / "epochs.jsonl").read_text().splitlines(keepends=True)
+    (place / "epochs.jsonl").write_text("".join(lines[:2]))
+    Tracker(settings).deliver(sweep, [first], running=True)
+    assert runs_in(settings)[first].data.tags["sweep.reason"] == "the scheduler"
+    shutil.rmtree(sweep.path)
+    shutil.copytree(full.path, sweep.path)
+    Tracker(settings).deliver(sweep, running=False)
+    assert "sweep.reason" not in runs_in(settings)[first].data.tags
+    check(settings, sweep)
 
 
 def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(
     sweep: SweepFolder, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracker, log = Tracker(settings), Store.log
     (refused, *others) = [trial.id for trial in sweep.plan().trials]
+    log = Store.log
 
-    def picky(self: Store, run_id: str, batch: Batch) -> None:
-        if run_id == self.find(sweep.about()["id"], refused):
-            batch.params = {**batch.params, "": 1}
-            monkeypatch.setattr("sweep.tracking.mlflow_client.accepted", lambda name: name)
-        log(self, run_id, batch)
-        monkeypatch.setattr("sweep.tracking.mlflow_client.accepted", accepted)
+    def picky(self: Store, run_id: str, *, params: Any, metrics: Any, tags: Any) -> None:
+        is_refused = self.client.get_run(run_id).data.tags.get("sweep.trial") == refused
+        with monkeypatch.context() as patch:
+            patch.setattr("sweep.tracking.mlflow_client.accepted", lambda name: name)
+            given = {**params, "": 1} if is_refused else params
+            log(self, run_id, params=given, metrics=metrics, tags=tags)
 
     monkeypatch.setattr(Store, "log", picky)
     with pytest.raises(MlflowException) as problem:
-        tracker.deliver(sweep, running=False)
+        Tracker(settings).deliver(sweep, running=False)
     assert not may_pass(problem.value)
-    found = MlflowClient(settings.tracking_uri).search_runs([tracker.experiment_id])
-    assert {run.info.status for run in found} == {"FINISHED"}, "none is left running"
-    assert {run.data.tags["trial"] for run in found} == {"", refused, *others}
+    runs = runs_in(settings)
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}, "none is left running"
+    assert set(runs) == {"", refused, *others}
+    assert all("ser" in runs[trial].data.metrics for trial in others)
 
 
 def test_any_name_and_any_length_is_accepted(settings: Settings) -> None:
@@ -196,15 +140,46 @@ def test_any_name_and_any_length_is_accepted(settings: Settings) -> None:
         *("a@b#c", "a#b@c", "kéy", "x y", "", ".", "..", "../x", "/x", "x//y", "x/./y", "x/", ":"),
         *("a\0b", "é" * 300, "/" * 300, "..x", " ", "\n", "漢字", "model.options.a@b#c", "e\ud800"),
     ]
-    run = store.create("s" * 32, "t", name="n" * 999, started=0.0, tags={"note": "x" * 99_999})
+    run = store.create("n" * 999, started=0.0, tags={"note": "x" * 99_999}).info.run_id
     values = {name: f"{name}\0\ud800" + "é" * 9_999 for name in names}
-    batch = Batch(params=values, tags=dict(values))
-    batch.add(dict.fromkeys(names, 1.0), step=0, when=0.0)
-    store.log(run, batch)
+    store.log(run, params=values, metrics=[], tags=values)
     data = store.client.get_run(run).data
     assert set(data.params) == {accepted(name) for name in names}
-    assert len(data.params) == len(data.metrics) == len(names), "two names remain two"
+    assert len(data.params) == len(names), "two names remain two"
     assert data.params["kéy"].startswith("kéy")
+
+
+def test_a_failing_database_says_so_by_its_exception_alone(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(settings)
+    connection = sqlite3.connect(settings.home / "mlflow.db")
+    connection.execute("DROP TABLE tags")
+    connection.close()
+    with pytest.raises(MlflowException):
+        store.create("t1", started=0.0, tags={"engine": "sgd"})
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def _open_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path: Path) -> None:
+    """Also where a notebook made it: it holds figures that are for the curator alone."""
+    settings = settings_in(tmp_path)
+    settings.home.mkdir(mode=0o755)
+    store = Store(settings)
+    run = store.create("t1", started=0.0, tags={})
+    store.client.log_text(run.info.run_id, "mia_auc", "curator_only/roc.json")
+    entries = {path.name: path.stat().st_mode & 0o077 for path in settings.home.iterdir()}
+    assert {"mlflow.db", "mlartifacts"} <= entries.keys()
+    assert [name for name, others in entries.items() if others] == []
+    assert list(settings.home.glob("mlartifacts/*/artifacts/curator_only/roc.json"))
 
 
 # ---- stores that cannot be used
@@ -293,7 +268,7 @@ def test_the_store_is_in_the_home_whatever_its_name(name: str, tmp_path: Path) -
     """Where the name means something in an address."""
     settings = from_environment({"SWEEP_HOME": str(tmp_path / name)})
     Store(settings)
-    Store(settings).create("sweep-id", "trial-id", name="t1", started=0.0, tags={})
+    Store(settings).create("t1", started=0.0, tags={})
     assert (settings.home / "mlflow.db").is_file()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and name not in str(path)]
 

@@ -1,69 +1,180 @@
-"""Names and words in a tracking store: what is not registered as public is the curator's alone."""
+"""Names and words in MLflow: few figures, each parameter once, nothing private in a table."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
+import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweep.results.export import public_metrics
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.text import (
-    CURATOR_PREFIX,
-    MARKER,
-    NUMBER,
-    OF_A_SWEEP,
-    epoch_table,
+    CURATOR,
     escape,
+    figure_table,
     flat,
-    grouped_key,
-    logarithms,
-    metric_key,
+    headline,
+    learning_curves,
     params_of,
+    result_tags,
     run_name,
+    summary_of,
+    sweep_note,
     tags_of,
+    trial_note,
     violation_text,
 )
+from tests.sweep.results.test_select import record
 from tests.sweep.store.test_plan_files import trial
 from trainables.config import parse
-from trainables.figures import is_public
+from trainables.figures import registry
 
-_NAMES = st.text("abcdefghijklmnopqrstuvwxyz_0123456789", min_size=1, max_size=20)
+NLU = {
+    "ser": 0.1,
+    "validation_ser": 0.2,
+    "icer": 0.05,
+    "slot_f1": 0.9,
+    "epsilon": 7.5,
+    "epsilon_paper": 2.0,
+    "mia_loss_threshold_auc": 0.6,
+    "mia_loss_threshold_tpr_1pct": 0.03,
+    "mia_quantile_auc": 0.55,
+    "mia_quantile_tpr_1pct": 0.5,
+    "leakage": 0.6,
+    "epsilon_lower_bound": 0.5,
+    "train_loss": 3.5,
+    "nobody_registered_this": 1.0,
+}
 
 
-@given(name=_NAMES)
-def test_a_name_that_is_not_registered_is_never_public(name: str) -> None:
-    """Neither as it is, nor as a best value, nor as a logarithm."""
-    for whole in (name, f"best_{name}", f"log10_{name}"):
-        key = metric_key(whole)
-        if key.startswith(CURATOR_PREFIX):
-            assert key == f"{CURATOR_PREFIX}{whole}"
-        else:
-            alone = whole.removeprefix("best_").removeprefix("log10_")
-            assert is_public(whole) or is_public(alone) or whole in {*OF_A_SWEEP, MARKER, NUMBER}
+def private(**figures: float | None) -> TrialRecord:
+    """A trial whose noise was calibrated."""
+    noise = {"noise_multiplier": {"target_epsilon": 8.0}}
+    config = parse({"engine": "dp_sgd", "privacy": noise, "data": {"name": "atis"}})
+    made = record("dp", **(NLU | figures))
+    plan = replace(made.plan, origin=config, engine="dp_sgd", noise_multiplier=1.25, delta=1e-5)
+    return replace(made, plan=plan)
+
+
+def test_a_trial_has_twelve_figures_with_plain_names() -> None:
+    found = {name: value for name, (_, value) in headline(private()).items()}
+    assert found.pop("seconds") > 0
+    assert found == {
+        **{"ser": 0.1, "best_validation_ser": 0.2, "intent_error": 0.05, "slot_f1": 0.9},
+        **{"mia_auc": 0.6, "mia_tpr_at_1_percent": 0.03, "epsilon_lower_bound": 0.5},
+        **{"epsilon": 7.5, "paper_epsilon": 2.0, "noise_multiplier": 1.25, "delta": 1e-5},
+    }
+    assert learning_curves("nlu") == ["validation_ser"]
+    assert "`mia_auc` is the MIA-AUC" in trial_note(private())
+
+
+def test_an_inverted_attack_has_no_rate_of_true_positives() -> None:
+    """Its scores say the opposite of what the rate counts."""
+    inverted = {f"mia_loss_threshold_auc{end}": 0.2 for end in ("", "_low", "_high")}
+    found = headline(private(**inverted, leakage=0.8))
+    assert found["mia_auc"] == ("leakage", 0.8)
+    assert "mia_tpr_at_1_percent" not in found
+
+
+def test_a_generated_corpus_has_its_own_figures() -> None:
+    config = parse(
+        {
+            "task": "synthesis",
+            "engine": "dp_sgd",
+            "data": {"name": "smcalflow"},
+            "model": {"name": "causal_lm"},
+        }
+    )
+    measured = {"mauve": 0.5, "validation_loss": 2.0, "word_type_overlap": 0.7, "epsilon": 1.0}
+    made = record("dp", **measured, num_generated=9.0)
+    made = replace(made, plan=replace(made.plan, origin=config, engine="dp_sgd"))
+    assert {"mauve", "best_validation_loss", "word_type_overlap", "epsilon"} <= set(headline(made))
+    assert not {"num_generated", "ser", "mia_auc"} & set(headline(made))
+
+
+def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table() -> None:
+    made = private()
+    tag = result_tags(made, headline(made))[CURATOR]
+    assert tag == "epsilon_lower_bound, mia_auc, mia_tpr_at_1_percent"
+    table = figure_table(made)
+    assert {"ser", "icer", "epsilon_paper"} <= set(table["figure"])
+    assert all(registry()[name].is_public for name in table["figure"])
+    assert "train_loss" not in table["figure"]
+    infinite = replace(made, metrics={"ser": 0.5, "epsilon": float("inf")})
+    assert json.dumps(figure_table(infinite)["value"]) == "[null, 0.5]"
+    assert result_tags(infinite, headline(infinite))["epsilon"] == "inf"
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["train_accuracy", "train_loss", "clip_fraction", "leakage", "mia_shadow_auc", "canary_auc"],
+    ("data", "is_hidden"),
+    [
+        ({"name": "json_lines"}, True),
+        ({"name": "json_lines", "num_records": 40_000}, False),
+        ({"name": "atis"}, False),
+    ],
 )
-def test_figures_of_private_records_without_noise_are_the_curators(name: str) -> None:
-    for whole in (name, f"best_{name}"):
-        assert metric_key(whole) == f"{CURATOR_PREFIX}{whole}"
+def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curators(
+    data: dict[str, object], is_hidden: bool
+) -> None:
+    """Delta follows from n by default, and the paper's epsilon from delta."""
+    made = private(delta=1 / 432_100, steps=3.0)
+    made = replace(made, plan=replace(made.plan, origin={**made.plan.fields, "data": data}))
+    assert ("delta" not in public_metrics(made)) == is_hidden
+    named = set(result_tags(made, headline(made))[CURATOR].split(", "))
+    assert ({"delta", "paper_epsilon"} <= named) == is_hidden
+    assert ("steps" not in figure_table(made)["figure"]) == is_hidden
+    assert ("best_paper_epsilon" not in summary_of([made])) == is_hidden
 
 
-@given(name=_NAMES)
-def test_a_group_keeps_the_audience_and_loses_no_name(name: str) -> None:
-    """Two figures never share a key, and a curator's figure stays under its prefix."""
-    key = metric_key(name)
-    shown = grouped_key(key)
-    assert shown.startswith(CURATOR_PREFIX) == key.startswith(CURATOR_PREFIX)
-    assert shown.endswith(key.removeprefix("best_").removeprefix("validation_"))
-    assert grouped_key(shown) == shown or "/" not in shown
+def test_a_point_that_makes_no_config_has_no_figure_to_hide() -> None:
+    origin = {"engine": "none such"}
+    refused = replace(record("all", engine="sgd").plan, origin=origin, refused_by="config")
+    assert not refused.reveals_count("epsilon_paper")
+
+
+def test_parameters_are_the_config_by_its_paths_each_once() -> None:
+    privacy = {"noise_multiplier": 1.25, "max_grad_norm": 0.5}
+    config = parse({"engine": "dp_sgd", "privacy": privacy})
+    stated = trial(origin=config, noise_multiplier=1.25)
+    found = params_of(stated)
+    assert (found["privacy.noise_multiplier"], found["privacy.max_grad_norm"]) == (1.25, 0.5)
+    assert not {"C", "z0", "tau", "decay", "noise_multiplier"} & set(found)
+    values = {**NLU, "ser": 0.5}
+    assert "noise_multiplier" not in headline(replace(record("x", **values), plan=stated))
+    plain = params_of(trial(origin=parse({"engine": "sgd"}), engine="sgd"))
+    assert not [name for name in plain if name.startswith("privacy")]
+    refused = replace(stated, reason="no", refused_by="budget")
+    assert params_of(refused) == found
+
+
+def test_nested_fields_are_dotted_and_nothing_is_lost_but_what_is_missing() -> None:
+    fields = {"a": {"b": {"c": 1}, "d": None}, "e": [], "f": ("x", 2), "g": False, "h": {}}
+    assert flat(fields) == {"a.b.c": 1, "e": "", "f": "x, 2", "g": False}
+
+
+def test_a_run_is_found_by_its_tags() -> None:
+    tags = tags_of(trial(warnings=("one", "two"), baseline=True))
+    assert tags["sweep.warnings"] == "one; two"
+    assert (tags["sweep.baseline"], tags["engine"], tags["sweep.group"]) == ("true", "dp_sgd", "g")
+
+
+def test_the_name_of_a_run_begins_with_what_differs() -> None:
+    values = {"privacy.noise_multiplier": 0.5, "training.learning_rate": 0.1}
+    assert run_name(trial(values=values)) == "z0=0.5, lr=0.1, v"
+    assert run_name(trial(values={})) == "v"
+
+
+def test_a_violation_never_rounds_the_bound_up_or_the_claim_down() -> None:
+    """Else it would say more than was certified."""
+    found = violation_text({"epsilon_lower_bound": 2.99999, "epsilon_claimed": 1.00001})
+    bound, claim = (float(found.split()[place]) for place in (3, -1))
+    assert bound <= 2.99999
+    assert claim >= 1.00001
+    assert violation_text(None) == ""
 
 
 _SIGNS = "\\`*_[]#!~|<>&"
@@ -84,78 +195,26 @@ def test_what_a_person_wrote_is_neither_markdown_nor_html_nor_a_new_line(text: s
         place += 1
 
 
-def rows() -> list[dict[str, Any]]:
-    return [
-        {"epochs_done": 1, "seconds": 0.5, "metrics": {"validation_ser": 0.5, "train_loss": 2.0}},
-        {"epochs_done": 2, "seconds": 0.75, "metrics": {"validation_ser": 0.25}},
-    ]
+# ---- descriptions
 
 
-def test_the_table_of_epochs_for_the_public_has_public_columns_alone() -> None:
-    public = list(csv.reader(io.StringIO(epoch_table(rows(), public=True))))
-    assert public == [
-        ["epochs_done", "seconds", "validation_ser"],
-        ["1", "0.5", "0.5"],
-        ["2", "0.75", "0.25"],
-    ]
-    curator = list(csv.reader(io.StringIO(epoch_table(rows(), public=False))))
-    assert curator[0] == ["epochs_done", "seconds", "curator_only/train_loss", "validation_ser"]
-    assert curator[2] == ["2", "0.75", "", "0.25"], "a figure that an epoch lacks is empty"
+def test_a_trial_says_what_it_is_and_escapes_what_people_wrote(finished: SweepFolder) -> None:
+    _, made, _ = finished.records(running=False)
+    named = replace(made.plan, name="z0=*1* <img src=x>", warnings=("a|b",))
+    text = trial_note(replace(made, plan=named))
+    assert "<img" not in text
+    assert "z0=\\*1\\*" in text
+    assert "* a/b" in text
+    failed = replace(made, status=TrialStatus.FAILED, reason="no *room*")
+    assert "Why: no \\*room\\*." in trial_note(failed)
 
 
-def test_nested_fields_are_dotted_and_nothing_is_lost_but_what_is_missing() -> None:
-    fields = {"a": {"b": {"c": 1}, "d": None}, "e": [], "f": ("x", 2), "g": False, "h": {}}
-    assert dict(flat(fields)) == {"a.b.c": 1, "e": "", "f": "x, 2", "g": False}
-
-
-def test_parameters_have_the_noise_of_the_plan_in_place_of_a_target() -> None:
-    """A trial with `target_epsilon` has the multiplier that was found for it."""
-    privacy = {"noise_multiplier": {"target_epsilon": 3.0}, "max_grad_norm": 0.5}
-    config = parse({"engine": "dp_sgd", "privacy": privacy})
-    found = params_of(trial(origin=config, noise_multiplier=1.25))
-    assert (found["z0"], found["noise_multiplier"], found["C"]) == (1.25, 1.25, 0.5)
-    assert found["privacy.noise_multiplier.target_epsilon"] == 3.0
-    assert (found["decay"], found["tau"]) == ("none", 0.0)
-    unknown = params_of(trial(origin=config, noise_multiplier=None))
-    assert "z0" not in unknown
-    plain = params_of(trial(origin=parse({"engine": "sgd"}), engine="sgd"))
-    assert not [name for name in plain if name.startswith("privacy") or name in ("C", "tau")]
-
-
-def test_a_run_is_found_by_its_tags() -> None:
-    made = trial(warnings=("one", "two"), baseline=True)
-    about = {"versions": {"torch": "2"}, "git_commit": None}
-    tags = tags_of(made, about)
-    assert tags["privacy.warnings"] == "one; two"
-    assert (tags["baseline"], tags["engine"], tags["group"]) == ("true", "dp_sgd", "g")
-    assert (tags["version.torch"], tags["git_commit"]) == ("2", "")
-    assert all(isinstance(value, str) for value in tags.values())
-
-
-def test_the_name_of_a_run_begins_with_what_differs() -> None:
-    values = {"privacy.noise_multiplier": 0.5, "training.learning_rate": 0.1}
-    assert run_name(trial(values=values)) == "z0=0.5, lr=0.1, v"
-    assert run_name(trial(values={})) == "v"
-
-
-def test_a_violation_never_rounds_the_bound_up_or_the_claim_down() -> None:
-    """Else it would say more than was certified."""
-    found = violation_text({"epsilon_lower_bound": 2.99999, "epsilon_claimed": 1.00001})
-    bound, claim = (float(found.split()[place]) for place in (3, -1))
-    assert bound <= 2.99999
-    assert claim >= 1.00001
-    assert violation_text(None) == ""
-
-
-@given(epsilon=st.none() | st.floats(0, allow_nan=False))
-def test_a_logarithm_is_of_a_positive_finite_epsilon(epsilon: float | None) -> None:
-    found = logarithms({"epsilon": epsilon, "ser": 0.5})
-    if epsilon and math.isfinite(epsilon):
-        assert found == {"log10_epsilon": math.log10(epsilon)}
-    else:
-        assert found == {}
-
-
-def test_a_refused_trial_has_parameters_too() -> None:
-    refused = replace(trial(), reason="no", refused_by="budget")
-    assert params_of(refused)["C"] == 1.0
+def test_the_description_of_a_sweep_says_what_each_epsilon_buys(finished: SweepFolder) -> None:
+    records = finished.records(running=False)
+    failed = replace(records[0], status=TrialStatus.FAILED, reason="x")
+    text = sweep_note("A toy.\n" * 999, [failed, *records[1:] * 200], links=["[space](#/space)"])
+    order = ["A toy.", "Best trial by epsilon", "[space](#/space)", "1 failed", "MIA-AUC"]
+    places = [text.find(words) for words in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert len(text) < 4_000

@@ -1,0 +1,80 @@
+"""A finished sweep that no store has, and a new MLflow store in its home."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from sweep.settings import Settings
+from sweep.store.sweeps import SweepFolder
+from sweep.tracking.mlflow_client import EXPERIMENT, Store
+from tests.sweep.sweeps import settings_in
+from tests.sweep.untracked import run_untracked
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+    """Three trials of three epochs, tracked nowhere."""
+    return run_untracked(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def sweep(finished: SweepFolder, tmp_path: Path) -> SweepFolder:
+    """A copy of it in a home of its own."""
+    return SweepFolder(shutil.copytree(finished.path, tmp_path / "home" / finished.name))
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new store in a home. MLflow makes its tables for seconds, so tests copy it."""
+    place = tmp_path_factory.mktemp("made")
+    Store(settings_in(place))
+    return settings_in(place).home
+
+
+@pytest.fixture
+def settings(made: Path, tmp_path: Path) -> Settings:
+    """A home with the store, in which the experiment of the copied one has made room."""
+    found = settings_in(tmp_path)
+    found.home.mkdir(exist_ok=True)
+    for file in made.glob("mlflow.db*"):
+        shutil.copy(file, found.home)
+    client = MlflowClient(found.tracking_uri)
+    old = client.get_experiment_by_name(EXPERIMENT)
+    assert old is not None
+    client.rename_experiment(old.experiment_id, "of another home")
+    return found
+
+
+def runs_in(settings: Settings) -> dict[str, Any]:
+    """The runs of the store by the trial, "" for the sweep's own."""
+    client = MlflowClient(settings.tracking_uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    found = client.search_runs([experiment.experiment_id])
+    runs = {run.data.tags.get("sweep.trial", ""): run for run in found}
+    assert len(runs) == len(found), "a trial has one run"
+    return runs
+
+
+def history(settings: Settings, run: Any) -> dict[str, list[tuple[int, float]]]:
+    """Every value of a run's metrics with its step."""
+    client = MlflowClient(settings.tracking_uri)
+    return {
+        name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
+        for name in run.data.metrics
+    }
+
+
+def until(sweep: SweepFolder, epochs: int, target: Path) -> SweepFolder:
+    """The sweep as it was after so many epochs of each trial, in `target`."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(sweep.path, target)
+    for path in target.glob("trials/*/epochs.jsonl"):
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:epochs]))
+        (path.parent / "result.json").unlink()
+    return SweepFolder(target)
