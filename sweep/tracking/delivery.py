@@ -37,9 +37,7 @@ def may_pass(problem: BaseException) -> bool:
 
 
 def for_sweep(settings: Settings, folder: SweepFolder) -> Settings:
-    """The settings, in which the start of a sweep decides whether it is tracked, unless the user
-    does.
-    """
+    """The settings; a sweep is tracked as its start decided, unless the user names it."""
     if settings.names_tracking:
         return settings
     return replace(settings, tracking=bool(folder.about().get("tracking", True)))
@@ -52,10 +50,7 @@ def has_store(settings: Settings) -> bool:
 
 
 class Tracking:
-    """MLflow for the sweep of a name, behind a guard. Not for several threads at once.
-
-    Without `settings.tracking` nothing is opened and delivered.
-    """
+    """MLflow for the sweep of a name, behind a guard; nothing is opened without `tracking`."""
 
     def __init__(self, settings: Settings, sweep: str) -> None:
         self._settings = settings
@@ -84,9 +79,7 @@ class Tracking:
     def deliver(
         self, folder: SweepFolder, trial_ids: Sequence[str] | None = None, *, running: bool
     ) -> str | None:
-        """Update the runs of these trials to the state on disk (None: of all that have begun);
-        returns why that failed, or None. `running` is True while the sweep runs.
-        """
+        """Update runs as `Tracker.deliver`; returns why that failed, or None."""
         if not self._settings.tracking:
             return None
         with self._guard:
@@ -124,10 +117,7 @@ class Tracking:
 
 
 class Delivery:
-    """A thread that delivers marked trials, and retries until the store has them.
-
-    The sweep never waits for it; the next resume delivers what is missing at the end.
-    """
+    """A thread that delivers marked trials until the store has them. The sweep never waits."""
 
     def __init__(self, tracking: Tracking, folder: SweepFolder) -> None:
         self._tracking = tracking
@@ -146,8 +136,7 @@ class Delivery:
             self._changed.notify_all()
 
     def close(self, *, timeout: float) -> str | None:
-        """Wait until all is delivered, or `timeout` seconds; returns the problem of an incomplete
-        delivery."""
+        """Wait for the delivery, or `timeout` seconds; returns why it is incomplete, or None."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()

@@ -78,10 +78,8 @@ class Store:
 
     def runs_of(self, sweep_id: str) -> Sequence[Any]:
         """The runs of a sweep, with tags and newest metrics."""
-        found: Sequence[Any] = self.client.search_runs(
-            [self.experiment_id], f"tags.`sweep.id` = '{sweep_id}'", max_results=_MOST_RUNS
-        )
-        return found
+        mine = f"tags.`sweep.id` = '{sweep_id}'"
+        return list(self.client.search_runs([self.experiment_id], mine, max_results=_MOST_RUNS))
 
     def create(self, name: str, *, started: float, tags: Fields) -> Any:
         """Create a run."""
@@ -110,40 +108,34 @@ class Store:
         where the umask does, and a database is asked once, because MLflow asks for 100 seconds.
         """
         from mlflow import MlflowClient
-        from sqlalchemy import create_engine
+        from sqlalchemy import NullPool, create_engine
 
         uri = self._settings.tracking_uri
         if not self._is_remote:
             self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
-            if (file := sqlite_file(uri)) is not None and file.parent.is_dir():
+            if (file := sqlite_file(uri)) is not None:
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 file.touch(mode=0o600)
-            engine = create_engine(uri)
-            try:
-                engine.connect().close()
-            finally:
-                engine.dispose()
+            create_engine(uri, poolclass=NullPool).connect().close()
         return MlflowClient(tracking_uri=uri)
 
     def _experiment(self) -> str:
-        """The id of the experiment of sweeps, which is made where it is missing."""
+        """The id of the experiment of sweeps, which is made where it is missing.
+
+        Raises: InvalidInput for a deleted one, or one whose artifacts, those for the curator among
+        them, would be written into another folder than the home's.
+        """
         found = self.client.get_experiment_by_name(EXPERIMENT)
         if found is None:
-            place = None if self._is_remote else self._settings.artifacts_dir.as_uri()
+            new = None if self._is_remote else self._settings.artifacts_dir.as_uri()
             tags = {"mlflow.note.content": ABOUT_EXPERIMENT}
             tags["mlflow.experimentKind"] = "custom_model_development"  # pages show training
             try:
-                self.client.create_experiment(EXPERIMENT, artifact_location=place, tags=tags)
+                self.client.create_experiment(EXPERIMENT, artifact_location=new, tags=tags)
             except self.error as problem:  # another process may have made it just now
                 if problem.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
             found = self.client.get_experiment_by_name(EXPERIMENT)
-        self._require_usable(found)
-        return str(found.experiment_id)
-
-    def _require_usable(self, found: Any) -> None:
-        """Raises: InvalidInput for a deleted experiment, or one whose artifacts, those for the
-        curator among them, would be written into another folder than the home's.
-        """
         uri = hide_passwords(self._settings.tracking_uri)
         named = f"MLflow's experiment {EXPERIMENT!r} (id {found.experiment_id}) in {uri}"
         command = f"MLFLOW_TRACKING_URI='{uri}' mlflow experiments"
@@ -153,10 +145,10 @@ class Store:
                 " restores it"
             )
         here, place = self._settings.artifacts_dir, urlsplit(str(found.artifact_location))
-        if self._is_remote or place.scheme not in ("", "file", "mlflow-artifacts"):
-            return
         there = Path(unquote(place.path))
-        if place.scheme == "mlflow-artifacts" or there.resolve() != here.resolve():
+        is_here = place.scheme != "mlflow-artifacts" and there.resolve() == here.resolve()
+        is_local = not self._is_remote and place.scheme in ("", "file", "mlflow-artifacts")
+        if is_local and not is_here:
             link = f"`ln -s '{here.parent}' '{there.parent}'` keeps its runs whole, or "
             raise InvalidInput(
                 f"{named} keeps its artifacts in {found.artifact_location}, expected {here}:"
@@ -164,17 +156,17 @@ class Store:
                 f" {found.experiment_id} --new-name {EXPERIMENT}-before` makes room for a new one,"
                 " to which `sweep resume` delivers its sweep again"
             )
+        return str(found.experiment_id)
 
 
-def require_answer(uri: str, *, timeout: float = 5.0) -> None:
+def require_answer(uri: str) -> None:
     """Check that a tracking server answers. Raises: StoreAway where it does not."""
     if not uri.startswith(("http://", "https://")):
         return
     try:
         # MLflow sends a name and a password in a header; urllib takes them for a part of the host.
         place = re.sub("//[^/]*@", "//", uri)
-        with urllib.request.urlopen(f"{place.rstrip('/')}/health", timeout=timeout) as answer:
-            answer.read(64)
+        urllib.request.urlopen(f"{place.rstrip('/')}/health", timeout=5.0).close()
     except urllib.error.HTTPError:
         return  # any response counts as an answer
     except (OSError, ValueError) as problem:

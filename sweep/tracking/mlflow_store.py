@@ -1,12 +1,8 @@
 """Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial.
 
 Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
-(`sweep.id`, `sweep.trial`), a metric by its step and time. After a server failure or a killed
-driver delivering again completes the runs.
-
-Metrics are the headline figures; the tag `curator_only` names those that no epsilon covers. The
-table of figures holds registered public ones alone. Artifacts for the curator are in the folder
-`curator_only`, tags begin with `curator_only.`.
+(`sweep.id`, `sweep.trial`), a metric by its step and time. Delivering again completes the runs.
+Figures, tags and artifacts for the curator bear the name `curator_only`.
 """
 
 from __future__ import annotations
@@ -40,10 +36,7 @@ class Tracker:
     """Writes sweeps to one MLflow store. Not for several threads at once."""
 
     def __init__(self, settings: Settings) -> None:
-        """Open the store, making it where it is a new SQLite file.
-
-        Raises: as `Store`.
-        """
+        """Open the store. Raises: as `Store`."""
         self._store = Store(settings)
         self._client = self._store.client
         self._about: dict[str, Any] = {}  # of the sweep whose runs these are, by trial
@@ -58,12 +51,12 @@ class Tracker:
         Raises: whatever MLflow raises. What it refuses of one trial, it raises after the others.
         """
         self._read_runs(folder)
-        if trial_ids is None or not running:
-            records = folder.records(running=running)
-        else:
-            planned = {trial.id: trial for trial in folder.plan().trials}
-            known = [planned[trial_id] for trial_id in trial_ids if trial_id in planned]
-            records = [folder.record(trial, running=running) for trial in known]
+        chosen = None if trial_ids is None or not running else set(trial_ids)
+        records = [
+            folder.record(trial, running=running)
+            for trial in folder.plan().trials
+            if chosen is None or trial.id in chosen
+        ]
         refused: Exception | None = None
         for record in records:
             try:
@@ -119,8 +112,17 @@ class Tracker:
             run = None
         if run is None:
             begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
-            own = {"sweep.id": self._about["id"], "sweep.name": folder.name, "sweep.trial": plan.id}
-            own |= {"mlflow.parentRunId": self._runs[""].info.run_id}
+            own = {
+                "mlflow.parentRunId": self._runs[""].info.run_id,
+                "engine": plan.engine,
+                "sweep.id": self._about["id"],
+                "sweep.name": folder.name,
+                "sweep.trial": plan.id,
+                "sweep.variant": plan.variant,
+                "sweep.baseline": str(plan.baseline).lower(),
+                "sweep.group": plan.group,
+                "sweep.warnings": "; ".join(plan.warnings),
+            }
             run = self._store.create(text.run_name(plan), started=begun, tags=own)
         run_id, before = run.info.run_id, run.data.tags
         delivered = int(before.get(_EPOCH, "0").partition(" at ")[0])
@@ -128,17 +130,16 @@ class Tracker:
         if state == before.get(_STATE) and not new:
             return
         is_new, is_over = _STATE not in before, record.status.is_over
-        curves = [name for name in text.learning_curves(plan.task) if plan.may_publish(name)]
         metrics = []
         for row in new:
-            known = {name: row["metrics"].get(name) for name in curves}
+            known = {name: row["metrics"].get(name) for name in text.learning_curves(plan.task)}
             metrics += _metrics(known, step=int(row["epochs_done"]), when=row["time"])
         tags: dict[str, Any] = {"sweep.status": record.status.value, "sweep.reason": ""}
-        tags |= text.tags_of(plan) if is_new else {}
         tags |= {"mlflow.note.content": text.trial_note(record)} if is_new or is_over else {}
         if is_over:
             shown = text.headline(record) if record.status.is_finished else {}
-            final = {key: value for key, (_, value) in shown.items()}
+            had = run.data.metrics
+            final = {key: value for key, (_, value) in shown.items() if value != had.get(key)}
             when = panel.get("time") or record.ended_at or time.time()
             metrics += _metrics(final, step=record.epochs_done, when=when)
             tags |= text.result_tags(record, shown)
@@ -181,25 +182,19 @@ class Tracker:
         run_id, created = self._runs[""].info.run_id, float(self._about["created"])
         finished = [record for record in records if record.status.is_finished]
         is_over = not any(record.status.is_pending for record in records)
-        corpora = list(select.by_corpus(finished)) if is_over else []
-        pages = [f"report{f'-{n + 1}' if n else ''}.html" for n in range(len(corpora))]
-        base = f"#/experiments/{self._store.experiment_id}/runs/{run_id}/artifacts"
-        links = [f"[{name}]({base}/{name})" for name in (*pages, "space.yaml")]
-        note = text.sweep_note(folder.space().description or "", records, links=links)
+        note = text.sweep_note(folder.space().description or "", records)
         found, status = text.summary_of(records), "FINISHED" if is_over else "KILLED"
-        hidden = [name for name in found if name == f"best_{text.MIA_AUC}"]
         tags = {"sweep.status": status.lower(), "mlflow.note.content": note}
-        tags[CURATOR] = ", ".join(hidden)
+        tags[CURATOR] = f"best_{text.MIA_AUC}" if f"best_{text.MIA_AUC}" in found else ""
         when = max((record.ended_at or 0.0 for record in finished), default=created)
-        over = found["trials_done"] + found["trials_failed"]
-        metrics = _metrics(found, step=over, when=when)
+        metrics = _metrics(found, step=len(finished), when=when)
         self._store.log(run_id, params={}, metrics=metrics, tags=tags)
-        # Wall-clock, several trials at a time; a paused sweep does not work. The trials of a
-        # private selection have another clock.
+        # Wall-clock without pauses; the trials of a private selection have another clock.
         ran = folder.seconds_run() or sum(record.seconds for record in records)
         self._client.set_terminated(run_id, status=status, end_time=milliseconds(created + ran))
-        for name, corpus in zip(pages, corpora, strict=True):
+        for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
             page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
+            name = "report.html" if place == 1 else f"report-{place}.html"
             self._client.log_text(run_id, report.html(page, public=True), name)
 
 

@@ -58,5 +58,5 @@ class Registry:
         return int(made.version)
 
     def _refusal(self, problem: Exception) -> InvalidInput:
-        reason = first_line(problem)
-        return InvalidInput(f"MLflow's registry refused model {self._name!r} ({reason})")
+        refused = f"MLflow's registry refused model {self._name!r}"
+        return InvalidInput(f"{refused} ({first_line(problem)})")

@@ -21,7 +21,6 @@ from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag that names figures
 _LONGEST_DESCRIPTION = 1_000  # characters of what a space says of itself
-_LONGEST_KEY = 250
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
 _BOUND = "epsilon_lower_bound"
 # Beside the figures of the task that are listed in tables or that a search may optimise.
@@ -34,10 +33,7 @@ _READING = (
     f" `{_TPR}` is that attack's true-positive rate at 1 % false positives. No epsilon covers the"
     " figures that the tag `curator_only` names, so they are for the curator alone."
 )
-ABOUT_EXPERIMENT = (
-    "Every sweep is a run; its trials are its child runs (unfold them with the plus sign)."
-    f" {_READING}"
-)
+ABOUT_EXPERIMENT = f"Every sweep is a run; its trials are its child runs. {_READING}"
 
 
 def metric_name(figure: str) -> str:
@@ -52,23 +48,24 @@ def metric_name(figure: str) -> str:
 
 
 def learning_curves(task: str) -> list[str]:
-    """The figures that are known after each epoch and that a search may optimise."""
-    return [name for name in figures.objectives(task) if figures.registry()[name].per_epoch]
+    """The public figures that are known after each epoch and that a search may optimise."""
+    known = map(figures.registry().__getitem__, figures.objectives(task))
+    return [figure.name for figure in known if figure.per_epoch and figure.is_public]
 
 
 def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
-    """The headline figures of a trial by their names in MLflow: (registered name, value), infinity
-    included. A noise multiplier or a delta that the config states is a parameter and no result.
+    """The headline figures of a trial by their names in MLflow, as (registered name, value).
+
+    A noise multiplier or a delta that the config states is a parameter and no result.
     """
     plan = record.plan
-    # What makes no noise has neither of them.
-    of_noise = {n: getattr(plan, n) if claims_privacy(plan.engine) else None for n in _OF_NOISE}
     stated = {path.rpartition(".")[2] for path in params_of(plan)}
+    stated |= set() if claims_privacy(plan.engine) else set(_OF_NOISE)
     found = {}
     for name, figure in figures.registry().items():
         is_compared = name in _COMPARED or figure.is_listed or figure.objective
         if is_compared and figure.task in (None, plan.task) and name not in stated:
-            value = of_noise[name] if name in of_noise else select.value(record, name)
+            value = getattr(plan, name) if name in _OF_NOISE else select.value(record, name)
             if value is not None:
                 found[metric_name(name)] = name, value
     if MIA_AUC in found:
@@ -104,8 +101,9 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
         return found
     if not others:  # on one corpus
         names = (select.headline(records), LEAKAGE, EPSILON, EPSILON_PAPER, "seconds")
-        for name in (name for name in names if not best.plan.reveals_count(name)):
-            found[f"best_{metric_name(name)}"] = select.value(best, name)
+        for name in names:
+            if not best.plan.reveals_count(name) and select.value(best, name) is not None:
+                found[f"best_{metric_name(name)}"] = select.value(best, name)
     return found
 
 
@@ -133,28 +131,14 @@ def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def tags_of(plan: PlannedTrial) -> dict[str, str]:
-    """What a trial's run is found by, beside its parameters."""
-    return {
-        "engine": plan.engine,
-        "sweep.variant": plan.variant,
-        "sweep.baseline": str(plan.baseline).lower(),
-        "sweep.group": plan.group,
-        "sweep.warnings": "; ".join(plan.warnings),
-    }
-
-
 def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     """What an ended trial's run says beside the figures `shown`."""
-    audit = (record.privacy or {}).get("step_audit") or {}
+    hidden = [key for key, (name, _) in shown.items() if not record.plan.may_publish(name)]
     return {
         "sweep.reason": record.reason or "",
-        "sweep.step_audit": str(audit.get("verdict", "")),
         f"{CURATOR}.violation": violation_text(record.violation),
         f"{CURATOR}.notes": "; ".join(record.notes),  # they speak of attacks
-        CURATOR: ", ".join(
-            sorted(key for key, (name, _) in shown.items() if not record.plan.may_publish(name))
-        ),
+        CURATOR: ", ".join(sorted(hidden)),
         # MLflow has no infinity: such a figure is a tag and no metric.
         **{key: "inf" for key, (_, value) in shown.items() if math.isinf(value)},
     }
@@ -175,16 +159,16 @@ def run_name(plan: PlannedTrial) -> str:
 
 
 def accepted(name: str) -> str:
-    """A name of a param or tag as every MLflow accepts it. A changed one ends with a digest, so
+    """A name of a param or tag as every MLflow accepts it, of at most 250 characters. A changed one ends with a digest, so
     that two remain two.
 
     >>> accepted("privacy.delta"), accepted("model.options.a@b#c"), accepted("../x")
     ('privacy.delta', 'model.options.a_b_c-0bb0519c', '_x-d6b96a97')
     """
-    if re.fullmatch(r"\w[\w.\- ]*", name) and len(name) <= _LONGEST_KEY:
+    if re.fullmatch(r"\w[\w.\- ]*", name) and len(name) <= 250:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    kept = re.sub(r"[^\w.\- ]", "_", name).lstrip(".")[: _LONGEST_KEY - 9]
+    kept = re.sub(r"[^\w.\- ]", "_", name).lstrip(".")[:241]
     return f"{kept}-{digest}"
 
 
@@ -198,34 +182,25 @@ def escape(text: str) -> str:
     return html.escape(re.sub(r"([\\`*_\[\]#!~])", r"\\\1", line), quote=False)
 
 
-def sweep_note(description: str, records: Sequence[TrialRecord], *, links: Sequence[str]) -> str:
-    """The description of a sweep's run in Markdown: the best trial at each epsilon, then links."""
+def sweep_note(description: str, records: Sequence[TrialRecord]) -> str:
+    """The description of a sweep's run in Markdown, with the best trial at each epsilon."""
     finished = [record for record in records if record.status.is_finished]
     main = select.headline(finished)
     front = [r for r in select.front(finished) if not r.plan.baseline]
     best = [
         f"* epsilon {formats.epsilon(select.value(r, EPSILON))}: **{figures.label(main)}"
-        f" {formats.figure(main, select.value(r, main))}**, {escape(r.plan.name)},"
-        f" {formats.duration(r.seconds)}"
+        f" {formats.figure(main, select.value(r, main))}**, {escape(r.plan.name)}"
         for r in sorted(front, key=lambda r: select.value(r, EPSILON) or 0.0)
     ]
-    found = summary_of(records)
-    failures = [f"{n} {w}" for w in ("failed", "refused") if (n := found[f"trials_{w}"])]
-    parts = [
-        escape(description[:_LONGEST_DESCRIPTION]),
-        "\n".join(["**Best trial by epsilon**\n", *best[:12]]) if best else "",
-        " · ".join(links),
-        f"Of {formats.count(len(records), 'trial')}: {', '.join(failures)}." if failures else "",
-        _READING,
-    ]
-    return "\n\n".join(filter(None, parts))
+    parts = [escape(description[:_LONGEST_DESCRIPTION])]
+    parts += ["\n".join(["**Best trial by epsilon**\n", *best[:12]])] if best else []
+    return "\n\n".join(filter(None, [*parts, _READING]))
 
 
 def trial_note(record: TrialRecord) -> str:
     """What a trial's run says of itself: what it is, and what its figures are worth."""
     plan = record.plan
-    kind = "the baseline" if plan.baseline else f"variant {escape(plan.variant)}"
-    parts = [f"**{escape(plan.name)}**, {kind}, engine {escape(plan.engine)}: {record.status}."]
+    parts = [f"**{escape(plan.name)}**, engine {escape(plan.engine)}: {record.status}."]
     if record.reason:
         parts.append(f"Why: {escape(record.reason)}.")
     return "\n\n".join([*parts, _READING, *(f"* {escape(words)}" for words in plan.warnings)])

@@ -53,6 +53,7 @@ def check(settings: Settings, sweep: SweepFolder) -> None:
         assert "threads" not in metrics, "what is not registered stays out"
         assert (tags["sweep.status"], run.info.status) == (record.status.value, "FINISHED")
         assert tags["mlflow.parentRunId"] == runs[""].info.run_id
+        assert (tags["engine"], tags["sweep.group"]) == (record.plan.engine, record.plan.group)
         assert {"config.yaml", "figures.json", "privacy_card.json"} <= artifacts(settings, run)
         client = MlflowClient(settings.tracking_uri)
         place = client.download_artifacts(run.info.run_id, "figures.json")
