@@ -159,7 +159,7 @@ def run_name(plan: PlannedTrial) -> str:
 
 
 def accepted(name: str) -> str:
-    """A name of a param or tag as every MLflow accepts it, of at most 250 characters. A changed one ends with a digest, so
+    """A name of a param or tag as every MLflow accepts it; a changed one ends with a digest, so
     that two remain two.
 
     >>> accepted("privacy.delta"), accepted("model.options.a@b#c"), accepted("../x")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from sweep.tracking import delivery as delivery_thread
 from sweep.tracking.delivery import Delivery, StoreAway, Tracking
 from sweep.tracking.mlflow_client import Store, require_answer
 from sweep.tracking.mlflow_store import Tracker
+from tests.sweep.test_serve import web_server
 from tests.sweep.tracking.conftest import runs_in, until
 from trainables.errors import InvalidInput, StorageFailed
 
@@ -31,6 +31,11 @@ REFUSED = MlflowException.invalid_parameter_value("refused")
 @pytest.fixture
 def tracking(settings: Settings) -> Tracking:
     return Tracking(settings, "toy")
+
+
+@pytest.fixture
+def ids(sweep: SweepFolder) -> list[str]:
+    return [trial.id for trial in sweep.plan().trials]
 
 
 @pytest.fixture
@@ -54,10 +59,6 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     return found
 
 
-def ids_of(sweep: SweepFolder) -> list[str]:
-    return [trial.id for trial in sweep.plan().trials]
-
-
 @pytest.mark.parametrize(
     ("raised", "then"),
     [
@@ -75,8 +76,9 @@ def test_a_failure_is_one_line_and_what_it_promises_can_be_true(
     sweep: SweepFolder,
     settings: Settings,
     capsys: pytest.CaptureFixture[str],
+    ids: list[str],
 ) -> None:
-    first, *_ = ids_of(sweep)
+    first, *_ = ids
     problems += raised
     assert str(tracking.deliver(sweep, [first], running=True)).endswith("away")
     problems.append(OSError("still away"))
@@ -87,7 +89,7 @@ def test_a_failure_is_one_line_and_what_it_promises_can_be_true(
     assert tracking.deliver(sweep, [first], running=True) is None
     assert set(runs_in(settings)) == {"", first}
     assert tracking.deliver(sweep, running=False) is None
-    assert set(runs_in(settings)) == {"", *ids_of(sweep)}
+    assert set(runs_in(settings)) == {"", *ids}
 
 
 def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
@@ -96,15 +98,16 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
     settings: Settings,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    ids: list[str],
 ) -> None:
     tracking.open(must_answer=True)
     early = until(sweep, 1, tmp_path / "early")
     assert tracking.deliver(early, running=True) is None
-    first, *_ = ids_of(sweep)
+    first, *_ = ids
     gone = runs_in(settings)[first].info.run_id
     MlflowClient(settings.tracking_uri).delete_run(gone)
     assert tracking.deliver(sweep, running=False) is None
-    assert set(runs_in(settings)) == {"", *ids_of(sweep)}
+    assert set(runs_in(settings)) == {"", *ids}
     assert runs_in(settings)[first].info.run_id != gone
     assert capsys.readouterr().err == ""
 
@@ -130,35 +133,14 @@ def test_a_store_that_need_not_answer_is_opened_later(
     assert tracking.delete(sweep) == "gone"
 
 
-def test_a_store_that_cannot_be_used_is_refused_in_any_case(
-    tracking: Tracking, settings: Settings
-) -> None:
-    store = Store(settings)
-    store.client.delete_experiment(store.experiment_id)
-    with pytest.raises(InvalidInput, match="is deleted"):
-        tracking.open(must_answer=False)
-
-
-@pytest.mark.parametrize("leaving", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_is_no_failure(
-    leaving: type[BaseException],
-    tracking: Tracking,
-    sweep: SweepFolder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupted(*args: object, **kwargs: object) -> None:
-        raise leaving
-
-    monkeypatch.setattr(MlflowClient, "log_batch", interrupted)
-    with pytest.raises(leaving):
-        tracking.deliver(sweep, running=True)
-
-
 # ---- the thread that delivers
 
 
 def test_marks_of_one_moment_are_one_delivery_in_the_order_of_ids(
-    tracking: Tracking, sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch
+    tracking: Tracking,
+    sweep: SweepFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    ids: list[str],
 ) -> None:
     monkeypatch.setattr(delivery_thread, "_GATHERING", 60.0)  # a moment on a busy machine
     calls: list[Any] = []
@@ -172,7 +154,7 @@ def test_marks_of_one_moment_are_one_delivery_in_the_order_of_ids(
     assert Delivery(tracking, sweep).close(timeout=60) is None
     assert calls == [], "nothing was marked"
     delivery = Delivery(tracking, sweep)
-    first, second, _ = sorted(ids_of(sweep))
+    first, second, _ = sorted(ids)
     for name in (second, first, second):
         delivery.mark(name)
     assert delivery.close(timeout=60) is None
@@ -185,24 +167,28 @@ def test_a_store_that_is_away_gets_all_later(
     sweep: SweepFolder,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
+    ids: list[str],
 ) -> None:
     monkeypatch.setattr(delivery_thread, "_REST", 0.1)
     problems += [StoreAway("no answer"), OSError("no answer")]
     delivery = Delivery(tracking, sweep)
-    delivery.mark(ids_of(sweep)[0])
+    delivery.mark(ids[0])
     limit = time.monotonic() + 60
     while problems and time.monotonic() < limit:
         time.sleep(0.05)
     assert delivery.close(timeout=60) is None
-    assert set(runs_in(settings)) == {"", ids_of(sweep)[0]}
+    assert set(runs_in(settings)) == {"", ids[0]}
 
 
 def test_a_store_that_stays_away_is_the_reason_in_one_line(
-    tracking: Tracking, problems: list[Exception], sweep: SweepFolder
+    tracking: Tracking,
+    problems: list[Exception],
+    sweep: SweepFolder,
+    ids: list[str],
 ) -> None:
     problems += [OSError("no route\nand more")] * 9
     delivery = Delivery(tracking, sweep)
-    delivery.mark(ids_of(sweep)[0])
+    delivery.mark(ids[0])
     assert delivery.close(timeout=60) == "no route"
 
 
@@ -221,32 +207,12 @@ def test_a_store_that_does_not_return_does_not_hold_the_sweep(
     over.set()
 
 
-# ---- a server
-
-
-class Answers(BaseHTTPRequestHandler):
-    """404 to everything: an answer, though of another server."""
-
-    def do_GET(self) -> None:
-        self.send_error(404)
-
-    def log_message(self, *args: object) -> None:
-        """Nothing is printed."""
-
-
 def test_any_answer_of_a_server_is_one_and_silence_is_refused_with_its_address(
     silent_port: int,
 ) -> None:
-    server = HTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    try:
-        require_answer(address)
-        require_answer(f"{address}/")
-        require_answer(address.replace("://", "://ann:s3cret@"))
-    finally:
-        server.shutdown()
-        server.server_close()
+    with web_server({}) as port:  # 404 to everything
+        for address in (f"127.0.0.1:{port}", f"127.0.0.1:{port}/", f"ann:s3cret@127.0.0.1:{port}"):
+            require_answer(f"http://{address}")
     address = f"http://127.0.0.1:{silent_port}"
     with pytest.raises(StoreAway, match=f"^tracking server {address} does not answer"):
         require_answer(address)
