@@ -25,7 +25,7 @@ from sweep.tracking.mlflow_store import Tracker
 from sweep.tracking.text import accepted
 from tests.sweep.sweeps import TOY, run_toy, settings_in
 from tests.sweep.tracking.conftest import history, runs_in, until
-from trainables.errors import InvalidInput, StorageFailed
+from trainables.errors import InvalidData, InvalidInput, StorageFailed
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
 
@@ -112,6 +112,19 @@ def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(
     check(settings, sweep)
 
 
+def test_a_damaged_trial_costs_the_report_and_nothing_else(
+    sweep: SweepFolder, settings: Settings
+) -> None:
+    first = sweep.plan().trials[0].id
+    with (sweep.trial_folder(first) / "model" / "weights.safetensors").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(InvalidData, match=f"damaged: trial {first}"):
+        Tracker(settings).deliver(sweep, running=False)
+    runs = runs_in(settings)
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert "report.html" not in artifacts(settings, runs[""])
+
+
 def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(
     sweep: SweepFolder, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,12 +207,9 @@ def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
     with pytest.raises(InvalidInput) as problem:
         Store(settings)
     assert not may_pass(problem.value)
-    assert f"{EXPERIMENT!r} (id {store.experiment_id}) in {settings.tracking_uri}" in str(
-        problem.value
-    )
-    assert f"mlflow experiments restore --experiment-id {store.experiment_id}`" in str(
-        problem.value
-    )
+    words, number = str(problem.value), store.experiment_id
+    assert f"{EXPERIMENT!r} (id {number}) in {settings.tracking_uri}" in words
+    assert f"mlflow experiments restore --experiment-id {number}`" in words
     store.client.restore_experiment(store.experiment_id)
     Store(settings)
 
@@ -262,6 +272,8 @@ def test_the_disk_of_the_store_is_named(tmp_path: Path) -> None:
     place.mkdir(parents=True)  # SQLite cannot open it
     with pytest.raises(StorageFailed, match=f"the disk of {place.parent} does not answer"):
         Store(replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{place}"))
+    Store(replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/new/folder/m.db"))
+    assert (tmp_path / "new" / "folder" / "m.db").is_file()
 
 
 @pytest.mark.parametrize("name", ["what?now", "50%20a b#ö%"])
