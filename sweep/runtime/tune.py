@@ -376,20 +376,24 @@ def _lease_one(config: dict[str, Any], pool: Any, names: dict[str, str]) -> None
     with suppress(ray.exceptions.ActorDiedError):
         name = _name_of(config, names)
         ray.get(pool.lease.remote(name))
-        _follow(pool, name)
+        point = {axis.rpartition(".")[2]: value for axis, value in config.items()}
+        # As Ray's dashboard lists the calls that wait, and so the trials that run.
+        label = ", ".join(f"{axis}={value}" for axis, value in point.items() if axis != _TRIAL)
+        _follow(pool.news.options(name=f"{name}: {label}"), name, tune.report)
 
 
 def _lease_all(config: dict[str, Any], pool: Any, names: dict[str, str]) -> None:
     """The Tune trial of a slot, which takes one trial after another whose number is secret."""
     with suppress(ray.exceptions.ActorDiedError):
         while (name := ray.get(pool.lease_any.remote(str(config["slot"])))) is not None:
-            _follow(pool, name, report=lambda metrics: None)
+            _follow(pool.news, name, lambda metrics: None)
 
 
-def _follow(pool: Any, name: str, report: Callable[[dict[str, Any]], None] = tune.report) -> None:
+def _follow(ask: Any, name: str, report: Callable[[dict[str, Any]], None]) -> None:
+    """Pass the reports of a trial to the scheduler until the trial is over."""
     seen = passed = 0
     while True:
-        news: News | None = ray.get(pool.news.remote(name, seen, wait=_POLL_SECONDS))
+        news: News | None = ray.get(ask.remote(name, seen, wait=_POLL_SECONDS))
         if news is None:
             continue
         if news.over:
