@@ -33,6 +33,8 @@ _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # How soon the death of a worker is noticed.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    # A busy machine starts a group of workers in more than the default of a minute.
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
     # A worker without a GPU sees none.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -62,6 +64,7 @@ _LOCAL_ENVIRONMENT = {
     # Ray uses loopback as its address where it can have no other nodes.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "GLOO_SOCKET_IFNAME": "lo",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it would go with us
 }
 _READ_AT_IMPORT = ("RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
 
