@@ -376,10 +376,13 @@ def _lease_one(config: dict[str, Any], pool: Any, names: dict[str, str]) -> None
     with suppress(ray.exceptions.ActorDiedError):
         name = _name_of(config, names)
         ray.get(pool.lease.remote(name))
-        point = {axis.rpartition(".")[2]: value for axis, value in config.items()}
-        # As Ray's dashboard lists the calls that wait, and so the trials that run.
-        label = ", ".join(f"{axis}={value}" for axis, value in point.items() if axis != _TRIAL)
-        _follow(pool.news.options(name=f"{name}: {label}"), name, tune.report)
+        values = [
+            f"{axis.rpartition('.')[2]}={value}"
+            for axis, value in config.items()
+            if value is not None and axis != _TRIAL
+        ]
+        # Ray's dashboard lists calls by their names, and so the trials by their points.
+        _follow(pool.news.options(name=f"{name}: {', '.join(values)}"), name, tune.report)
 
 
 def _lease_all(config: dict[str, Any], pool: Any, names: dict[str, str]) -> None:
