@@ -70,8 +70,9 @@ class Composition:
         ...     phases=((2.0, 1),), sampling="shuffle", sample_rate=1.0,
         ...     neighboring_relation="replace_one",
         ... )
-        >>> [each.phases for each in Composition([what] * 3).releases(3, what)]
-        [((2.0, 4),)]
+        >>> longer = replace(what, phases=((4.0, 1), (2.0, 3)))
+        >>> [each.phases for each in Composition([what, longer]).releases(2, longer)]
+        [((4.0, 2), (2.0, 7))]
         """
         kinds = dict(self._kinds)
         for what, times in self._changes(key, after):

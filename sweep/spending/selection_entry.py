@@ -53,25 +53,27 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
             f"expected the ledger's entry of {sweep}, got none: restore the ledger from a copy, or"
             " charge it again (`sweep ledger --check --repair`)"
         )
-    best, shown = selection.release.best_of, tuple(each.release for each in entries)
+    best = selection.release.best_of
     nothing = replace(selection.release, phases=(), unsampled=(), unaccounted=(), best_of=None)
-    others = ledger.beside(selection)
-    delta = min(each.delta for each in (selection, *entries, *others))
-    before, after = (
-        epsilon_sweep([*(e.release for e in others), *paid], delta=delta, exact=True).epsilon
-        for paid in ([selection.release], shown)
-    )
     last = replace(selection, epochs=selection.epochs + 1, release=nothing, at=0.0)
-    of_couples = any(what.unit == "couple" for what in shown)
-    stays = best is not None and (best.shown or (after < before and not of_couples))
-    if stays and best is not None and not best.shown:
-        larger = replace(selection.release, best_of=replace(best, shown=shown))
-        ledger.charge(replace(last, release=larger))
+    stays, replaced = best is not None, False
+    if best is not None and not best.shown:  # else it was decided before a crash
+        shown, others = tuple(each.release for each in entries), ledger.beside(selection)
+        delta = min(each.delta for each in (selection, *entries, *others))
+        before, after = (
+            epsilon_sweep([*(e.release for e in others), *paid], delta=delta, exact=True).epsilon
+            for paid in ([selection.release], shown)
+        )
+        replaced = after >= before
+        stays = not replaced and all(what.unit != "couple" for what in shown)
+        if stays:
+            larger = replace(selection.release, best_of=replace(best, shown=shown))
+            ledger.charge(replace(last, release=larger))
     known = {attempt_key(each): each.epochs for each in ledger.of_sweep(sweep)}
     for each in entries:
         if known.get(attempt_key(each), 0) < each.epochs:
             what = nothing if stays else each.release
             mine = replace(each, dataset=selection.dataset, sweep=selection.sweep)
             ledger.charge(replace(mine, release=what, at=0.0))
-    if not stays and after >= before and not selection.release.is_nothing:
+    if replaced:
         ledger.charge(last)

@@ -85,9 +85,11 @@ def test_grids_that_are_fine_beside_a_step_are_those_of_its_bound() -> None:
 
 @pytest.mark.parametrize("sigma", [0.02, 0.049, 0.051, 3.0])
 def test_the_typical_loss_is_that_of_order_two(sigma: float) -> None:
-    what = poisson(sigma, steps=3, rate=0.5)
-    (order_two,) = _renyi.curve(what, (2.0,))
-    assert pld._typical_loss([what]) ** 2 * 3 == pytest.approx(order_two, rel=0.01)
+    """Of all steps of all releases."""
+    what = replace(poisson(rate=0.5), phases=((2 * sigma, 3), (sigma, 3)))
+    twice = [what, replace(what, unsampled=((sigma, 4),))]
+    order_two = sum(_renyi.curve(each, (2.0,))[0] for each in twice)
+    assert pld._typical_loss(twice) ** 2 * 16 == pytest.approx(order_two, rel=0.01)
 
 
 def test_a_delta_within_the_rounding_of_the_sums_has_no_grid() -> None:

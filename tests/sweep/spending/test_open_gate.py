@@ -1,4 +1,4 @@
-"""The ledger's bound over all sweeps in the gate, and the charge of a selection."""
+"""The ledger's bound over all sweeps in the gate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
@@ -20,7 +19,6 @@ from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig
-from trainables.errors import InvalidData
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 
@@ -139,26 +137,3 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(
     assert open_gate(folder, priced, ledger=ledger).refusal(more) is None
     records.pop()
     assert "exceeds budget.total" in str(open_gate(folder, priced, ledger=ledger).refusal(more))
-
-
-def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path) -> None:
-    """The selection is charged as nothing afterwards; what is charged already is not repeated."""
-    ledger = Ledger(tmp_path / FILE)
-    draws = [entry(name, sweep="in the vault", dataset="other") for name in ("t1", "t2", "t3")]
-    assert selection_entry.selection_charge(ledger, "s") is None
-    with pytest.raises(InvalidData, match="entry of s, got none"):
-        selection_entry.charge_composed(ledger, draws, sweep="s")
-    chosen = release(mechanism(noise_multiplier=6.0))
-    ledger.charge(selection_entry.entry_of(chosen, delta=1e-5, data=DATA, sweep="s"))
-    assert ledger.spend("aaa").total.epsilon < cost(3)
-    for _ in range(2):
-        selection_entry.charge_composed(ledger, draws, sweep="s")
-        assert [each.trial for each in ledger.entries()] == [
-            *("selection", "t1", "t2", "t3", "selection")
-        ]
-    after = ledger.spend("aaa", exact=True)
-    assert after.total.epsilon == pytest.approx(cost(3), rel=1e-9)
-    kept = selection_entry.selection_charge(ledger, "s")
-    assert kept is not None
-    assert kept.release.is_nothing
-    assert kept.release.best_of is None

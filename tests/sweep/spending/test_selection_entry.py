@@ -40,7 +40,7 @@ SELECTION = Release(
 def draw(trial: str, *, epochs: int = 3, attempt: int = 1, sweep: str = "draws@2") -> Entry:
     """An entry of the vault: epochs of one drawn trial."""
     return Entry(
-        dataset="fingerprint",
+        dataset="of the vault" if sweep == "draws@2" else "fingerprint",
         sweep=sweep,
         trial=trial,
         attempt=attempt,
