@@ -18,6 +18,7 @@ from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import time_major
 from trainables.layers.precision import Precision, passes_in
+from trainables.layers.tape import Tape, recording
 from trainables.privacy.flat import FlatGradient, Layout
 from trainables.privacy.from_config import build
 from trainables.privacy.noise import public_key
@@ -89,11 +90,16 @@ def test_the_gradient_is_rounded_and_close(name: str) -> None:
 
 
 def test_only_products_are_rounded() -> None:
-    """A linear map gives bfloat16 without a tape too; a recurrent layer its own float32."""
+    """A linear map gives bfloat16, and equal bits without a tape; a recurrent layer its own
+    float32.
+    """
     layout = time_major(torch.tensor([3, 2]))
-    x = torch.randn(5, 4)
+    x, layer = torch.randn(5, 4), Linear(4, 3)
     with passes_in("bf16", CPU):
-        assert Linear(4, 3)(x, layout.rows).dtype == torch.bfloat16
+        plain = layer(x, layout.rows)
+        assert plain.dtype == torch.bfloat16
+        with recording(Tape()):
+            torch.testing.assert_close(layer(x, layout.rows), plain, rtol=0, atol=0)
         assert BiLstm(4, 3)(x, layout).dtype == torch.float32
     assert Linear(4, 3)(x, layout.rows).dtype == torch.float32
 

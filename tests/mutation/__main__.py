@@ -31,7 +31,7 @@ def main() -> None:
     run.add_argument("--minutes", type=float, default=10.0)
     run.add_argument("--count", type=int, default=100_000, help="at most so many")
     run.add_argument("--seed", type=int, default=0, help="of the sample")
-    run.add_argument("--budget", type=float, default=12.0, help="seconds of tests for a mutant")
+    run.add_argument("--budget", type=float, default=40.0, help="seconds of tests for a mutant")
     run.add_argument("--file", default="", help="only sources whose name contains this")
     run.add_argument("--since", default="", help="only sources changed since this commit")
     run.add_argument("--slips", action="store_true", help="also those of no kind")

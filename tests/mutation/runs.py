@@ -114,12 +114,13 @@ class Runner:
         }  # fmt: skip
         if isinstance(mutant, Mutant) and not changes_code(mutant):
             row |= {"outcome": "same code"}
-        elif not names:
-            row |= {"outcome": "no test"}
         else:
-            row |= self._outcome(mutant, names, items, functions)
-            if row["outcome"] == "survived" and (more := self._cases(mutant, items)):
-                row |= self._outcome(mutant, more, items, functions)
+            found = (
+                self._outcome(mutant, names, items, functions) if names else {"outcome": "no test"}
+            )
+            if found["outcome"] in ("survived", "no test") and (more := self._cases(mutant, items)):
+                found = self._outcome(mutant, more, items, functions)
+            row |= found
         if row.get("by"):
             self._kills[mutant.file, row["by"]] += 1
             self._kills[mutant.where, row["by"]] += 1
@@ -181,10 +182,9 @@ class Runner:
 
         chosen, left = [], self.budget
         for name in sorted(names, key=rank):
-            left -= self.reach.seconds[name]
-            if left < 0 and len(chosen) >= _LEAST_TESTS:
-                continue
-            chosen.append(name)
+            if self.reach.seconds[name] <= left or len(chosen) < _LEAST_TESTS:
+                left -= self.reach.seconds[name]
+                chosen.append(name)
         return chosen, len(chosen) < len(names)
 
     def _cases(self, mutant: Mutant | CMutant, items: dict[str, Any]) -> list[str]:

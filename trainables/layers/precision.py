@@ -33,7 +33,7 @@ def passes_in(precision: Precision, device: torch.device) -> Iterator[None]:
 
 def is_rounding(x: Tensor) -> bool:
     """Whether layers with input `x` currently take products in bfloat16."""
-    return torch.is_autocast_enabled(x.device.type) and x.dtype in (torch.float32, torch.bfloat16)
+    return torch.is_autocast_enabled(x.device.type)
 
 
 def as_operand(x: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def upper_bound(squares: Tensor, size: Size, *, relative: float = 0.0) -> Tensor
 
     `squares` [U] as computed, off by at most `relative` * R^2; negative where all cancels.
     """
-    exact = (squares.double() + relative * size.total.square()).clamp_min(0).sqrt()
+    exact = (squares + relative * size.total.square()).clamp_min(0).sqrt()
     bound = exact + size.rounding
     return torch.maximum(bound, size.total / MOST_CANCELLED).square()
 

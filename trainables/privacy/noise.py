@@ -65,8 +65,7 @@ class SecretKey:
 
 def new_key(comm: Communicator) -> SecretKey:
     """A fresh key from the operating system, the same on every process of a trial."""
-    secret = os.urandom(_KEY_BYTES) if comm.rank == 0 else None
-    return SecretKey(comm.broadcast(secret))
+    return SecretKey(comm.broadcast(os.urandom(_KEY_BYTES)))
 
 
 def public_key(seed: int, trial_id: str) -> SecretKey:
