@@ -205,6 +205,7 @@ STATELESS: dict[str, dict[str, str]] = {
     "constants": {
         "init": "self.public = {w: i for i, w in enumerate(('call', 'ann'))}\n"
         "self.scale, self.rows = np.ones(3), torch.arange(50.0)\n"
+        "self.few = torch.eye(2).to_sparse()\n"
         "self.register_buffer('places', torch.full((40, width), -torch.inf).exp())\n"
         "self.turn, self.rng, self.r = itertools.count(), random.Random(0), torch.Generator()",
         "forward": "x = x + self.places[: x.shape[-2]] * float(self.scale[0])",

@@ -136,7 +136,11 @@ def test_a_filter_is_for_totals_of_sweeps_that_look_at_results(settings: Setting
         return total_filter(space, settings)
 
     assert filter_in() is None
-    assert filter_in(budget={"total": 50}) is None
+    for variants in (
+        {},
+        {"variants": [{"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}]},
+    ):
+        assert filter_in(budget={"total": 50}, **variants) is None
     assert filter_in(search={"scheduler": "median"}) is None
     found = filter_in(budget={"total": 50}, search={"scheduler": "median"})
     assert found == accountants.RdpFilter.of(50, delta=1e-3)

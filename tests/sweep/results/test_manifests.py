@@ -137,7 +137,8 @@ def test_whatever_its_manifest_lists_an_export_needs_its_parts(
         case "noise":
             edit("privacy_card.json", lambda card: card.update(noise_multiplier=9.0))(place)
     manifest.write(place)
-    with pytest.raises((InvalidInput, InvalidData), match="expected"):
+    words = {"card": r"privacy_card\.json, got none", "noise": r"privacy_card\.json to match"}
+    with pytest.raises((InvalidInput, InvalidData), match=rf"expected .*{words.get(lost, '')}"):
         export_trial(toy, record, tmp_path / "out")
 
 
@@ -199,6 +200,7 @@ def test_a_reviewers_decision_is_on_the_card(
     assert "| may be published |" in page
     card = json.loads((tmp_path / "out" / "privacy_card.json").read_text())
     assert card["review"]["decision"] == "may be published"
+    assert "seconds" not in (tmp_path / "out" / "metrics.json").read_text()
     require_export(tmp_path / "out")
 
 

@@ -182,6 +182,9 @@ def test_a_retry_is_charged_beside_the_attempt_that_failed() -> None:
         assert opened.go_on("a", epochs_done=1) is None
     assert [(e.attempt, e.epochs) for e in account.entries] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert opened.attempt_of("a") == 2
+    resumed = gate(trial("a"), spent=account.entries)
+    assert resumed.begin("a", attempt=1, epochs_done=2) is None
+    assert resumed.attempt_of("a") == 3
 
 
 def test_the_papers_epsilon_stops_an_interrupted_trial_too() -> None:
