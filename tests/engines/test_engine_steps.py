@@ -244,10 +244,13 @@ def test_no_step_is_taken_twice_with_one_key() -> None:
         engine.step(0, 3)
 
 
-def test_workers_that_start_apart_are_refused() -> None:
+@pytest.mark.parametrize("place", [0, -1])
+def test_workers_that_start_apart_are_refused(place: int) -> None:
+    """Also in one number of one parameter."""
+
     def work(comm: object) -> None:
         model = PlainGradients(WIDTHS)
-        model.weights[0].data += comm.rank
+        model.weights[place].data[place] -= comm.rank
         engine_on(mechanism(), gradients(200), model=model, comm=comm)
 
     with pytest.raises(TrialFailed, match="equal weights"):

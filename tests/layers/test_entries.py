@@ -107,21 +107,6 @@ def test_a_filter_is_charged_with_every_character_of_its_window() -> None:
     torch.testing.assert_close(norms, total, rtol=1e-4, atol=0.0)
 
 
-def test_the_squared_sizes_of_a_filters_trained_parts_add_up() -> None:
-    layer = CharCnn(4, 2, 3)
-    seen, word = torch.ones(1, 2, 3, dtype=torch.int64), torch.zeros(5, dtype=torch.int64)
-
-    def squared(*parts: nn.Parameter) -> Tensor:
-        for parameter in layer.parameters():
-            parameter.requires_grad_(any(parameter is part for part in parts))
-        entry = CharCnnEntry(layer, seen, word, torch.ones(5, 2), ROWS)
-        return entry.size(UNITS, dict.fromkeys(parts, 2.0)).total.square()
-
-    alone = [squared(part) for part in layer.parameters()]
-    assert all(size.min() > 0 for size in alone)
-    torch.testing.assert_close(squared(*layer.parameters()), torch.stack(alone).sum(0))
-
-
 def test_the_size_of_a_layer_norm_is_added_up_in_double_precision() -> None:
     layer = LayerNorm(2)
     g = torch.full((5, 2), 0.1)

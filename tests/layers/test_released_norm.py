@@ -6,6 +6,8 @@ nearly equal inputs with opposite gradients, up to 10^7 times their sum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -285,6 +287,28 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind: str, way: str) -
         assert float(norms) <= whole * (1 + slack)
         found, _ = release_norm(entries, units, clip=whole / 3, scale=1.0)
         assert found >= whole / 3 * (1 - slack)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_squares_of_the_trained_parameters_add_up(kind: str) -> None:
+    """Those of norms, and about those of sizes: each by its scale, and of a frozen one none."""
+    lengths, units = torch.tensor([5, 2, 6]), Units(torch.arange(3), 3)
+
+    def squares(scales: Sequence[float]) -> Tensor:
+        torch.manual_seed(0)
+        entries = KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0))
+        parameters = list(dict.fromkeys(p for entry in entries for p in entry.parameters))
+        weights = dict(zip(parameters, scales or [2.0] * len(parameters), strict=False))
+        for parameter in parameters:
+            parameter.requires_grad_(weights.get(parameter, 0.0) > 0)
+        made = combine([entry for entry in entries if entry.parameters])
+        sizes = [entry.size(units, weights).total.square() for entry in made]
+        norms = [entry.squared_norms(units, weights) for entry in made]
+        return torch.stack([sum(sizes, torch.zeros(3)), sum(norms, torch.zeros(3))])
+
+    alone = sum(squares([0.0] * place + [8.0]) for place in range(3))
+    for found, whole, slack in zip(alone, 4 * squares([]), (0.1, 1e-3), strict=True):
+        torch.testing.assert_close(found, whole, rtol=slack, atol=0.0)
 
 
 def test_tied_entries_are_those_that_are_tested() -> None:

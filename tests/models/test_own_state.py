@@ -66,12 +66,22 @@ STATE: dict[str, tuple[dict[str, str], str]] = {
         {"methods": VOCABULARY.replace("self.seen", "TABLE")},
         r"got own\.TABLE changed",
     ),
-    "a weight that words change": (
+    **{
+        f"{name} that words change": (
+            {
+                "methods": "    def encode_word(self, word):\n"
+                f"        self.{name}.data += len(word)\n        return len(word)\n"
+            },
+            rf"got {re.escape(name)} changed",
+        )
+        for name in ("words.weight", "intents.bias")  # the first and the last
+    },
+    "a class that hides where it is from": (
         {
-            "methods": "    def encode_word(self, word):\n"
-            "        self.tags.bias.data += len(word)\n        return len(word)\n"
+            "header": "class Seen:\n    words = 0\nSeen.__module__ = 'of_no_file'\n",
+            "forward": "Seen.words += 1",
         },
-        r"got tags\.bias changed",
+        r"got of_no_file\.Seen\.words changed",
     ),
     "a cache of numbers in turn": (
         {

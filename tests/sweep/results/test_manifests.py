@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -121,7 +122,7 @@ def test_a_file_added_to_the_model_of_an_export_is_refused(
             load_model(folder)
 
 
-@pytest.mark.parametrize("lost", ["model", "card", "weights", "noise"])
+@pytest.mark.parametrize("lost", ["model", "card", "weights", "noise", "mechanism"])
 def test_whatever_its_manifest_lists_an_export_needs_its_parts(
     toy: SweepFolder, tmp_path: Path, lost: str
 ) -> None:
@@ -137,8 +138,15 @@ def test_whatever_its_manifest_lists_an_export_needs_its_parts(
             (place / "privacy_card.json").unlink()
         case "noise":
             edit("privacy_card.json", lambda card: card.update(noise_multiplier=9.0))(place)
+        case "mechanism":
+            edit("privacy_card.json", lambda card: card["mechanism"].update(epochs=9))(place)
     manifest.write(place)
-    words = {"card": r"privacy_card\.json, got none", "noise": r"privacy_card\.json to match"}
+    card = rf"{re.escape(str(place))}/privacy_card\.json"
+    words = {
+        "card": rf"{card}, got none",
+        "noise": rf"{card} to match the trial, got another noise_multiplier",
+        "mechanism": rf"{card} to match the trial, got another mechanism\.epochs",
+    }
     with pytest.raises((InvalidInput, InvalidData), match=rf"expected .*{words.get(lost, '')}"):
         export_trial(toy, record, tmp_path / "out")
 

@@ -14,6 +14,7 @@ from search_spaces import space as spaces
 from search_spaces.search import NumTrials
 from search_spaces.space import SearchSpace
 from sweep.planning.prepare import prepare_space
+from sweep.search import private_selection
 from sweep.search.private_selection import best_of, draw_number, draw_points, random_of
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
@@ -102,8 +103,10 @@ def test_points_are_independent_and_spread_evenly_over_the_space(
 
 
 def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
-    configurations: tuple[PlannedTrial, ...],
+    configurations: tuple[PlannedTrial, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(private_selection, "_PATIENCE", 1)  # each draw here is valid
+
     def values_of_draws(secret: bytes, sweep: str) -> list[dict[str, Any]]:
         random = random_of(secret, sweep)
         return [p.values for p in draw_points(_space(), configurations, 5, random)]
