@@ -66,10 +66,8 @@ class Composition:
     def releases(self, key: Hashable = None, after: Release | None = None) -> Sequence[Release]:
         """Few releases with the same composition as all, as if `put` had been called first.
 
-        >>> what = Release(
-        ...     phases=((2.0, 1),), sampling="shuffle", sample_rate=1.0,
-        ...     neighboring_relation="replace_one",
-        ... )
+        >>> what = Release(phases=((2.0, 1),), sampling="shuffle", sample_rate=1.0,
+        ...                neighboring_relation="replace_one")
         >>> longer = replace(what, phases=((4.0, 1), (2.0, 3)))
         >>> [each.phases for each in Composition([what, longer]).releases(2, longer)]
         [((4.0, 2), (2.0, 7))]

@@ -23,7 +23,7 @@ from trainables.accountants import (
     release,
     selection,
 )
-from trainables.accountants.selection import Search, by_law
+from trainables.accountants.selection import by_law
 from trainables.attacks.one_run import epsilon_lower_bound
 from trainables.privacy.from_config import default_delta
 
@@ -32,9 +32,8 @@ def paper(z0: float, kind: str = "none", tau: float = 0.0) -> float:
     return paper_zcdp.epsilon(mechanism(noise_multiplier=z0, decay=kind, tau=tau), delta=5e-4)
 
 
-def best_of(mean: float, shape: float) -> float:
-    search = Search(kind="random", mean=mean, shape=shape)
-    return selection.of_releases([poisson()], delta=5e-4, search=search)
+def best_of(mean: float, law: str) -> float:
+    return selection.of_releases([poisson()], delta=5e-4, search=by_law(law, mean=mean))
 
 
 ONE_RECORD = mechanism("dp_sgd")  # n 2,560, B 64, 30 epochs, delta 5e-4, z 1
@@ -43,6 +42,7 @@ ATIS = mechanism("dp_sgd", num_records=4_478, noise_multiplier=2.0, delta=None)
 ZCDP = "closed form of rho + 2 sqrt(rho ln(1/delta)), Yu et al. 2019"
 GAUSS = "closed form of Balle & Wang 2018"
 LIBRARY = "dp-accounting 0.6"
+SELECTION = "Papernot & Steinke 2022"
 
 # what, value, unit of its last digit, source, how it is worked out here
 VALUES: list[tuple[str, float, float, str, Callable[[], float]]] = [
@@ -76,8 +76,20 @@ VALUES: list[tuple[str, float, float, str, Callable[[], float]]] = [
         *("Algorithm 1, z / sigma_eff", 5.66, 1e-2, "2 sqrt(8)"),
         lambda: 1 / mechanism().effective_noise_multiplier_at(0),
     ),
-    ("best of 10, geometric", 8.973, 1e-3, "Papernot & Steinke 2022", lambda: best_of(10, 1)),
-    ("best of 48, logarithmic", 9.115, 1e-3, "Papernot & Steinke 2022", lambda: best_of(48, 0)),
+    (
+        "best of 10, geometric",
+        8.973,
+        1e-3,
+        SELECTION,
+        lambda: best_of(10, "geometric"),
+    ),
+    (
+        "best of 48, logarithmic",
+        9.115,
+        1e-3,
+        SELECTION,
+        lambda: best_of(48, "logarithmic"),
+    ),
     (
         *("ceiling of an audit, delta 1e-5", 6.04, 1e-2, "Steinke, Nasr & Jagielski 2023"),
         lambda: epsilon_lower_bound(1_300, 1_300, 1_300, delta=1e-5),
@@ -104,7 +116,7 @@ VALUES: list[tuple[str, float, float, str, Callable[[], float]]] = [
         lambda: epsilon_sweep([release(ATIS)] * 20, delta=1e-5, exact=True).epsilon,
     ),
     (
-        *("ATIS, best of 20, geometric", 3.34, 1e-2, "Papernot & Steinke 2022"),
+        *("ATIS, best of 20, geometric", 3.34, 1e-2, SELECTION),
         lambda: selection.of_releases(
             [release(ATIS)], delta=1e-5, search=by_law("geometric", mean=20)
         ),

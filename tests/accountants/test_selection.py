@@ -30,21 +30,6 @@ _ATIS = poisson(2.0, steps=2_100, rate=64 / 4_478)  # 30 epochs of 4,478 records
 _TWENTY = by_law("geometric", mean=20)
 
 
-def test_twenty_trials_composed_and_the_best_of_a_geometric_number_with_mean_twenty() -> None:
-    one = epsilon_sweep([_ATIS], delta=_DELTA, exact=True).epsilon
-    composed = epsilon_sweep([_ATIS] * 20, delta=_DELTA, exact=True).epsilon
-    best = selection.of_releases([_ATIS], delta=_DELTA, search=_TWENTY)
-    assert [one, composed, best] == pytest.approx([1.37, 7.43, 3.34], abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("law", "mean", "expected"), [("geometric", 10, 8.973), ("logarithmic", 48, 9.115)]
-)
-def test_the_law_is_priced_as_found_independently(law: str, mean: float, expected: float) -> None:
-    price = selection.of_releases([poisson()], delta=5e-4, search=by_law(law, mean=mean))
-    assert price == pytest.approx(expected, abs=0.001)
-
-
 def test_a_selection_composes_with_trials_as_the_library_composes_the_events() -> None:
     chosen = selection.release_of([_ATIS], search=_TWENTY)
     trial = SelfComposedDpEvent(PoissonSampledDpEvent(64 / 4_478, GaussianDpEvent(2.0)), 2_100)

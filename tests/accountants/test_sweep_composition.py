@@ -243,16 +243,6 @@ def test_a_filter_of_a_large_total_has_room_for_little_noise() -> None:
     assert room.after(trial).spent < rdp.of_release(trial, delta=1e-5) < 200.0
 
 
-@pytest.mark.parametrize(("mean", "shape", "expected"), [(10, 1, 8.973), (48, 0, 9.115)])
-def test_the_price_of_the_best_of_a_random_number(
-    mean: float, shape: float, expected: float
-) -> None:
-    search = Search(kind="random", mean=mean, shape=shape)
-    price = selection.of_releases([poisson()], delta=_DELTA, search=search)
-    assert price == pytest.approx(expected, abs=1e-3)
-    assert price > rdp.of_release(poisson(), delta=_DELTA)
-
-
 def test_a_selection_pays_for_the_costliest_configuration() -> None:
     search = Search(kind="random", mean=10, shape=1)
     both = selection.of_releases([poisson(2.0), poisson()], delta=_DELTA, search=search)
