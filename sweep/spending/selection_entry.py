@@ -65,7 +65,7 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
             for paid in ([selection.release], shown)
         )
         replaced = after >= before
-        stays = not replaced and all(what.unit != "couple" for what in shown)
+        stays = not replaced and selection.release.unit != "couple"
         if stays:
             larger = replace(selection.release, best_of=replace(best, shown=shown))
             ledger.charge(replace(last, release=larger))
