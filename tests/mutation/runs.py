@@ -175,17 +175,18 @@ class Runner:
             dict(zip(reversed(self.reach.seconds), itertools.count())) if self.newest_first else {}
         )
 
-        def rank(name: str) -> tuple[int, int, bool, float]:
-            kills = self._kills[mutant.where, name], self._kills[mutant.file, name]
-            cost = float(age.get(name, self.reach.seconds[name]))
-            return -kills[0], -kills[1], not name.startswith(near), cost
+        def rank(name: str) -> tuple[bool, float]:  # as many as the budget has room for
+            return not name.startswith(near), float(age.get(name, self.reach.seconds[name]))
+
+        def kills(name: str) -> tuple[int, int]:
+            return self._kills[mutant.where, name], self._kills[mutant.file, name]
 
         chosen, left = [], self.budget
         for name in sorted(names, key=rank):
             if self.reach.seconds[name] <= left or len(chosen) < _LEAST_TESTS:
                 left -= self.reach.seconds[name]
                 chosen.append(name)
-        return chosen, len(chosen) < len(names)
+        return sorted(chosen, key=kills, reverse=True), len(chosen) < len(names)
 
     def _cases(self, mutant: Mutant | CMutant, items: dict[str, Any]) -> list[str]:
         """Cases of the tests that reach the file: one of each may have been watched."""
