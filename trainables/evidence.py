@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from trainables.documents import read_written_json
-from trainables.documents.files import DAMAGED
+from trainables.documents import DAMAGED, read_written_json
 from trainables.errors import InvalidData
 from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table

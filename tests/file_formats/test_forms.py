@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from trainables.data.records import Utterance
-from trainables.documents import without_problems
-from trainables.documents.bounds import TO_UTF_8
+from trainables.documents import TO_UTF_8, without_problems
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Options, open_source
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.config import SplitMode
-from trainables.documents.files import DAMAGED
+from trainables.documents import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.documents.files import DAMAGED
+from trainables.documents import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
 
 LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path

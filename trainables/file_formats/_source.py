@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainables import catalogue
 from trainables.data.records import NO_INTENT, Utterance
-from trainables.documents import require_utf_8
+from trainables.documents import TO_UTF_8, file_lines
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats._record import Options, Record, SpanUnit, token_spans, utterance_of
 from trainables.file_formats._survey import Survey, survey
@@ -108,9 +108,20 @@ def _form_of(path: Path) -> str:
     if len(found) == 1:
         return found[0]
     if not found and path.is_file():
-        require_utf_8(path)
+        _require_utf_8(path)
     said = " and ".join(found) if found else "none"
     raise InvalidInput(
         f"expected {path} to have one of the formats {', '.join(names)}, got {said}"
         " (--format names it)"
     )
+
+
+def _require_utf_8(path: Path) -> None:
+    """Raises: InvalidData that names the first line of a file of text that is not UTF-8. One with
+    NUL in its beginning is no text, or in an encoding that has no lines of bytes.
+    """
+    with path.open("rb") as file:
+        is_text = b"\0" not in file.read(1 << 16)
+    for found in file_lines(path) if is_text else ():
+        if isinstance(found, InvalidData) and str(found).endswith(TO_UTF_8):
+            raise found
