@@ -37,7 +37,7 @@ def run(
     from sweep.planning.prepare import prepare_space, replace_space
     from sweep.planning.refusals import require_trials
     from sweep.results.frame import results
-    from sweep.runtime.live import Execution
+    from sweep.runtime import live, runner
 
     chosen = settings or from_environment()
     found = spaces.from_source(space, overrides=overrides)
@@ -50,15 +50,25 @@ def run(
         if not quiet:
             screen.print(text, markup=False, soft_wrap=True)
 
-    execution = Execution(console=screen, quiet=quiet, address=address)
     if resume and (chosen.home / found.name / "sweep.json").exists():
         folder = store.open_sweep(chosen.home, found.name)
         replace_space(folder, found, settings=chosen, accept=True)
-        execution.resume(folder, chosen)
+        view = live.view_of(folder.space(), folder.plan(), chosen.home)
+        with live.watching(view, screen, quiet=quiet) as watch:
+            runner.resume(folder, chosen, address=address, watch=watch)
     else:
         prepared = prepare_space(found, settings=chosen)
         require_trials(prepared.plan)
         for note in prepared.notes:
             say(note)
-        execution.start(prepared, chosen, command=["sweep.run"], budget_total=budget_total)
+        view = live.view_of(prepared.space, prepared.plan, chosen.home)
+        with live.watching(view, screen, quiet=quiet) as watch:
+            runner.start(
+                prepared,
+                chosen,
+                command=["sweep.run"],
+                address=address,
+                budget_total=budget_total,
+                watch=watch,
+            )
     return results(found.name, settings=chosen)

@@ -45,7 +45,7 @@ def resume(
 
     from sweep import interrupts
     from sweep.planning.prepare import extend
-    from sweep.runtime.live import Execution
+    from sweep.runtime import live, runner
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.store.starting import starting
@@ -58,7 +58,7 @@ def resume(
     ):
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
-        done = Execution(console=console(stderr=True), quiet=as_json, address=address).resume(
-            folder, settings, take_up=take_up
-        )
+        view = live.view_of(folder.space(), folder.plan(), settings.home)
+        with live.watching(view, console(stderr=True), quiet=as_json) as watch:
+            done = runner.resume(folder, settings, take_up=take_up, address=address, watch=watch)
         finish(done, as_json=as_json, export=False)

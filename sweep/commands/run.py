@@ -49,7 +49,7 @@ def run(
     from sweep import interrupts
     from sweep.planning.prepare import prepare_space, read
     from sweep.planning.refusals import require_trials
-    from sweep.runtime.live import Execution, preparing
+    from sweep.runtime import live, runner
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.store.starting import starting
@@ -58,19 +58,26 @@ def run(
         raise InvalidInput("expected --epsilon-max with --export")
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     screen = console(stderr=True)
-    with preparing(screen, quiet=as_json):
+    with live.preparing(screen, quiet=as_json):
         search_space = read(space, overrides=overrides(assignments), name=name)
     name = search_space.name
     with (
         interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
         starting(settings.home, name),
     ):
-        with preparing(screen, quiet=as_json):
+        with live.preparing(screen, quiet=as_json):
             prepared = prepare_space(search_space, settings=settings)
         require_trials(prepared.plan)
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)
-        done = Execution(console=screen, quiet=as_json, address=address).start(
-            prepared, settings, command=["sweep", *sys.argv[1:]], budget_total=budget_total
-        )
+        view = live.view_of(prepared.space, prepared.plan, settings.home)
+        with live.watching(view, screen, quiet=as_json) as watch:
+            done = runner.start(
+                prepared,
+                settings,
+                command=["sweep", *sys.argv[1:]],
+                address=address,
+                budget_total=budget_total,
+                watch=watch,
+            )
         finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)

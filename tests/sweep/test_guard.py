@@ -18,7 +18,7 @@ from sweep.commands import run as command
 from sweep.guard import Guard
 from sweep.results import leakage
 from sweep.results.tables import trials
-from sweep.runtime import live
+from sweep.runtime import live, runner
 from sweep.runtime import ray_metrics as metrics
 from sweep.store.sweeps import open_sweep
 from tests.sweep.sweeps import TOY, space_in
@@ -43,7 +43,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("SWEEP_TRACKING", "none")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr(live, "Execution", partial(live.Execution, function=TOY))
+    for name in ("start", "resume"):
+        monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
     monkeypatch.setattr(live, "_PREPARING", Guard("the line of progress"))
     path = tmp_path / "space.yaml"
     path.write_text(json.dumps(space_in(tmp_path).document()))
@@ -60,7 +61,7 @@ def require_results(home: Path) -> None:
         (metrics, "_ray_gauge", False, "Ray's metrics"),
         (live.View, "update", False, "the live table"),
         (live.View, "summary", False, "the live table"),
-        (live.View, "enter", True, "the live table"),
+        (live.View, "table", True, "the live table"),
         (live, "live_table", True, "the live table"),
         (rich.live.Live, "start", True, "the live table"),
         (rich.live.Live, "refresh", True, "the live table"),

@@ -43,15 +43,14 @@ class Progress:
 def live_table(
     name: str, progress: Mapping[str, Progress], *, summary: str, max_rows: int = 30
 ) -> FittedTable:
-    """The running trials, and as many of the newest ended ones as fit."""
+    """The running trials, and the newest ended ones below them."""
     running = [key for key, row in progress.items() if row.status is TrialStatus.RUNNING]
     ended = [
         key
         for key, row in progress.items()
         if row.status.is_over or row.status is TrialStatus.REFUSED
     ]
-    room = max(0, max_rows - len(running))
-    keys = [*(ended[-room:] if room else []), *running[:max_rows]]
+    keys = [*running, *reversed(ended)][:max_rows]
     rows = [progress[key] for key in keys]
     columns, together = _trials(keys, progress)
     words = {row.validation[0] for row in rows}

@@ -17,7 +17,7 @@ from sweep import phases
 from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress
 from sweep.runtime.execution import progress_of
-from sweep.runtime.live import View, _clear_where_resized, lines, num_expected, preparing, watching
+from sweep.runtime.live import View, lines, num_expected, preparing, watching
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in, space_in
@@ -25,6 +25,8 @@ from trainables.config import parse
 from trainables.system import phase
 from trainables.system.communication import Alone
 from trainables.trial import run
+
+_CLEARED = "\x1b[2J\x1b[H"
 
 
 class Clock:
@@ -184,11 +186,10 @@ def render(view: View) -> str:
 
 def test_the_table_shows_phases_outside_of_training(clock: Clock, tmp_path: Path) -> None:
     view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
-    with phases.listener(view.enter):
-        phases.enter(phases.STARTING_RAY)
+    view.phase = phases.STARTING_RAY
     assert "starting Ray: 0 of 0 done" in render(view)
     (tmp_path / "a").mkdir()
-    view.enter(phases.TRAINING)
+    view.phase = phases.TRAINING
     view.update("a", RUNNING)
     assert "running" in render(view)
     phase.enter(tmp_path / "a", phase.ATTACKS)
@@ -234,30 +235,30 @@ def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
     assert noted == ["loading the corpus", "", "evaluating", "attacks", ""]
 
 
-def test_a_terminal_of_another_size_is_drawn_on_anew(clock: Clock) -> None:
+def test_a_terminal_of_another_size_is_drawn_on_anew() -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, height=30, force_terminal=True)
-    draw = _clear_where_resized(View("toy", clock=clock), console)
-    draw()
-    assert out.getvalue() == ""
-    console.width = 70
-    draw()
-    assert out.getvalue() == "\x1b[2J\x1b[H"
-    out.truncate(0)
-    draw()
-    assert out.getvalue() == ""
+    with watching(View("toy"), console, quiet=False):
+        console.print("a")
+        assert _CLEARED not in out.getvalue()
+        console.width = 70
+        console.print("b")
+    assert out.getvalue().count(_CLEARED) == 1
 
 
-def test_the_live_table_has_the_course_of_validation_and_fits_the_height(clock: Clock) -> None:
-    view = View("toy", clock=clock)
-    for trial in range(40):
-        for epoch, found in ((1, 0.9), (2, 0.5), (3, 0.1)):
-            row = replace(RUNNING, name="a long name of a trial " * 3, epochs_done=epoch)
-            view.update(str(trial), replace(row, validation=("SER", found)))
+def test_the_live_table_has_the_course_of_validation_and_fits_the_height() -> None:
     out = io.StringIO()
-    Console(file=out, width=80, height=24).print(view)
-    assert "█▅▁" in out.getvalue()
-    assert len(out.getvalue().splitlines()) <= 22
+    console = Console(file=out, width=80, height=24, force_terminal=True)
+    with watching(View("toy"), console, quiet=False) as watch:
+        for trial in range(40):
+            for epoch, found in ((1, 0.9), (2, 0.5), (3, 0.1)):
+                row = replace(RUNNING, name="a long name of a trial " * 3, epochs_done=epoch)
+                watch(str(trial), replace(row, validation=("SER", found)))
+        out.truncate(0)
+    last = out.getvalue().partition("\x1b[?25h")[0]
+    assert "█▅▁" in last
+    assert 20 < last.count("\n") <= 23
+    assert out.getvalue().count("\x1b[1A") == last.count("\n"), "it is removed"
 
 
 # ---- a screen that goes away
