@@ -60,14 +60,13 @@ def _copy_public(encoder: str, target: Path) -> Path:
     computed for an encoder of another project are added."""
     from trainables.encoders import hub
     from trainables.encoders.about import MOMENTS, about_of, write_about
-    from trainables.encoders.families import public_encoder
     from trainables.encoders.folder import FILES, with_words
 
     about = about_of(encoder)
     if about is not None:
         files = [about.place / name for name in FILES if (about.place / name).is_file()]
     else:
-        files = hub.files_of(public_encoder(encoder).place)
+        files = hub.files_of(hub.public_encoder(encoder).place)
     target.mkdir(mode=0o700)
     for file in files:
         shutil.copyfile(file, target / file.name)

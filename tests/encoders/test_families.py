@@ -25,8 +25,8 @@ from tests.models._builds import SCHEMA
 from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.batches import PackedBatch
-from trainables.encoders.families import FAMILIES, read_public
-from trainables.encoders.hub_encoder import HubEncoder
+from trainables.encoders.hub import FAMILIES, public_encoder
+from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.models.features import require_usable
@@ -50,7 +50,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 
 @pytest.fixture(params=sorted(family_folders.KINDS))
 def encoder(request: pytest.FixtureRequest, folders: Folders) -> HubEncoder:
-    return HubEncoder(read_public(str(folders(request.param))))
+    return HubEncoder(public_encoder(str(folders(request.param))))
 
 
 def batch(encoder: HubEncoder | NluModel, *records: list[int]) -> PackedBatch:
@@ -69,7 +69,7 @@ def test_pieces_and_first_pieces_are_those_of_the_whole_text(encoder: HubEncoder
     whole = AutoTokenizer.from_pretrained(encoder.public.place).backend_tokenizer
     whole.no_padding()
     whole.no_truncation()
-    is_byte_level = encoder.public.model_type in ("deberta", "modernbert", "roberta")
+    is_byte_level = encoder.public.config.model_type in ("deberta", "modernbert", "roberta")
     assert encoder.cutter.before == (" " if is_byte_level else "")
     if is_byte_level:
         whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -91,7 +91,7 @@ def test_states_are_those_of_transformers(encoder: HubEncoder) -> None:
     with torch.no_grad():
         truth = encoder.model(padded, attention_mask=mask, output_hidden_states=True).hidden_states
     states = encoder.layer_states(found)
-    assert len(states.tokens) == len(truth) == encoder.public.num_layers + 1
+    assert len(states.tokens) == len(truth) == encoder.public.config.num_layers + 1
     for tokens, records, whole in zip(states.tokens, states.records, truth, strict=True):
         rows = torch.cat([row[:n] for row, n in zip(whole, lengths, strict=True)])
         torch.testing.assert_close(tokens, rows[found.inputs["first_piece"]], rtol=1e-4, atol=1e-4)
@@ -126,7 +126,7 @@ def test_a_record_longer_than_the_positions_is_read_in_windows(encoder: HubEncod
 
 
 def test_the_card_names_family_and_licence(encoder: HubEncoder) -> None:
-    family = FAMILIES[encoder.public.model_type].name
+    family = FAMILIES[encoder.public.config.model_type].name
     assert f"({family}, 3 layers of width 24, licence apache-2.0;" in encoder.public.provenance
 
 
@@ -134,7 +134,7 @@ def test_pickled_weights_are_read_without_running_them(folders: Folders, tmp_pat
     model = family_folders.write(tmp_path, "roberta")
     (tmp_path / "model.safetensors").unlink()
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    public = read_public(str(tmp_path))
+    public = public_encoder(str(tmp_path))
     assert torch.equal(
         HubEncoder(public).model.embeddings.word_embeddings.weight,
         model.embeddings.word_embeddings.weight,
@@ -153,21 +153,21 @@ def test_pickled_weights_are_read_without_running_them(folders: Folders, tmp_pat
 
 def test_the_digest_is_of_what_is_read(tmp_path: Path) -> None:
     family_folders.write(tmp_path, "bert")
-    before = read_public(str(tmp_path)).digest()
+    before = public_encoder(str(tmp_path)).digest()
     (tmp_path / "README.md").write_text("other words", encoding="utf-8")
-    assert read_public(str(tmp_path)).digest() == before
+    assert public_encoder(str(tmp_path)).digest() == before
     file = tmp_path / "config.json"
     about, written = json.loads(file.read_text()), file.stat()
     file.write_text(json.dumps(about | {"layer_norm_eps": 1e-5}))
     os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # as with a clock of a second
-    assert read_public(str(tmp_path)).digest() != before
+    assert public_encoder(str(tmp_path)).digest() != before
 
 
 def test_other_files_beside_the_weights_are_not_read(tmp_path: Path) -> None:
     family_folders.write(tmp_path, "bert")
-    before = read_public(str(tmp_path)).digest()
+    before = public_encoder(str(tmp_path)).digest()
     (tmp_path / "model-fp16.safetensors").write_bytes(b"other weights")
-    assert read_public(str(tmp_path)).digest() == before
+    assert public_encoder(str(tmp_path)).digest() == before
 
 
 def test_weights_in_parts_are_read_by_their_index(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_weights_in_parts_are_read_by_their_index(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").unlink()
     model.save_pretrained(tmp_path, max_shard_size="10KB")
     assert len(list(tmp_path.glob("model-*-of-*.safetensors"))) > 1
-    public = read_public(str(tmp_path))
+    public = public_encoder(str(tmp_path))
     assert len(public.digest()) == 64
     assert torch.equal(
         HubEncoder(public).model.embeddings.word_embeddings.weight,
@@ -273,7 +273,7 @@ def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
     kept.pop("encoder.layer.1.output.dense.weight")
     save_file(kept, str(tmp_path / "model.safetensors"), metadata={"format": "pt"})
     with pytest.raises(InvalidInput, match=r"got none for encoder\.layer\.1\.output\.dense"):
-        _ = HubEncoder(read_public(str(tmp_path))).model
+        _ = HubEncoder(public_encoder(str(tmp_path))).model
 
 
 @pytest.mark.parametrize("family", [name for name, each in FAMILIES.items() if each.covered])
@@ -285,7 +285,7 @@ def test_what_is_trained_is_the_encoder(family: str, tmp_path: Path) -> None:
     bert = catalogue.entry("models", "bert")
     bert.require_usable(config, data_config(name="atis"))
     ours = bert.build(config, schema=SCHEMA, seed=0).eval()
-    theirs = HubEncoder(read_public(str(tmp_path / "hub")))
+    theirs = HubEncoder(public_encoder(str(tmp_path / "hub")))
     found = batch(theirs, [1, 2, 7], [0], [4, 5, 6, 1, 3])
     for name, inputs in batch(ours, [1, 2, 7], [0], [4, 5, 6, 1, 3]).inputs.items():
         assert torch.equal(inputs, found.inputs[name])
@@ -298,7 +298,7 @@ def test_what_is_trained_is_the_encoder(family: str, tmp_path: Path) -> None:
     (place / "model.json").write_text(json.dumps({"model": config.model_dump(mode="json")}))
     again = write_encoder(place)
     assert again is not None
-    back = HubEncoder(read_public(str(again)))
+    back = HubEncoder(public_encoder(str(again)))
     same = back.layer_states(batch(back, [1, 2, 7], [0], [4, 5, 6, 1, 3])).tokens[2]
     torch.testing.assert_close(same, states.tokens[2], rtol=1e-4, atol=1e-4)
 

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 
 from tests.encoders import family_folders
 from trainables.config import model_part
-from trainables.encoders.families import read_public
-from trainables.encoders.hub_encoder import HubEncoder
+from trainables.encoders.hub import public_encoder
+from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.saved import load
 
@@ -107,15 +107,15 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def test_an_encoder_is_fetched_once_and_without_its_code(hub: Hub, tmp_path: Path) -> None:
-    found = read_public("lab/encoder")
+    found = public_encoder("lab/encoder")
     assert found.name == "lab/encoder"
     assert str(found.place).startswith(str(tmp_path / "kept"))
-    assert found.digest() == read_public(str(tmp_path / "there")).digest()
+    assert found.digest() == public_encoder(str(tmp_path / "there")).digest()
     assert {"config.json", "tokenizer.json", "model.safetensors"} <= set(hub.fetched)
     assert not {"modeling_own.py", "pytorch_model.bin"} & set(hub.fetched)
     assert hub.fetched.index("model.safetensors") == len(hub.fetched) - 1
     before = hub.requests
-    again = read_public("lab/encoder")
+    again = public_encoder("lab/encoder")
     assert HubEncoder(again).model.config.model_type == "roberta"
     assert hub.requests == before
 
@@ -124,7 +124,7 @@ def test_weights_of_another_family_are_not_fetched(hub: Hub, tmp_path: Path) -> 
     about = json.loads((tmp_path / "there" / "config.json").read_text())
     (tmp_path / "there" / "config.json").write_text(json.dumps(about | {"model_type": "t5"}))
     with pytest.raises(InvalidData, match="of type 't5'"):
-        read_public("lab/encoder")
+        public_encoder("lab/encoder")
     assert "config.json" in hub.fetched
     assert "model.safetensors" not in hub.fetched
 
@@ -145,13 +145,13 @@ def test_the_hub_is_not_asked_for_an_encoder_that_a_folder_names(hub: Hub, tmp_p
     with pytest.raises(InvalidInput, match=r"the hub is not asked .*hf download lab/encoder"):
         load(tmp_path)
     assert hub.requests == 0
-    read_public("lab/encoder")  # as `hf download` does
+    public_encoder("lab/encoder")  # as `hf download` does
     with pytest.raises(InvalidData, match=r"weights in .* that fit its model.json"):
         load(tmp_path)
 
 
 def test_a_name_that_the_hub_lacks_is_refused_in_a_line(hub: Hub) -> None:
     with pytest.raises(InvalidData, match="the hub answers 404") as caught:
-        read_public("lab/another")
+        public_encoder("lab/another")
     assert "\n" not in str(caught.value)
     assert hub.requests == 1

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from trainables.encoders.moments import Moments, moments_of
 from trainables.encoders.rows import (
-    Moments,
-    MomentSums,
+    LayerStates,
     features,
     join_states,
     whitening,
@@ -28,33 +28,36 @@ def test_each_layer_is_centred_and_of_norm_one() -> None:
         torch.testing.assert_close(part.norm(dim=1), torch.ones(7))
 
 
+def moments(
+    whole: tuple[torch.Tensor, torch.Tensor], layers: list[int], *, at_once: int
+) -> Moments:
+    parts = zip(*(state.split(at_once) for state in whole), strict=True)
+    tokens, records = moments_of((LayerStates(part, part[::-1]) for part in parts), layers)
+    assert (tokens.widths, records.widths) == ((3, 5), (5, 3)) or len(layers) == 1
+    return tokens
+
+
 def test_moments_are_those_of_all_rows_however_they_come() -> None:
     whole = states(50)
-    sums = MomentSums()
-    for low in range(0, 50, 20):
-        sums.add([state[low : low + 20] for state in whole])
-    found = sums.moments()
+    found = moments(whole, [0, 1], at_once=20)
     rows = join_states(whole).double().numpy()
     np.testing.assert_allclose(found.mean, rows.mean(0), atol=1e-6)
     np.testing.assert_allclose(found.covariance, np.cov(rows.T, bias=True), atol=1e-6)
     assert (found.widths, found.count) == ((3, 5), 50)
+    with pytest.raises(ValueError, match="at least one row"):
+        moments_of([], [0])
 
 
 def test_a_choice_of_layers_is_that_of_their_columns() -> None:
-    sums = MomentSums()
-    sums.add(states(50))
-    chosen = sums.moments().of([1])
-    alone = MomentSums()
-    alone.add(states(50)[1:])
-    np.testing.assert_allclose(chosen.covariance, alone.moments().covariance)
+    chosen = moments(states(50), [0, 1], at_once=50).of([1])
+    alone = moments(states(50), [1], at_once=50)
+    np.testing.assert_allclose(chosen.covariance, alone.covariance)
 
 
 @pytest.mark.parametrize("components", [None, 4])
 def test_whitened_rows_have_a_flat_spectrum(components: int | None) -> None:
-    sums = MomentSums()
-    sums.add(states(400))
-    moments = sums.moments()
-    white = whitening(moments, shrinkage=1e-6, components=components)
+    found = moments(states(400), [0, 1], at_once=400)
+    white = whitening(found, shrinkage=1e-6, components=components)
     rows = (join_states(states(400)) - white.mean) @ white.root
     covariance = np.cov(rows.numpy().T, bias=True)
     values = np.sort(np.linalg.eigvalsh(covariance))[::-1]
@@ -64,10 +67,10 @@ def test_whitened_rows_have_a_flat_spectrum(components: int | None) -> None:
 
 
 def test_whitening_refuses_what_has_no_meaning() -> None:
-    moments = Moments(np.zeros(2), np.eye(2), (2,), 3)
+    given = Moments(np.zeros(2), np.eye(2), (2,), 3)
     for bad in ({"shrinkage": 0.0}, {"shrinkage": 1.0, "components": 3}):
         with pytest.raises(ValueError, match="1 <= components <= 2"):
-            whitening(moments, **bad)
+            whitening(given, **bad)
 
 
 def test_features_have_norm_one_and_a_zero_row_stays_zero() -> None:

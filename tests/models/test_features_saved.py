@@ -17,8 +17,8 @@ from trainables import saved
 from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.corpus import open_corpus
-from trainables.encoders.fixed_source import source_of
 from trainables.encoders.identity import encoder_digest
+from trainables.encoders.source import source_of
 from trainables.errors import InvalidInput
 from trainables.models.features import build
 from trainables.system.communication import Alone

@@ -38,22 +38,27 @@ class About:
         own = (str(each["name"]) for each in self.card["corpora"])
         return tuple(dict.fromkeys((*own, *map(str, self.card.get("corpora_of_start", ())))))
 
+    @property
+    def name(self) -> str:
+        """The name in its card."""
+        return str(self.card.get("name", self.place.name))
+
 
 def shipped_encoders() -> tuple[str, ...]:
     """Names of the encoders that ship with the package."""
     return tuple(sorted(place.parent.name for place in _SHIPPED.glob(f"*/{ABOUT}")))
 
 
-def read_about(name: str) -> About:
-    """The description of the encoder `name`, a folder or one that ships.
+def about_of(encoder: str) -> About | None:
+    """The description of an encoder that ships or of a folder of `sweep pretrain`; None for any
+    other place.
 
-    Raises: InvalidInput where there is none, InvalidData where its file is damaged.
+    Raises: InvalidData where its file is damaged.
     """
-    places = (Path(name).expanduser(), _SHIPPED / name)
+    places = (Path(encoder).expanduser(), _SHIPPED / encoder)
     place = next((place for place in places if (place / ABOUT).is_file()), None)
     if place is None:
-        allowed = ", ".join((*shipped_encoders(), "a folder that `sweep pretrain` made"))
-        raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
+        return None
     try:
         fields = read_written_json(place / ABOUT)
         found = About(
@@ -68,20 +73,24 @@ def read_about(name: str) -> About:
     return found
 
 
+def read_about(name: str) -> About:
+    """The description of the encoder `name`, a folder or one that ships.
+
+    Raises: InvalidInput where there is none, InvalidData where its file is damaged.
+    """
+    found = about_of(name)
+    if found is None:
+        allowed = ", ".join((*shipped_encoders(), "a folder that `sweep pretrain` made"))
+        raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
+    return found
+
+
 def write_about(
     place: Path, *, model: Mapping[str, Any], card: Mapping[str, Any], layers: tuple[int, ...]
 ) -> None:
     """Write the description, last, so that its presence shows that the folder is complete."""
     about = {"format": _FORMAT, "model": dict(model), "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-
-
-def about_of(encoder: str) -> About | None:
-    """The description of an encoder that ships or of a folder of `sweep pretrain`; None for any
-    other place.
-    """
-    is_one = (Path(encoder).expanduser() / ABOUT).is_file() or encoder in shipped_encoders()
-    return read_about(encoder) if is_one else None
 
 
 def require_kind(about: About, encoder: str, model: str) -> None:
@@ -135,8 +144,7 @@ def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:
 
 def words(about: About) -> str:
     """A sentence with the encoder's name and its pretraining corpora."""
-    name = about.card.get("name", about.place.name)
-    return f"starts from the public encoder {name}, pretrained on {', '.join(about.corpora)}"
+    return f"starts from the public encoder {about.name}, pretrained on {', '.join(about.corpora)}"
 
 
 def words_of_left_out(about: About) -> str:

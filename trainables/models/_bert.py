@@ -10,10 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.encoders.pieces import PieceTable, hashed_pieces, piece_table
+from trainables.encoders.pieces import (
+    PieceTable,
+    hashed_pieces,
+    piece_table,
+    with_fewer_pieces,
+    word_cutter,
+)
 from trainables.encoders.rows import LayerStates
-from trainables.encoders.vocabulary import with_fewer_pieces
-from trainables.encoders.words import word_cutter
 from trainables.layers.attention import attention
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
@@ -108,13 +112,12 @@ class Bert(NluModel):
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""
         if self.tokenizer is None:
             size = self.sizes.vocabulary
-            return piece_table(
-                types, lambda word: hashed_pieces(word, size), begin=0, end=1, unknown=2
-            )
+            cut = (hashed_pieces(word, size) for word in types)
+            return piece_table(cut, begin=0, end=1, unknown=2)
         return word_cutter(self.tokenizer, place=self.provenance).table(types)
 
     def keep_pieces(self, count: int) -> None:
-        """Remove all pieces but `count` (see `encoders.vocabulary`) and all but the first
+        """Remove all pieces but `count` (see `with_fewer_pieces`) and all but the first
         positions.
 
         Raises: InvalidInput for an encoder without a vocabulary, or with a smaller one.

@@ -11,11 +11,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from trainables.encoders import tensors
 from trainables.encoders.about import ABOUT
-from trainables.encoders.families import PublicEncoder, covered_encoder
-from trainables.encoders.hub_encoder import load_model
-from trainables.encoders.words import tokenizer_in, word_cutter
+from trainables.encoders.folder import Bits, load_tensors, save_tensors
+from trainables.encoders.hub import PublicEncoder, covered_encoder
+from trainables.encoders.pieces import tokenizer_in, word_cutter
+from trainables.encoders.source import load_model
 from trainables.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def load_encoder(public: PublicEncoder, layers: int) -> Source:
 def _own_weights(place: Path) -> dict[str, Tensor]:
     """The weights written by `sweep pretrain` in `place`."""
     try:
-        return tensors.load(place / _FILE)
-    except (OSError, ValueError, SafetensorError):
+        return load_tensors(place / _FILE)
+    except (OSError, ValueError, KeyError, SafetensorError):
         raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
 
 
@@ -137,7 +137,7 @@ def named_weights(
     """The weights of a covered family under the names of a `transformers.BertModel`; tables lack
     the rows of positions that no piece uses, and the kinds of pieces where there are none."""
     found = dict(weights)
-    if public.model_type == "distilbert":
+    if public.config.model_type == "distilbert":
         for number in range(layers):
             for ours, theirs in _DISTILBERT.items():
                 for part in ("weight", "bias"):
@@ -147,19 +147,17 @@ def named_weights(
     if public.family.has_first_positions:
         table = _TABLES["position.weight"]
         found[table] = weights[table][public.first_position :]
-    found.setdefault(_TABLES["kind.weight"], torch.zeros(1, public.width))
+    found.setdefault(_TABLES["kind.weight"], torch.zeros(1, public.config.width))
     return found
 
 
-def save_encoder(
-    encoder: Any, state: Mapping[str, Tensor], place: Path, *, bits: tensors.Bits
-) -> None:
+def save_encoder(encoder: Any, state: Mapping[str, Tensor], place: Path, *, bits: Bits) -> None:
     """Write configuration, weights and pieces of a `_bert.Bert` with this state.
 
     `transformers` opens them where the weights have 32 or 16 bits.
     """
     sizes: BertSizes = encoder.sizes
-    tensors.save(to_transformers(state, sizes.layers), place / _FILE, bits=bits)
+    save_tensors(to_transformers(state, sizes.layers), place / _FILE, bits=bits)
     transformers_config(sizes).save_pretrained(str(place))
     encoder.tokenizer.save_pretrained(str(place))
 

@@ -17,12 +17,10 @@ from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
 from trainables.encoders.about import MOMENTS
-from trainables.encoders.fixed_source import FixedSource, source_of
 from trainables.encoders.moments import save_moments
 from trainables.encoders.names import tag_names
-from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
-from trainables.encoders.rows import LayerStates
-from trainables.encoders.tags import tag_parts
+from trainables.encoders.rows import SHRINKAGE, LayerStates, Recipe, make_recipe
+from trainables.encoders.source import FixedSource, source_of
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
 
     from trainables.data.corpus import Corpus
     from trainables.models.features import Config
+
+_OWN = 0.5  # weight of a tag's separate row relative to the shared ones
 
 
 class FixedEncoder:
@@ -205,14 +205,14 @@ class Features(NluModel):
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Batches of the cached rows of this corpus, encoder and recipe."""
         self.fixed.cache_dir = cache_dir
-        rows = cache.rows_of(
+        table = cache.cached_table(
             corpus,
             Loader(corpus, self.fixed.encoder.feature_table(corpus.types)),
             self.fixed.rows,
             recipe=self.fixed.recipe,
             cache_dir=cache_dir,
         )
-        return Loader(corpus, cache.CachedTable(rows, corpus.offsets))
+        return Loader(corpus, table)
 
     def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
         """How many records of these lengths a step passes at a time, so that a full batch of any
@@ -302,3 +302,38 @@ class Features(NluModel):
     def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:
         scores: Tensor = self.tag_head(tokens, rows)
         return scores + start if start.shape[1] else scores
+
+
+def tag_parts(schema: LabelSchema, *, factored: bool) -> NDArray[np.float32]:
+    """[tags, parts]: the weight of each part's row in a tag's weights; rows have norm 1.
+
+    Factored: one row for `B` and for `I`, for the type (the last part of a name, `city_name`), for
+    the role (the part before it, `toloc`, or none), and half a row for the tag alone. Names are
+    public. A rare tag is then learnt from frequent parts. Plain: a separate row for each tag.
+
+    >>> schema = LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")
+    >>> tag_parts(schema, factored=False).shape, tag_parts(schema, factored=True).shape
+    ((5, 5), (5, 10))
+    """
+    tags = schema.tags
+    if not factored:
+        return np.eye(len(tags), dtype=np.float32)
+    places: dict[tuple[str, str], int] = {}
+    cells: list[tuple[int, int, float]] = []
+    for row, tag in enumerate(tags):
+        for part, weight in _parts(tag):
+            cells.append((row, places.setdefault(part, len(places)), weight))
+    found = np.zeros((len(tags), len(places)), dtype=np.float32)
+    for row, column, weight in cells:
+        found[row, column] = weight
+    norms = np.linalg.norm(found, axis=1, keepdims=True)
+    return np.asarray(found / norms, dtype=np.float32)
+
+
+def _parts(tag: str) -> list[tuple[tuple[str, str], float]]:
+    if tag == "O":
+        return [(("tag", tag), 1.0)]
+    mark, name = tag.split("-", 1)
+    role, _, kind = name.rpartition(".")
+    shared = [("mark", mark), ("type", kind), ("role", role)]
+    return [*((part, 1.0) for part in shared), (("tag", tag), _OWN)]

@@ -35,8 +35,7 @@ from trainables.config import SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.documents import read_written_json
 from trainables.encoders import hub
-from trainables.encoders.hub_encoder import require_all_weights
-from trainables.encoders.quiet import quiet
+from trainables.encoders.source import quiet, require_all_weights
 from trainables.errors import InvalidData, InvalidInput
 from trainables.layers import bookkeeping
 from trainables.layers.packing import Rows, padded

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables.data.batches import Loader
 from trainables.encoders.rows import LayerStates
-from trainables.encoders.tags import bio_scores
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.crf.statistics import forward_backward, path_scores
 from trainables.layers.dropout import Masks
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from trainables.data.batches import FeatureTable, PackedBatch
     from trainables.data.corpus import Corpus
     from trainables.data.records import LabelSchema
+
+_NEVER = -1e4  # score of a transition that BIO does not allow
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,3 +216,15 @@ class NluModel(nn.Module, ABC):
         records = one_row_each(encoded.sentence.shape[0])
         intent = self.intent_head(encoded.sentence, records)
         return intent, self.tag_head(encoded.tokens, encoded.layout.rows)
+
+
+def bio_scores(schema: LabelSchema) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Start scores [tags] and transition scores [from, to]: 0, or forbidding where I- of a slot
+    follows neither B- nor I- of it."""
+    tags = schema.tags
+    allowed = np.array([[b[0] != "I" or (a != "O" and a[2:] == b[2:]) for b in tags] for a in tags])
+    first = np.array([tag[0] != "I" for tag in tags])
+    return (
+        np.where(first, 0.0, _NEVER).astype(np.float32),
+        np.where(allowed, 0.0, _NEVER).astype(np.float32),
+    )

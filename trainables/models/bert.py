@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from trainables.encoders.about import about_of, refuse_learnt, require_kind, shipped_encoders, words
-from trainables.encoders.families import covered_encoder, public_encoder
+from trainables.encoders.hub import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH
 from trainables.models._trained import EncoderConfig, require_rank
@@ -94,7 +94,7 @@ def _layers_of(encoder: Any) -> int | None:
     ):
         return None
     try:
-        return public_encoder(encoder).num_layers
+        return public_encoder(encoder).config.num_layers
     except InvalidInput:
         return None
 

@@ -22,7 +22,7 @@ from trainables.encoders.about import (
     require_files,
     widths_of,
 )
-from trainables.encoders.families import public_encoder
+from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_NUMBER, MAX_WIDTH
 
@@ -108,8 +108,8 @@ def require_usable(config: Config, data: DataConfig) -> None:
     public = public_encoder(config.encoder)
     if config.prior == "names":
         raise InvalidInput(NO_NAMES.format(config.encoder))
-    require_layers(config, range(public.num_layers + 1))
-    require_components(config, [public.width] * len(config.layers or public.default_layers))
+    require_layers(config, range(public.config.num_layers + 1))
+    require_components(config, [public.config.width] * len(config.layers or public.default_layers))
 
 
 def _require_parts(config: Config, about: About) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,8 @@ import torch
 from trainables.encoders import folder as encoder_folder
 from trainables.encoders.about import about_of
 from trainables.encoders.learnt import Hashes, hashes_of, keys_of, read_learnt, write_learnt
-from trainables.encoders.recipe import make_recipe
-from trainables.encoders.rows import Moments, MomentSums
-from trainables.encoders.tensors import Bits
+from trainables.encoders.moments import BothMoments, moments_of
+from trainables.encoders.rows import LayerStates, make_recipe
 from trainables.encoders.word_vectors import LOCAL_FILE
 from trainables.models._bert_weights import save_encoder
 from trainables.models._nlu import NluModel
@@ -27,7 +27,9 @@ from trainables.seeding import generator
 _ROWS_FROM = 4_000  # public records that the moments are computed from
 
 
-def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32) -> None:
+def write(
+    done: Pretrained, config: PretrainingConfig, place: Path, *, bits: encoder_folder.Bits = 32
+) -> None:
     """Write the folder of an encoder with its pieces; its weights have so many bits."""
     encoder = done.encoder.eval()
     place.mkdir(parents=True, exist_ok=True)
@@ -70,19 +72,19 @@ def _fields(config: PretrainingConfig, place: Path) -> dict[str, Any]:
 
 def moments(
     encoder: NluModel, corpora: tuple[PublicCorpus, ...], layers: tuple[int, ...], *, seed: int
-) -> tuple[Moments, Moments]:
+) -> BothMoments:
     """Moments of tokens and records of `layers`, over records drawn equally from all corpora."""
-    tokens, records = MomentSums(), MomentSums()
     total = sum(len(each.train) for each in corpora)
-    with torch.no_grad():
+
+    @torch.no_grad()
+    def states() -> Iterator[LayerStates]:
         for number, each in enumerate(corpora):
             share = max(2, min(len(each.train), _ROWS_FROM * len(each.train) // total))
             drawn = generator(seed, "moments", number).permutation(each.train)[:share]
             for _, batch in each.loader.evaluation_batches(np.sort(drawn), max_tokens=2_048):
-                states = encoder.layer_states(batch)
-                tokens.add([states.tokens[k] for k in layers])
-                records.add([states.records[k] for k in layers])
-    return tokens.moments(), records.moments()
+                yield encoder.layer_states(batch)
+
+    return moments_of(states(), layers)
 
 
 def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from trainables.data.records import LabelSchema
-from trainables.encoders.tags import bio_scores, tag_parts
+from trainables.models._features import tag_parts
+from trainables.models._nlu import bio_scores
 
 SCHEMA = LabelSchema(intents=("a",), slots=("to.city", "from.city", "airline"), source="doc")
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainables.encoders import tensors
+from trainables.encoders.folder import Bits, load_tensors, save_tensors
 
 
 @pytest.mark.parametrize(("bits", "off"), [(32, 0.0), (16, 1e-3), (8, 1 / 250)])
-def test_a_weight_of_fewer_bits_is_near(tmp_path: Path, bits: tensors.Bits, off: float) -> None:
+def test_a_weight_of_fewer_bits_is_near(tmp_path: Path, bits: Bits, off: float) -> None:
     draw = torch.Generator().manual_seed(1)
     rows = torch.randn(40, 30, generator=draw) * torch.logspace(-3, 2, 40).unsqueeze(1)
     rows[7] = 0.0
     before = {"rows": rows, "vector": torch.randn(9, generator=draw), "count": torch.tensor([3])}
-    tensors.save(before, tmp_path / "w", bits=bits)
-    found = tensors.load(tmp_path / "w")
+    save_tensors(before, tmp_path / "w", bits=bits)
+    found = load_tensors(tmp_path / "w")
     assert found["count"].dtype == torch.int64
     largest = rows.abs().amax(1, keepdim=True)
     assert ((found["rows"] - rows).abs() <= off * largest).all()

@@ -1,0 +1,265 @@
+"""Sources of fixed features: an encoder of `sweep pretrain`, or a public one of any family.
+
+A public one reads records of equal length together without padding, so a record's states do not
+depend on the other records. A record of more pieces than there are positions is read in windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables import catalogue
+from trainables.config import data_config, model_part
+from trainables.data.batches import PackedBatch
+from trainables.data.records import LabelSchema
+from trainables.documents import one_line, words_of
+from trainables.encoders import folder
+from trainables.encoders.about import about_of
+from trainables.encoders.hub import PublicEncoder, public_encoder
+from trainables.encoders.moments import BothMoments, moments_of, public_moments
+from trainables.encoders.pieces import PieceTable, WordCutter, tokenizer_in, word_cutter
+from trainables.encoders.rows import Encoder, LayerStates
+from trainables.errors import InvalidData
+
+if TYPE_CHECKING:
+    from trainables.encoders.names import NameScores
+
+_NONE = LabelSchema(intents=("none",), slots=(), source="none")  # an encoder's own heads
+_PIECES_AT_ONCE = 4_096
+_MADE = ("health", "video")  # corpora
+_EACH = 1_000  # made utterances of each
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSource:
+    """`layers` are the layers with states, `default` those joined by default; `widths` of each
+    layer's rows of tokens and of records; `moments(layers, cache_dir)` are public, computed from
+    `moments_of`, in words.
+    """
+
+    encoder: Encoder
+    layers: tuple[int, ...]
+    default: tuple[int, ...]
+    widths: tuple[tuple[int, ...], tuple[int, ...]]
+    moments: Callable[[tuple[int, ...], Path | None], BothMoments]
+    digest: str
+    provenance: str
+    names: NameScores | None = None
+    moments_of: str = "utterances of the encoder's corpora"
+    has_own_moments: bool = True
+
+
+def source_of(name: str) -> FixedSource:
+    """The encoder of that name.
+
+    Raises: InvalidInput where it cannot be found or used, InvalidData where its files are damaged.
+    """
+    if about_of(name) is not None:
+        return _own(name)
+    public = public_encoder(name)
+    encoder = HubEncoder(public)
+    every = tuple(range(public.config.num_layers + 1))
+    widths = (public.config.width,) * len(every)
+    digest = public.digest()
+
+    def moments(layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
+        return public_moments(
+            lambda: moments_of(map(encoder.layer_states, _made_batches(encoder)), layers),
+            layers,
+            place=public.place,
+            digest=digest,
+            cache_dir=cache_dir,
+        )
+
+    return FixedSource(
+        encoder,
+        every,
+        public.default_layers,
+        (widths, widths),
+        moments,
+        digest,
+        f"features of {public.provenance}",
+        moments_of=f"utterances of the made corpora {' and '.join(_MADE)}",
+        has_own_moments=False,
+    )
+
+
+def _own(name: str) -> FixedSource:
+    found = folder.read(name)
+    fields = model_part(**found.model)
+    encoder: Any = catalogue.entry("models", fields.name, kind="frames").build(
+        fields, schema=_NONE, seed=0
+    )
+    if found.weights is not None:
+        folder.load_weights(encoder, found.weights, place=found.place)
+    encoder.eval().requires_grad_(False)
+    if found.moments is None:
+        raise InvalidData(f"expected the moments of an encoder in {found.place}, got none")
+    tokens, records = found.moments
+
+    def moments(layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
+        places = [found.layers.index(layer) for layer in layers]
+        return tokens.of(places), records.of(places)
+
+    corpora = ", ".join(str(each["name"]) for each in found.card["corpora"])
+    return FixedSource(
+        encoder,
+        found.layers,
+        found.layers,
+        (tokens.widths, records.widths),
+        moments,
+        found.digest,
+        f"features of the public encoder {found.name}, pretrained on {corpora}"
+        f" ({found.card.get('starts_from', 'unknown start')})",
+        found.names,
+    )
+
+
+def _made_batches(encoder: Encoder) -> Iterator[PackedBatch]:
+    texts: set[tuple[str, ...]] = set()
+    for name in _MADE:
+        config = data_config(name=name, num_utterances=_EACH)
+        made = catalogue.entry("datasets", name).read(Path(), config=config)
+        texts |= {utterance.tokens for utterance in made}
+    ordered = sorted(texts, key=lambda text: (len(text), text))
+    types = sorted({word for text in ordered for word in text})
+    place = {word: number for number, word in enumerate(types)}
+    table = encoder.feature_table(types)
+    for low in range(0, len(ordered), _AT_ONCE):
+        some = ordered[low : low + _AT_ONCE]
+        ids = np.array([place[word] for text in some for word in text], dtype=np.int32)
+        lengths = np.array([len(text) for text in some], dtype=np.int64)
+        yield PackedBatch.unlabelled(table.collate(ids, lengths), torch.from_numpy(lengths))
+
+
+class HubEncoder:
+    """No module: it is not trained. Weights are read at the first use; cached rows need none."""
+
+    def __init__(self, public: PublicEncoder) -> None:
+        self.public = public
+        self.cutter: WordCutter = word_cutter(tokenizer_in(public.place), place=public.name)
+
+    @cached_property
+    def model(self) -> Any:
+        """The model of `transformers`, in eval mode.
+
+        Raises: InvalidData where its folder lacks weights of a layer, or they cannot be read.
+        """
+        return load_model(self.public)
+
+    def feature_table(self, types: Sequence[str]) -> PieceTable:
+        """Pieces of the distinct tokens."""
+        return self.cutter.table(types)
+
+    @torch.no_grad()
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
+        """The state of a token is its first piece's, that of a record the mean of its pieces'."""
+        pieces = batch.inputs["pieces"].numpy()
+        lengths = batch.inputs["piece_lengths"].numpy()
+        shape = self.public.config.num_layers + 1, self.public.config.width
+        every = torch.empty(shape[0], len(pieces), shape[1])
+        records = torch.zeros(shape[0], len(lengths), shape[1])
+        counts = torch.zeros(len(lengths))
+        for windows in _windows(lengths, self.public.positions):
+            inner = [pieces[start:stop] for _, start, stop in windows]
+            ids = np.pad(np.stack(inner), ((0, 0), (1, 1)))
+            ids[:, 0], ids[:, -1] = self.cutter.begin, self.cutter.end
+            states = self._run(torch.from_numpy(ids))
+            for place, (record, start, stop) in enumerate(windows):
+                every[:, start:stop] = states[:, place, 1:-1]
+                records[:, record] += states[:, place].sum(1)
+                counts[record] += ids.shape[1]
+        tokens = every.index_select(1, batch.inputs["first_piece"])
+        return LayerStates(tuple(tokens), tuple(records / counts.unsqueeze(1)))
+
+    def _run(self, ids: Tensor) -> Tensor:
+        """[layers + 1, B, L, D] of rows of equal length."""
+        found = self.model(
+            input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True
+        )
+        return torch.stack(found.hidden_states)
+
+
+def _windows(lengths: np.ndarray, positions: int) -> Iterator[list[tuple[int, int, int]]]:
+    """(record, first piece, end) of all windows, without the pieces at their ends; those of equal
+    length together.
+    """
+    of_length: dict[int, list[tuple[int, int, int]]] = {}
+    ends = np.cumsum(lengths)
+    for record, (end, length) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True)):
+        for start in range(end - length + 1, end - 1, positions - 2):
+            stop = min(start + positions - 2, end - 1)
+            of_length.setdefault(stop - start + 2, []).append((record, start, stop))
+    for length, windows in sorted(of_length.items()):
+        many = max(1, _PIECES_AT_ONCE // length)
+        for low in range(0, len(windows), many):
+            yield windows[low : low + many]
+
+
+def load_model(public: PublicEncoder, **changes: Any) -> Any:
+    """The base model of an encoder, float32, in eval mode; `changes` are to its config.
+
+    Raises: InvalidData where its folder lacks weights of a layer, or they cannot be read.
+    """
+    from transformers import AutoModel
+
+    place = str(public.place)
+    try:
+        with quiet():
+            model, report = AutoModel.from_pretrained(
+                place,
+                trust_remote_code=False,
+                local_files_only=True,
+                weights_only=True,
+                dtype=torch.float32,
+                attn_implementation="eager",
+                output_loading_info=True,
+                **changes,
+            )
+    except Exception as error:  # noqa: BLE001  the library raises many kinds for a damaged file
+        said = one_line(words_of(error), characters=300)
+        raise InvalidData(f"expected an encoder that loads in {place}, got {said}") from None
+    require_all_weights(report, name=public.name)
+    return model.eval().requires_grad_(False)
+
+
+def require_all_weights(report: Mapping[str, Any], *, name: str) -> None:
+    """Refuse a model whose folder lacks weights: the library draws the others at random. `report`
+    is its loading info, `name` the model.encoder; a pooler is not used.
+
+    Raises: InvalidData.
+    """
+    lacking = sorted(key for key in report["missing_keys"] if "pooler" not in key)
+    if lacking or report["mismatched_keys"]:
+        raise InvalidData(
+            f"expected all weights of model.encoder={name} in its folder, got none for"
+            f" {(lacking or ['some of another size'])[0]}"
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Switch off the library's report of unused weights of a shallower encoder and its progress
+    bars.
+    """
+    from transformers.utils import logging
+
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
