@@ -86,22 +86,30 @@ def require_storable(value: Any, *, place: tuple[Any, ...] = ()) -> None:
             require_storable(part, place=(*place, key))
 
 
-def _number(text: str) -> float:
-    """The number of a text.
+def _integer(text: str) -> int:
+    if len(text) > 41:
+        raise DocumentProblem("expected integers of at most 40 digits")
+    return int(text, 0)
 
-    Raises: DocumentProblem where it is too large or can be read in two ways; ValueError where there
-        is none.
-    """
-    if text.isdecimal() or re.fullmatch(r"[-+]?([0-9_]+|0[box]\w+)", text):
-        if len(text) > 41:
-            raise DocumentProblem("expected integers of at most 40 digits")
-        if text.lstrip("+-")[0] == "0" and text.lstrip("+-0").isdecimal():
-            raise DocumentProblem(f"expected numbers without a leading zero, got {text!r}")
-        return int(text, 0)
-    value = float(re.sub(r"\.(?=[in])", "", text, flags=re.IGNORECASE))
+
+def _decimal(text: str) -> float:
+    value = float(text)
     if not math.isfinite(value):
         raise DocumentProblem(f"expected finite numbers that a float can hold, got {value}")
     return value
+
+
+def _number(text: str) -> float:
+    """The number of a plain word. Raises: ValueError where it is none, such as 1.2.3."""
+    digits = text.lstrip("+-").replace("_", "")
+    if digits[:2] in ("0b", "0o", "0x"):
+        int(text, 0)  # a digest may begin so, and is text
+        return _integer(text)
+    if digits.isdecimal():
+        if digits[0] == "0" and digits.strip("0"):
+            raise DocumentProblem(f"expected numbers without a leading zero, got {quote(text)}")
+        return _integer(text)
+    return _decimal(re.sub(r"\.(?=[in])", "", text, flags=re.IGNORECASE))  # .inf and .nan
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -113,7 +121,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _BAD_ESCAPE = re.compile(r"\\u(0000|d[89a-f])", re.IGNORECASE)
 _JSON = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_number, parse_float=_number, parse_constant=_number
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_decimal, parse_constant=_decimal
 )
 
 
@@ -126,7 +134,9 @@ def parse_json(text: str) -> Any:
     except RecursionError:
         raise DocumentProblem(_TOO_DEEP) from None
     # Without these characters there is neither, so most documents need no walk.
-    if text.count("[") + text.count("{") > MAX_DEPTH or _BAD_ESCAPE.search(text):
+    if text.count("[") + text.count("{") > MAX_DEPTH or (
+        "\\u" in text and _BAD_ESCAPE.search(text)
+    ):
         require_storable([value])
     return value
 

@@ -49,7 +49,8 @@ BAD_YAML = {
     "deep flow mappings": ("{a: " * 100_000, f"at most {MAX_DEPTH} lists"),
     "deep block lists": ("- " * 100_000 + "1", f"at most {MAX_DEPTH} lists"),
     "an integer of 5,000 digits": ("a: " + "9" * 5_000, "at most 40 digits"),
-    "a long hexadecimal number": ("a: 1\nb: 0x1\nc: 010", "leading zero, got '010'"),
+    "a leading zero": ("a: 1\nb: 0x1\nc: 010", "leading zero, got '010'"),
+    "a long hexadecimal number": ("a: 0x" + "f" * 5_000, "at most 40 digits"),
     "a number that no float holds": ("a: 1e400", "numbers that a float can hold"),
     "no number": ("a: .nan", "finite numbers that a float can hold, got nan"),
     "infinity": ("a: -.inf", "finite numbers"),
@@ -252,6 +253,8 @@ def test_a_word_of_signs_and_digits_is_a_value_or_a_problem(text: str) -> None:
         parse_yaml(text)
 
 
-@pytest.mark.parametrize("word", ["0x_", "0b_", "0o__", "._", "-._"])
-def test_a_number_without_a_digit_is_text(word: str) -> None:
+@pytest.mark.parametrize(
+    "word", ["0x_", "0b_", "0o__", "._", "-._", "1.2.3", "1__0", "0b1f" * 16, "0xno"]
+)
+def test_a_word_that_only_begins_as_a_number_is_text(word: str) -> None:
     assert parse_yaml(word) == word

@@ -38,7 +38,7 @@ _SIZES = {
 }
 
 
-def word_pieces(marks: tuple[str, ...] = _BERT_MARKS) -> Tokenizer:
+def word_pieces(marks: tuple[str, ...]) -> Tokenizer:
     """WordPiece, lower-cased, as BERT, DistilBERT, ELECTRA and MPNet have it."""
     unknown = next(mark for mark in marks if "UNK" in mark.upper())
     found = Tokenizer(models.WordPiece(unk_token=unknown))
@@ -52,7 +52,7 @@ def word_pieces(marks: tuple[str, ...] = _BERT_MARKS) -> Tokenizer:
     return _framed(found, marks)
 
 
-def byte_level(marks: tuple[str, ...] = _ROBERTA_MARKS) -> Tokenizer:
+def byte_level(marks: tuple[str, ...]) -> Tokenizer:
     """Byte-level BPE, without a space before the first word, as RoBERTa and ModernBERT have it."""
     found = Tokenizer(models.BPE())
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -92,100 +92,61 @@ def _framed(found: Tokenizer, marks: tuple[str, ...]) -> Tokenizer:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a family's folders look: the tokenizer, its class on the hub, the sizes' own names."""
+    """How a family's folders look: the tokenizer with its marks, its class on the hub, the sizes'
+    own names.
+    """
 
-    tokenizer: Callable[[], Tokenizer]
-    tokenizer_class: str | None
+    tokenizer: Callable[[tuple[str, ...]], Tokenizer]
+    tokenizer_class: str
     sizes: dict[str, Any]
     marks: tuple[str, ...] = _BERT_MARKS
 
 
-_XLM_MARKS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-_ALBERT_MARKS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+_OF_ROBERTA = {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
+_OF_DEBERTA = {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_biased_input": False,
+    "max_relative_positions": -1,
+}
+_OF_DEBERTA_V2 = {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True}
+_OF_DISTILBERT = {"dim": 24, "n_layers": 3, "n_heads": 4, "hidden_dim": 40}
+_OF_MODERNBERT = {
+    **{"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3},
+    **{"bos_token_id": 2, "eos_token_id": 3},
+    **{"global_attn_every_n_layers": 2, "local_attention": 8},
+}
 KINDS: dict[str, Kind] = {
     "bert": Kind(word_pieces, "BertTokenizer", _SIZES),
     "distilbert": Kind(
-        word_pieces,
-        "DistilBertTokenizer",
-        {"dim": 24, "n_layers": 3, "n_heads": 4, "hidden_dim": 40, "max_position_embeddings": 64},
+        word_pieces, "DistilBertTokenizer", _OF_DISTILBERT | {"max_position_embeddings": 64}
     ),
     "electra": Kind(word_pieces, "ElectraTokenizer", _SIZES | {"embedding_size": 12}),
     "mpnet": Kind(
-        lambda: word_pieces(("<s>", "<pad>", "</s>", "[UNK]", "<mask>")),
+        word_pieces,
         "MPNetTokenizer",
         _SIZES | {"pad_token_id": 1, "max_position_embeddings": 66},
         ("<s>", "<pad>", "</s>", "[UNK]", "<mask>"),
     ),
-    "roberta": Kind(
-        byte_level,
-        "RobertaTokenizer",
-        _SIZES | {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
-        _ROBERTA_MARKS,
-    ),
-    "xlm-roberta": Kind(
-        lambda: unigram(_XLM_MARKS),
-        "XLMRobertaTokenizer",
-        _SIZES | {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
-        _XLM_MARKS,
-    ),
-    "camembert": Kind(
-        lambda: unigram(_XLM_MARKS),
-        "CamembertTokenizer",
-        _SIZES | {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
-        _XLM_MARKS,
-    ),
+    "roberta": Kind(byte_level, "RobertaTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS),
+    "xlm-roberta": Kind(unigram, "XLMRobertaTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS),
+    "camembert": Kind(unigram, "CamembertTokenizer", _SIZES | _OF_ROBERTA, _ROBERTA_MARKS),
     "albert": Kind(
-        lambda: unigram(_ALBERT_MARKS),
+        unigram,
         "AlbertTokenizer",
         _SIZES | {"embedding_size": 12},
-        _ALBERT_MARKS,
+        ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
     ),
-    "deberta-v2": Kind(
-        lambda: unigram(_BERT_MARKS),
-        "DebertaV2Tokenizer",
-        _SIZES
-        | {
-            "relative_attention": True,
-            "position_buckets": 8,
-            "pos_att_type": ["p2c", "c2p"],
-            "norm_rel_ebd": "layer_norm",
-            "share_att_key": True,
-            "position_biased_input": False,
-            "max_relative_positions": -1,
-        },
-    ),
-    "deberta": Kind(
-        lambda: byte_level(_BERT_MARKS),
-        "DebertaTokenizer",
-        _SIZES
-        | {
-            "relative_attention": True,
-            "pos_att_type": ["p2c", "c2p"],
-            "position_biased_input": False,
-            "max_relative_positions": -1,
-        },
-    ),
-    "modernbert": Kind(
-        lambda: byte_level(_BERT_MARKS),
-        "PreTrainedTokenizerFast",
-        _SIZES
-        | {
-            "pad_token_id": 0,
-            "cls_token_id": 2,
-            "sep_token_id": 3,
-            "bos_token_id": 2,
-            "eos_token_id": 3,
-            "global_attn_every_n_layers": 2,
-            "local_attention": 8,
-        },
-    ),
+    "deberta-v2": Kind(unigram, "DebertaV2Tokenizer", _SIZES | _OF_DEBERTA | _OF_DEBERTA_V2),
+    "deberta": Kind(byte_level, "DebertaTokenizer", _SIZES | _OF_DEBERTA),
+    "modernbert": Kind(byte_level, "PreTrainedTokenizerFast", _SIZES | _OF_MODERNBERT),
 }
 
 
 def write(folder: Path, family: str, *, licence: str | None = "apache-2.0", **sizes: object) -> Any:
     """A random encoder of the family in `folder`, as `transformers` would load it; the model."""
     kind = KINDS[family]
-    tokenizer = kind.tokenizer()
+    tokenizer = kind.tokenizer(kind.marks)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.enable_padding(length=16)  # as some folders of the hub have them
     tokenizer.enable_truncation(16)

@@ -56,7 +56,7 @@ def public_parts(model: Features) -> dict[str, torch.Tensor]:
     found = dict(getattr(encoder, "model", encoder).state_dict())
     for kind, white in zip(("tokens", "records"), model.fixed.own.white, strict=True):
         assert white is not None
-        for name, value in vars(white).items():
+        for name, value in white._asdict().items():
             found[f"{kind} {name}"] = torch.as_tensor(value)
     found |= dict(model.named_parameters())
     named = {"intent names": model.intent_names, "tag names": model.tag_names}
