@@ -12,7 +12,6 @@ the two trials that are on disk in the end, and whether the ledger has charged e
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -22,6 +21,9 @@ import time
 from pathlib import Path
 
 import psutil
+
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store.sweeps import SweepFolder
 
 SPACE = """
 base:
@@ -39,10 +41,11 @@ NAMES = {"worker": "ray::RayTrainWorker", "tune": "ray::ImplicitFunc"}
 
 def rows(home: Path) -> dict[str, list[int]]:
     """Epochs on disk, by trial."""
-    return {
-        path.parent.name: [json.loads(line)["epochs_done"] for line in path.open()]
-        for path in home.glob("hurt/trials/*/epochs.jsonl")
-    }
+    folder = SweepFolder(home / "hurt")
+    if not folder.is_there:
+        return {}
+    trials = folder.plan().trials
+    return {t.id: [row["epochs_done"] for row in folder.epochs(t.id)] for t in trials}
 
 
 def count(home: Path) -> int:
@@ -103,8 +106,8 @@ def hurt(fault: str, place: Path) -> str:
     seconds = wait_for(home, before)
     code = driver.wait(timeout=500)
     found = sorted(rows(home).values())
-    charged = [json.loads(line.split(" ", 2)[2]) for line in (home / "ledger.jsonl").open()]
-    paid = {(e["trial"], n) for e in charged for n in range(e["first_epoch"], e["epochs"])}
+    charged = Ledger(home / FILE).entries()
+    paid = {(e.trial, n) for e in charged for n in range(e.first_epoch, e.epochs)}
     owed = {(trial, n - 1) for trial, epochs in rows(home).items() for n in epochs}
     lost = "nothing" if found == [[1, 2, 3, 4, 5]] * 2 and code == 0 else f"{found}, exit {code}"
     ledger = "exact" if owed <= paid else "too little"

@@ -37,6 +37,7 @@ from search_spaces.paths import section_fields, set_all
 from sweep.commands._options import overrides
 from sweep.results.student import half_width
 from sweep.settings import from_environment
+from sweep.store.sweeps import SweepFolder
 from trainables import attacks, evidence
 from trainables.errors import InvalidInput
 from trainables.metrics import membership
@@ -72,7 +73,7 @@ class Pair:
         name = f"table1-{self.corpus}-{self.model}-{part}-{digest}".replace("_", "-")
         whole = {**document, "name": name, "resources": self.table["resources"]}
         if self.options.show:
-            found = sweep.results(name) if (self.home / name / "sweep.json").exists() else None
+            found = sweep.results(name) if SweepFolder(self.home / name).is_there else None
         else:
             print(name, flush=True)
             found = sweep.run(whole, resume=True)

@@ -50,7 +50,7 @@ def run(
         if not quiet:
             screen.print(text, markup=False, soft_wrap=True)
 
-    if resume and (chosen.home / found.name / "sweep.json").exists():
+    if resume and store.SweepFolder(chosen.home / found.name).is_there:
         folder = store.open_sweep(chosen.home, found.name)
         replace_space(folder, found, settings=chosen, accept=True)
         view = live.view_of(folder.space(), folder.plan(), chosen.home)

@@ -47,9 +47,7 @@ def _row(folder: SweepFolder) -> dict[str, Any]:
     row = {"name": folder.name, "running": folder.is_running, "created": None, "trials": {}}
     try:
         counts = dict(folder.statuses())
-        row |= {"created": float(folder.about()["created"]), "trials": counts}
+        row |= {"created": folder.made()["created"], "trials": counts}
     except InvalidInput as problem:
         row["problem"] = str(problem)
-    except (KeyError, TypeError, ValueError):
-        row["problem"] = f"expected sweep.json in {folder.path} as it was written"
     return row

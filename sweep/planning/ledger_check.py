@@ -20,8 +20,7 @@ from sweep.spending.open_gate import unpaid
 from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
-from sweep.store.sweeps import SweepFolder
-from sweep.store.vault import Vault
+from sweep.store.sweeps import SweepFolder, Vault
 from trainables import catalogue, formats
 from trainables.errors import InvalidData, InvalidInput
 
@@ -80,7 +79,7 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     entries = ledger.of_sweep(folder.ledger_name)
     if folder.space().search.is_private_selection and not folder.is_unsealed:
         vault, name = Vault(folder), selection_entry.TRIAL
-        begun = vault.is_over or any(vault.draws.path.glob("trials/*/config.yaml"))
+        begun = vault.is_over or (vault.is_sealed and vault.draws.state().begun)
         if begun and not any(entry.trial == name for entry in entries):
             problem = "its selection has no entry"
             yield Finding(problem=problem, sweep=folder.name, trial=name, epochs=(1,))

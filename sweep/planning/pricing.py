@@ -80,7 +80,7 @@ def fixed_filter(folder: SweepFolder, settings: Settings, *, ledger: Ledger) -> 
     if kept is None and (kept := total_filter(folder.space(), settings)) is not None:
         if ledger.of_sweep(folder.ledger_name):
             raise InvalidData(
-                f"expected the filter of budget.total in {folder.path / 'sweep.json'}, where it was"
+                f"expected the filter of budget.total in the log of {folder.name}, where it was"
                 " fixed before the first trial, got none: restore the file from a copy"
             )
         folder.note(**{STORED: asdict(kept)})

@@ -68,7 +68,7 @@ def attack_run(
     if delta is not None:
         raise InvalidInput("expected --delta with --members FILE and --non-members FILE")
     sweep = store.SweepFolder(folder.parent.parent)
-    if folder.parent.name != "trials" or not (sweep.path / "plan.json").exists():
+    if folder.parent.name != "trials" or not sweep.is_there:
         raise InvalidInput(
             f"expected --members FILE and --non-members FILE for {run}: an exported folder holds no"
             " membership figures"

@@ -134,8 +134,8 @@ def _paired(
     """
     from trainables import evidence
 
-    data = first[0].plan.config.data
-    if any(record.plan.config.data != data for record in (*first, *second)):
+    data = first[0].plan.fields["data"]
+    if any(record.plan.fields["data"] != data for record in (*first, *second)):
         return None
     places = [
         [folder.trial_folder(record.plan.id) for record in records]

@@ -20,7 +20,8 @@ def require_export(folder: Path) -> None:
         InvalidInput for an export without its privacy card or its manifest.
     """
     home = _home_of(folder.resolve())
-    manifest.require_whole(home)
+    if manifest.is_there(home) or _has_ended(home):
+        manifest.require_whole(home)
     if added := manifest.unlisted(home, _MODEL):
         raise InvalidData(
             f"expected only the files that {manifest.FILE} lists in {home}, got {added[0]} as well"
@@ -37,6 +38,12 @@ def _home_of(folder: Path) -> Path:
     """The folder with the manifest: `folder`, or the one around it where `folder` is its model."""
     is_whole = (folder / _MODEL).is_dir() or manifest.is_there(folder)
     return folder.parent if folder.name == _MODEL and not is_whole else folder
+
+
+def _has_ended(home: Path) -> bool:
+    """Whether the folder is that of a trial that has a result."""
+    sweep = SweepFolder(home.parent.parent)
+    return home.parent.name == "trials" and sweep.is_there and sweep.result(home.name) is not None
 
 
 def damages(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, str]:

@@ -3,8 +3,8 @@
 Every trial has written its signals, its attack scores and its test counts to its folder. Here RMIA,
 LiRA and similar attacks are computed for all trials against all others, the certified bounds are
 corrected for the number of trials and compared with each trial's claim, and each trial is compared
-with its baseline. The result is `panel.json` in the trial's folder, which tables and the tracking
-store read; computing it again with more trials replaces it.
+with its baseline. The result is the trial's panel in the log of the sweep, which tables and the
+tracking store read; computing it again with more trials replaces it.
 """
 
 from __future__ import annotations

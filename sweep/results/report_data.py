@@ -17,8 +17,8 @@ from sweep.results.local_paths import in_text, in_word, paths_in, without_folder
 from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.status import TrialStatus
+from sweep.store.sweep_folder import to_yaml
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.store.trial_files import to_yaml
 from trainables import evidence
 from trainables.attacks import audited
 from trainables.documents import format_yaml

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweep.store.line_files import read_frames, read_scores, refuse_unless_aligned
+from sweep.results.line_files import read_frames, read_scores, refuse_unless_aligned
 from trainables import metrics
 from trainables.attacks import estimates, one_run
 from trainables.errors import InvalidInput

@@ -136,9 +136,10 @@ def baselines(records: Sequence[TrialRecord]) -> list[Group]:
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
     """The baseline for comparing a trial: of the same data and model where there is one."""
-    model = record.plan.config.model if record.plan.is_config else None
+    # By plain fields: parsing ten thousand configs takes seconds.
+    model = record.plan.fields.get("model")
     alike = _on_same_data(record, found)
-    return next((g for g in alike if g.records[0].plan.config.model == model), None)
+    return next((g for g in alike if g.records[0].plan.fields.get("model") == model), None)
 
 
 def nearest_baseline(record: TrialRecord, found: Sequence[Group]) -> Group | None:
@@ -149,9 +150,9 @@ def nearest_baseline(record: TrialRecord, found: Sequence[Group]) -> Group | Non
 def _on_same_data(record: TrialRecord, found: Sequence[Group]) -> list[Group]:
     if not record.plan.is_config:
         return []
-    data = record.plan.config.data
+    data = record.plan.fields.get("data")
     known = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
-    return [g for g in known if g.records[0].plan.config.data == data]
+    return [g for g in known if g.records[0].plan.fields.get("data") == data]
 
 
 def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:
@@ -183,9 +184,9 @@ def prior_ratio(record: TrialRecord, records: Sequence[TrialRecord]) -> float | 
     """
     if is_prior(record) or not record.plan.is_config:
         return None
-    metric, config = headline([record]), record.plan.config
-    alike = [r for r in priors(records) if r.plan.config.data == config.data]
-    alike.sort(key=lambda r: r.plan.config.model != config.model)
+    metric, fields = headline([record]), record.plan.fields
+    alike = [r for r in priors(records) if r.plan.fields.get("data") == fields.get("data")]
+    alike.sort(key=lambda r: r.plan.fields.get("model") != fields.get("model"))
     before = [value(r, metric) for r in alike] + [value(record, f"{metric}_before_training")]
     reference = next((each for each in before if each), None)
     mine = value(record, metric)

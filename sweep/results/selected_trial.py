@@ -12,10 +12,9 @@ from typing import Any
 
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.store import manifest
-from sweep.store.files import dump, read_json, write_json, write_text
+from sweep.store.files import read_json, write_json, write_text
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.store.vault import Vault
+from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
 from trainables.cards.selected import of_selected
@@ -44,20 +43,19 @@ def release_best(
         accountant="selection",
     )
     place = _copy(vault.draws.trial_folder(best.plan.id), folder, trial)
-    result = read_json(place / "result.json")
-    metrics = {**result["metrics"], EPSILON: epsilon, EPSILON_REPLACE_ONE: None}
-    write_json(
-        place / "result.json",
-        {**result, "trial_id": trial.id, "metrics": metrics, "time": time.time()},
-    )
-    rows = _of_the_release(folder.epochs(trial.id))
-    write_text(place / "epochs.jsonl", "".join(f"{dump(row)}\n" for row in rows))
     if (place / JSON).exists():
         own = cards.read({**read_json(place / JSON), "trial_id": trial.id}, where=place / JSON)
         card = of_selected(own, price)
         write_json(place / JSON, card.to_dict())
         write_text(place / MARKDOWN, to_markdown(card))
     manifest.write(place)
+    result = vault.draws.result(best.plan.id) or {}
+    metrics = {**result["metrics"], EPSILON: epsilon, EPSILON_REPLACE_ONE: None}
+    folder.release_trial(
+        trial.id,
+        epochs=_of_the_release(vault.draws.epochs(best.plan.id)),
+        result={**result, "trial_id": trial.id, "metrics": metrics, "time": time.time()},
+    )
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
     vault.select(trial=trial.id, draw=best.plan.id)
 
@@ -69,13 +67,14 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
     for drawn in vault.draws.plan().trials:
         trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
         place = _copy(vault.draws.trial_folder(drawn.id), folder, trial)
-        for name in ("result.json", JSON):
-            if (place / name).exists():
-                write_json(place / name, {**read_json(place / name), "trial_id": trial.id})
         if (place / JSON).exists():
-            card = cards.read(read_json(place / JSON), where=place / JSON)
-            write_text(place / MARKDOWN, to_markdown(card))
+            fields = {**read_json(place / JSON), "trial_id": trial.id}
+            write_json(place / JSON, fields)
+            write_text(place / MARKDOWN, to_markdown(cards.read(fields, where=place / JSON)))
         manifest.write(place)
+        if (result := vault.draws.result(drawn.id)) is not None:
+            rows = vault.draws.epochs(drawn.id)
+            folder.release_trial(trial.id, epochs=rows, result={**result, "trial_id": trial.id})
         trials.append(trial)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
 

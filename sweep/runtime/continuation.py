@@ -10,9 +10,6 @@ from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 from trainables.system import checkpoint
-from trainables.system.disk import flush
-
-_BEFORE = "stopped.json"
 
 
 def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[PlannedTrial]:
@@ -47,13 +44,5 @@ def reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial])
         if reason is not None:
             raise InvalidInput(f"trial {trial.id} cannot continue: {reason}")
     for trial in trials:
-        place = folder.trial_folder(trial.id)
-        (place / "result.json").replace(place / _BEFORE)
-        (place / "panel.json").unlink(missing_ok=True)
-        flush(place)
+        folder.reopen_trial(trial.id)
         gate.reopen(trial.id)
-
-
-def is_taken_up(folder: SweepFolder, trial_id: str) -> bool:
-    """Whether the user continued the stopped trial, which schedulers then do not stop."""
-    return (folder.trial_folder(trial_id) / _BEFORE).exists()

@@ -92,8 +92,6 @@ def execute(
         journal.keep_time(gate.time)
         try:
             run_pending(folder, services, driver=driver, stop_requested=is_stopped, source=source)
-            if source is not None:
-                folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen
             phases.enter(phases.COMPARING)
             leakage.write_panels(folder)
         except Interrupted:
@@ -126,7 +124,7 @@ def run_pending(
         for record in folder.records(running=False)
         if record.status.is_resumed
     }
-    taken_up = [job for name, job in jobs.items() if continuation.is_taken_up(folder, name)]
+    taken_up = [job for name, job in jobs.items() if folder.is_taken_up(name)]
     ids = {job.trial_id for job in taken_up}
     others = [job for name, job in jobs.items() if name not in ids]
     if source is not None and not jobs:

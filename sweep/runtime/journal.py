@@ -100,7 +100,7 @@ class Journal:
             self._write_time(spent)
 
     def _write_time(self, spent: TimeSpent) -> None:
-        with suppress(OSError):  # the next event reports a failing disk
+        with suppress(OSError, InvalidData):  # the next event reports a failing disk
             self.folder.write_seconds_run(spent.seconds)
 
     def close(self, spent: TimeSpent) -> None:

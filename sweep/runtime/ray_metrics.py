@@ -16,8 +16,8 @@ from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
 from sweep.guard import Guard
 from sweep.results.tables.progress import Progress
 from sweep.store.plans import PlannedTrial, noise_at
+from sweep.store.state import with_leakage
 from sweep.store.sweeps import SweepFolder
-from sweep.store.trial_files import with_leakage
 
 Watch = Callable[[str, Progress], None]
 _WORDS = str.maketrans({"ε": "epsilon", "≤": "<="})  # of trials' names

@@ -174,7 +174,7 @@ def _require_total(
 
 def _undo(folder: SweepFolder, tracker: Tracking) -> None:
     """Remove a sweep that was refused before any trial began, which frees its name."""
-    if any((folder.path / "trials").glob("*/config.yaml")):
+    if folder.state().begun:
         return
     tracker.delete(folder)
     folder.delete()

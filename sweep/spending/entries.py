@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from trainables.accountants import Release, release
-from trainables.errors import InvalidData, InvalidInput
-from trainables.frozen import first_problem
+from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.summary import plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +46,8 @@ class Entry:
         """Whether totals leave it out. A finite cost is a private engine's, which always counts."""
         return self.baseline and not self.release.is_finite
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which `entry_from` makes an equal entry again."""
-        found: dict[str, Any] = plain(_ENTRY.dump_python(self))
-        return found
 
-
-_ENTRY = TypeAdapter(Entry)
+ENTRY = TypeAdapter(Entry)
 
 
 def entry_for(
@@ -90,19 +82,6 @@ def entry_for(
         dataset_name=dataset_name,
         baseline=baseline,
     )
-
-
-def entry_from(fields: dict[str, Any]) -> Entry:
-    """The entry from an `Entry.to_dict`.
-
-    Raises: InvalidData where a field is missing.
-    """
-    try:
-        return _ENTRY.validate_python(fields)
-    except ValidationError as error:
-        raise InvalidData(
-            f"expected the fields of the ledger's entries, got a bad one: {first_problem(error)}"
-        ) from None
 
 
 def sweep_id_in(ledger_name: str) -> str:

@@ -26,7 +26,7 @@ from trainables.privacy.mechanism import claims_privacy
 if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
     from trainables.accountants import RdpFilter, Release, SweepSpend
 
-STORED = "filter"  # in sweep.json
+STORED = "filter"  # among the facts of a sweep
 UNFILTERED = (
     "settings were chosen in the light of earlier results without a filter (budget.total): what was"
     " run does not simply add up"
@@ -74,7 +74,7 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
     fields = folder.about().get(STORED)
     if fields is None:
         return None
-    where = f"expected {folder.path / 'sweep.json'} to have the filter as it was fixed before the"
+    where = f"expected the log of {folder.name} to have the filter as it was fixed before the"
     try:
         kept: RdpFilter = TypeAdapter(accountants.RdpFilter).validate_python(fields)
     except ValidationError:

@@ -8,12 +8,13 @@ carries the earlier one's spend, because a release on either is a release about 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweep.spending.data_set_account import DataSetAccount
-from sweep.spending.entries import Entry, entry_from, sweep_id_in
+from sweep.spending.entries import ENTRY, Entry, sweep_id_in
 from sweep.spending.home_key import HomeKey
 from sweep.spending.record_hashes import RecordHashes
 from sweep.store.chained_log import ChainedLog
@@ -22,6 +23,7 @@ from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
+_ADVICE = "restore the files from a copy; `sweep ledger --check` lists what is missing"
 _DELTA = 1e-5  # where nothing was charged
 
 
@@ -59,10 +61,22 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
-        self._log = ChainedLog(path, required=("release",))
+        self._path = path
+        self._log = self._open_log()
         self._key = HomeKey(path.with_suffix(".key"))
         self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
         self._accounts: dict[str, DataSetAccount] = {}  # by `Entry.dataset`, as it is written
+
+    def _open_log(self) -> ChainedLog[Entry]:
+        return ChainedLog(self._path, ENTRY, advice=_ADVICE)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock for charging, with everything read."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.alone():
+            self._read_new()
+            yield
 
     def name_of(self, fingerprint: str) -> str:
         """The ledger's name of a data set: its fingerprint's hash under the key of the home.
@@ -73,8 +87,7 @@ class Ledger:
 
     def charge(self, entry: Entry) -> None:
         """Write an entry; it is on the disk when this returns. Only then release."""
-        with self._log.alone():
-            self._read_new()
+        with self._alone():
             self._append(entry)
 
     def charge_within(self, entry: Entry, *, budget_total: float) -> str | None:
@@ -82,9 +95,8 @@ class Ledger:
         nothing written. No other process charges in between, so concurrent sweeps never exceed the
         total together. Baselines do not count.
         """
-        with self._log.alone():
+        with self._alone():
             named = replace(entry, dataset=self.name_of(entry.dataset))
-            self._read_new()
             counted = self._accounts_of(named.dataset)
             mine = self._accounts.get(named.dataset) or DataSetAccount()
             others = [account for account in counted if account is not mine]
@@ -113,8 +125,7 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first, read anew."""
-        log = ChainedLog(self._log.path, required=("release",))
-        return [entry_from(fields) for fields in log.read_new()]
+        return self._open_log().read_new()
 
     def of_sweep(self, sweep: str) -> list[Entry]:
         """A sweep's entries under any of its names, the furthest of each attempt at a trial."""
@@ -195,15 +206,11 @@ class Ledger:
 
     def _append(self, entry: Entry) -> None:
         named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())
-        self._log.append(named.to_dict())
-        self._count(named)
+        self._log.append(named)
 
     def _read_new(self) -> None:
-        for fields in self._log.read_new():
-            self._count(entry_from(fields))
-
-    def _count(self, entry: Entry) -> None:
-        self._accounts.setdefault(entry.dataset, DataSetAccount()).add(entry)
+        for entry in self._log.read_new():
+            self._accounts.setdefault(entry.dataset, DataSetAccount()).add(entry)
 
     def _about(self, names: set[str]) -> list[DataSetAccount]:
         """The accounts of these data sets. Every name's key is checked, also of the others."""

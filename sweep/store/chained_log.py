@@ -1,9 +1,10 @@
-"""An append-only log of records for several processes, which survives any crash.
+"""An append-only log of typed entries for several processes, which survives any crash. Ledgers and
+sweeps are kept in such logs.
 
-A record is one line: CRC-32 of the JSON in eight hex digits, its length in bytes, the JSON. Each
-record has, as `previous`, the digest of all lines before it; the head, a separate file, has the
-number and the digest of all lines. Removed, repeated, moved or replaced lines are therefore
-detected, the last ones included.
+A line is a JSON object. Its first field is the `digest` of the rest of the line, its second the
+digest of the line before (`previous`); the head, a separate file, has the number of lines and the
+last digest. Changed, removed, repeated, moved or replaced lines are therefore detected, the last
+ones included.
 
 An append returns after fsync. A crash can leave a last line without its newline, which was never
 acknowledged; readers ignore it and the next append removes it. A crash can leave the head one line
@@ -16,25 +17,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from sweep.store.files import write_text
-from trainables.documents import parse_written_json
+from pydantic import TypeAdapter, ValidationError
+
+from sweep.store.files import jsonable, write_text
+from trainables.documents import one_line
 from trainables.errors import InvalidData
 from trainables.system.locks import alone
 
-_START = hashlib.sha256(b"").hexdigest()
-_ADVICE = "restore the files from a copy; `sweep ledger --check` lists what is missing"
+_BYTES = 16  # of a digest
+_START = "0" * 2 * _BYTES
+_DIGEST, _PREVIOUS = b'{"digest":"', b'"previous":"'
+_BODY = len(_DIGEST) + 2 * _BYTES + 2  # where the part begins that the digest is of
+_FIELDS = len(_PREVIOUS) + 2 * _BYTES + 1  # and behind `previous`, from there
+_ACCEPTED = b',"accepted":'
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Position:
-    """A position in a log. `digest` is of all lines before."""
+    """A position in a log. `digest` is of the line before."""
 
     inode: int = 0
     offset: int = 0
@@ -42,33 +49,36 @@ class _Position:
     digest: str = _START
 
     def after(self, line: bytes) -> _Position:
-        digest = hashlib.sha256(bytes.fromhex(self.digest) + line).hexdigest()
         return replace(
             self,
             offset=self.offset + len(line) + 1,
             num_lines=self.num_lines + 1,
-            digest=digest,
+            digest=line[len(_DIGEST) : len(_DIGEST) + 2 * _BYTES].decode("latin-1"),
         )
 
 
-class ChainedLog:
-    """The log at `path`, with its head (`.head`) and its lock (`.lock`) beside it. The first append
-    creates the files, readable by their owner. Every record has the fields `required`.
+class ChainedLog(Generic[_Entry]):
+    """The log at `path` of the entries of `kind`, with its head (`.head`) and its lock (`.lock`)
+    beside it. The first append creates the files, readable by their owner. `advice` is the next
+    step after damage.
 
     It remembers its read position. Not for several threads.
     """
 
-    def __init__(self, path: Path, *, required: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: Path, kind: TypeAdapter[_Entry], *, advice: str) -> None:
         self.path = path
-        self._required = required
+        self._kind = kind
+        self._advice = advice
         self._is_alone = False
         self._head = path.with_suffix(".head")
         self._position = _Position()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock for appending."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Hold the lock for appending.
+
+        Raises: FileNotFoundError where the log's folder is missing.
+        """
         with alone(self.path.with_suffix(".lock")):
             self._is_alone = True
             try:
@@ -76,8 +86,8 @@ class ChainedLog:
             finally:
                 self._is_alone = False
 
-    def read_new(self) -> list[dict[str, Any]]:
-        """The records that this object has not read yet, oldest first; none for no file.
+    def read_new(self) -> list[_Entry]:
+        """The entries that this object has not read yet, oldest first; none for no file.
 
         Raises: InvalidData naming the damage; nothing then counts as read.
         """
@@ -90,83 +100,112 @@ class ChainedLog:
             with self.alone():
                 return self._read_new()
 
-    def append(self, record: dict[str, Any]) -> None:
-        """Add one record; it is on the disk when this returns. Only while `alone`, and when
-        everything has been read.
+    def first(self) -> _Entry:
+        """The first entry, read alone.
+
+        Raises: InvalidData where there is none, or it is damaged.
+        """
+        with _reading(self.path), self.path.open("rb") as file:
+            line = file.readline()
+        entry, problem = self._entry(line.rstrip(b"\n"), _Position())
+        if entry is None:
+            raise InvalidData(f"expected whole entries in {self.path}, line 1 is {problem}")
+        return entry
+
+    def append(self, entry: _Entry) -> None:
+        """Add one entry, which `read_new` then reads; it is on the disk when this returns. Only
+        while `alone`, and when everything has been read.
 
         Raises: OSError where it could not be written (the log is then as it was).
         """
-        before = self._position
-        assert self._is_alone
-        assert not self._lines(before), "lines that were not read would be cut off"
-        line = _line({**record, "previous": before.digest})
-        if not self._head.exists():  # so that a log with chained lines always has one
-            self._write_head()
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            os.ftruncate(descriptor, before.offset)  # a cut line was never acknowledged
-            try:
-                _write(descriptor, line)
-                os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, before.offset)
-                raise
-            inode = os.fstat(descriptor).st_ino
-        finally:
-            os.close(descriptor)
-        self._position = replace(before.after(line[:-1]), inode=inode)
-        self._write_head()
+        self._append(jsonable(self._kind.dump_python(entry, by_alias=True)), after=self._position)
 
     def accept(self) -> None:
         """Accept the present content of the log in spite of damage; `read_new` reads the rest. Only
         while `alone`. Nothing is removed: a line is added that covers all before it.
         """
-        position = _Position()
-        for line in self._lines(position):
+        self._position = _Position()
+        position = _Position(inode=self._inode())
+        lines = self._lines(position)
+        for line in lines:
             position = position.after(line)
-        self._position = position
-        self.append({"accepted": position.num_lines})
+        self._append({"accepted": _digest_of(b"\n".join(lines)).decode()}, after=position)
 
-    def _read_new(self) -> list[dict[str, Any]]:
+    def _append(self, fields: dict[str, Any], *, after: _Position) -> None:
+        assert self._is_alone
+        assert not self._lines(after), "lines that were not read would be cut off"
+        line = _line({"previous": after.digest, **fields})
+        if not self._head.exists():  # so that a log with lines always has one
+            self._write_head(after)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.ftruncate(descriptor, after.offset)  # a cut line was never acknowledged
+            try:
+                _write(descriptor, line)
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, after.offset)
+                raise
+        finally:
+            os.close(descriptor)
+        self._write_head(after.after(line[:-1]))
+
+    def _read_new(self) -> list[_Entry]:
         position, head = self._position, self._read_head()
         inode = self._inode()
         if position.inode != inode:
             position = _Position(inode=inode)
-        records: list[dict[str, Any]] = []
+        entries: list[_Entry] = []
         problem, met_head = "", head is None or head[0] < position.num_lines
         if head is not None and head[0] == position.num_lines:
             met_head = head[1] == position.digest
         for line in self._lines(position):
-            fields = _fields(line)
-            wrong = self._wrong(fields, position)
+            entry, wrong = self._entry(line, position)
+            if entry is None and not wrong and not self._accepts(line, position):
+                wrong = "not about the lines that were accepted"
             if wrong and not problem:
                 problem = f"line {position.num_lines + 1} is {wrong}"
-            elif not wrong and fields is not None and "accepted" in fields:
+            elif not wrong and entry is None:  # all before it is accepted
                 problem = ""
             position = position.after(line)
             if head is not None and head[0] == position.num_lines:
                 met_head = True
                 if head[1] != position.digest and not problem:
                     problem = f"line {position.num_lines} is not the one that was written"
-            if fields is not None and fields.keys() >= {*self._required}:
-                records.append(fields)
+            if entry is not None:
+                entries.append(entry)
         if not problem and not met_head and head is not None:
             problem = f"{head[0]} lines were written and {position.num_lines} are there"
         if not problem and head is None and position.num_lines:
             problem = f"{self._head.name} is missing"
         if problem:
-            raise InvalidData(f"expected whole records in {self.path}, {problem}: {_ADVICE}")
+            raise InvalidData(f"expected whole entries in {self.path}, {problem}: {self._advice}")
         self._position = position
-        return records
+        return entries
 
-    def _wrong(self, fields: dict[str, Any] | None, position: _Position) -> str:
-        """The problem of the record after `position`; empty where it is intact."""
-        if fields is None:
-            return "damaged"
-        if fields.get("previous") != position.digest:
-            return "not the one that followed the lines before it"
-        missing = [name for name in self._required if name not in fields]
-        return f"without {missing[0]}" if missing and "accepted" not in fields else ""
+    def _entry(self, line: bytes, position: _Position) -> tuple[_Entry | None, str]:
+        """The entry in the line after `position`, None where it is unreadable or a mark of what is
+        accepted; and the problem of the line, empty where it is intact.
+        """
+        body = line[_BODY:]
+        if line[:_BODY] != _DIGEST + _digest_of(body) + b'",' or not body.startswith(_PREVIOUS):
+            return None, "damaged"
+        follows = body[len(_PREVIOUS) : _FIELDS - 1] == position.digest.encode("latin-1")
+        problem = "" if follows else "not the one that followed the lines before it"
+        if body.startswith(_ACCEPTED, _FIELDS):
+            return None, problem
+        try:
+            return self._kind.validate_json(b"{" + body), problem
+        except ValidationError as error:
+            place = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+            return None, f"without a valid {one_line(place or 'entry', characters=80)}"
+
+    def _accepts(self, line: bytes, position: _Position) -> bool:
+        """Whether all lines before `position` are those that the line accepts."""
+        accepted = json.loads(b"{" + line[_BODY:])["accepted"]
+        with _reading(self.path), self.path.open("rb") as file:
+            before = file.read(position.offset)
+        return bool(accepted == _digest_of(before[:-1]).decode())
 
     def _inode(self) -> int:
         try:
@@ -176,38 +215,42 @@ class ChainedLog:
 
     def _lines(self, position: _Position) -> list[bytes]:
         """Whole lines after `position`, without their newlines."""
-        try:
-            with self.path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                if size < position.offset:
+        with _reading(self.path):
+            try:
+                file = self.path.open("rb")
+            except FileNotFoundError:
+                return []
+            with file:
+                if file.seek(0, os.SEEK_END) < position.offset:
                     raise InvalidData(
-                        f"expected {self.path} only to grow, got a truncated file: {_ADVICE}"
+                        f"expected {self.path} only to grow, got a truncated file: {self._advice}"
                     )
                 file.seek(position.offset)
                 *lines, _cut = file.read().split(b"\n")
                 return lines
-        except FileNotFoundError:
-            return []
 
     def _read_head(self) -> tuple[int, str] | None:
-        """Number and digest of the lines; None for no head."""
+        """Number of the lines and digest of the last; None for no head."""
+        with _reading(self._head):
+            try:
+                line = self._head.read_bytes().rstrip(b"\n")
+            except FileNotFoundError:
+                return None
+        body = line[_BODY:]
         try:
-            content = self._head.read_bytes()
-        except FileNotFoundError:
-            return None
-        fields = _fields(content.rstrip(b"\n")) or {}
-        try:
-            return int(fields["lines"]), str(fields["digest"])
+            if line[:_BODY] == _DIGEST + _digest_of(body) + b'",':
+                fields = json.loads(b"{" + body)
+                return int(fields["lines"]), str(fields["last"])
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise InvalidData(f"expected the head of a log in {self._head}: {_ADVICE}") from None
+            pass
+        raise InvalidData(f"expected the head of a log in {self._head}: {self._advice}")
 
-    def _write_head(self) -> None:
+    def _write_head(self, position: _Position) -> None:
         """Write the head without a flush, because a head that is behind is no damage and a flush
         takes as long as another append. A new one has its name once it is whole, because an empty
         head is damage. Its length is fixed, so that it is replaced atomically.
         """
-        lines = f"{self._position.num_lines:020d}"
-        content = _line({"lines": lines, "digest": self._position.digest})
+        content = _line({"lines": f"{position.num_lines:020d}", "last": position.digest})
         if not self._head.exists():
             write_text(self._head, content.decode())
             return
@@ -218,9 +261,13 @@ class ChainedLog:
             os.close(descriptor)
 
 
-def _line(record: dict[str, Any]) -> bytes:
-    body = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()
-    return b"%08x %d %b\n" % (zlib.crc32(body), len(body), body)
+def _line(fields: dict[str, Any]) -> bytes:
+    body = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode()[1:]
+    return b'%b%b",%b\n' % (_DIGEST, _digest_of(body), body)
+
+
+def _digest_of(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_BYTES).hexdigest().encode()
 
 
 def _write(descriptor: int, content: bytes) -> None:
@@ -229,14 +276,10 @@ def _write(descriptor: int, content: bytes) -> None:
         written += os.write(descriptor, content[written:])
 
 
-def _fields(line: bytes) -> dict[str, Any] | None:
-    """The record in a line; None for one that is damaged."""
-    checksum, _, rest = line.partition(b" ")
-    length, _, body = rest.partition(b" ")
-    if length != b"%d" % len(body) or checksum != b"%08x" % zlib.crc32(body):
-        return None
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raises: InvalidData where the file cannot be read."""
     try:
-        fields = parse_written_json(body.decode())
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) else None
+        yield
+    except OSError as error:
+        raise InvalidData(f"cannot read {path}: {error.strerror}") from None

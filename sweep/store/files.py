@@ -1,26 +1,24 @@
 """Atomic file writes that survive a crash (temporary file, flush, rename), private to their owner.
-JSON with infinities as text.
+JSON with infinities as text. The seal of a YAML file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from pydantic import ValidationError
-
-from sweep.store.kinds import OBJECT, Kind
 from trainables import documents
-from trainables.documents import one_line
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidInput
 from trainables.privacy.summary import plain
 from trainables.system.disk import flush
 
 _MAX_BYTES = 1 << 30
+_SEAL = "# sha256 "
 
 
 def write_text(path: Path, text: str) -> None:
@@ -80,92 +78,6 @@ def read_json(path: str | Path) -> Any:
     return documents.read_json(path, max_bytes=_MAX_BYTES)
 
 
-def read_object(path: str | Path, kind: Kind) -> dict[str, Any]:
-    """The object in a JSON file, whose fields are of a kind (see `kinds`).
-
-    Raises: InvalidData for a file that is missing or damaged.
-    """
-    found = read_json(path)
-    require_kind(found, kind, where=str(path))
-    return cast("dict[str, Any]", found)
-
-
-def require_kind(value: Any, kind: Kind, *, where: str) -> None:
-    """Raises: InvalidData where a value is not of a kind, naming its first invalid field."""
-    try:
-        kind.validate_python(value)
-    except ValidationError as error:
-        field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"][:2])
-        what = f"its field {one_line(field, characters=80)}" if field else "what it holds"
-        raise InvalidData(f"expected {where} as it was written, got {what} damaged") from None
-
-
-def exists(path: str | Path) -> bool:
-    """Whether the path exists.
-
-    Raises: InvalidData where that cannot be determined.
-    """
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise InvalidData(f"cannot read {path}: {error.strerror}") from None
-    return True
-
-
-def append_line(path: Path, value: Any) -> None:
-    """Add the JSON of `value` as one line, on the disk when this returns.
-
-    A line that a crash cut in the middle is removed first.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "r+b") as file:
-        file.seek(0, os.SEEK_END)
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
-        file.seek(0, os.SEEK_END)
-        file.write(dump(value).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_lines(path: Path, kind: Kind = OBJECT) -> list[dict[str, Any]]:
-    """The objects in a file of JSON lines; none without the file; a truncated last line is ignored.
-
-    Raises: InvalidData for any other damaged line.
-    """
-    return read_lines_from(path, 0, kind)[0] if exists(path) else []
-
-
-def read_lines_from(
-    path: Path, start: int, kind: Kind = OBJECT
-) -> tuple[list[dict[str, Any]], int]:
-    """As `read_lines`, from byte `start` on, where a line begins; also returns the byte where the
-    next one will begin.
-    """
-    try:
-        with path.open("rb") as file:
-            file.seek(start)
-            *lines, cut = file.read().split(b"\n")
-            end = file.tell() - len(cut)
-    except OSError as error:
-        raise InvalidData(f"cannot read {path}: {error.strerror}") from None
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        where = f"line {number}" if start == 0 else f"a line after byte {start}"
-        try:
-            row = documents.parse_json(line.decode())
-        except ValueError:
-            raise InvalidData(f"expected JSON in {where} of {path}") from None
-        require_kind(row, kind, where=f"{where} of {path}")
-        rows.append(row)
-    return rows, end
-
-
 def number(value: Any) -> float | None:
     """The float of a figure written by `plain`.
 
@@ -183,3 +95,19 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nan(item) for key, item in value.items()}
     return value
+
+
+def add_seal(text: str) -> str:
+    """Whole lines of YAML, and a comment with the SHA-256 of them: a file that is cut between two
+    fields is a smaller valid one, a space without its budget.
+
+    >>> is_whole(add_seal("a: 1\\nb: 2\\n")), is_whole("a: 1\\n")
+    (True, False)
+    """
+    return f"{text}{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n"
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text ends with its seal."""
+    body, mark, _ = text.rpartition(_SEAL)
+    return bool(mark) and add_seal(body) == text

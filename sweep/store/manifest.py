@@ -1,7 +1,7 @@
 """The manifest of a folder: the SHA-256 of every final file.
 
 Ended trials and exports have one, so that damage and edits are detected. Files written after the
-end of a trial (its comparison with other trials) are left out.
+end of a trial (its pictures) are left out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,14 +19,12 @@ from trainables.documents import DocumentProblem, file_text, require_text
 from trainables.errors import InvalidData
 
 FILE = "manifest.json"
-RESULT = "result.json"
-_LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.npz", "failed.json"})
+_LATER = frozenset({FILE, "roc.json", "roc.png", "attack_scores.npz"})
 _TRANSIENT = ("checkpoint", ".")
 _SMALL = 1 << 18
 _MAX_BYTES = 1 << 30
 _MAX_NAME, _MAX_PATH = 255, 3_000  # bytes; systems take 255 and 4,096, the folder included
-# The files that tables and cards read.
-_LOOKED_AT = frozenset({RESULT, "privacy_card.json", "epochs.jsonl"})
+_LOOKED_AT = "privacy_card.json"  # what tables read
 
 
 class FileMark(BaseModel):
@@ -46,14 +44,9 @@ class Manifest(BaseModel):
     files: dict[str, FileMark]
 
 
-def write(folder: Path, *, coming: Mapping[str, bytes] | None = None) -> None:
-    """Write the manifest of the files in `folder`, and of the `coming` ones (content by name) that
-    are written next.
-    """
-    found = {name: _mark_of(path) for name, path in _files(folder)}
-    for name, content in (coming or {}).items():
-        found[name] = FileMark(size=len(content), sha256=hashlib.sha256(content).hexdigest())
-    document = Manifest(files=dict(sorted(found.items())))
+def write(folder: Path) -> None:
+    """Write the manifest of the files in `folder`."""
+    document = Manifest(files={name: _mark_of(path) for name, path in _files(folder)})
     write_json(folder / FILE, document.model_dump())
 
 
@@ -63,26 +56,25 @@ def is_there(folder: Path) -> bool:
 
 
 def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
-    """Differences from the manifest of `folder`, a phrase each; none in a folder without a result,
-    which has no manifest yet. `thorough` False reads no large file: it compares sizes, and the
-    content of the files that tables and cards read.
+    """Differences from the manifest of `folder`, a phrase each. `thorough` False reads no large
+    file: it compares sizes, and the content of the card, which tables read.
 
     Raises: InvalidData for a damaged manifest.
     """
     home = os.fspath(folder)  # a Path costs ten times as much
     if not os.path.exists(os.path.join(home, FILE)):
-        return (f"{FILE} is missing",) if os.path.exists(os.path.join(home, RESULT)) else ()
+        return (f"{FILE} is missing",)
     found = []
     for name, mark in _read(os.path.join(home, FILE)).files.items():
         path = os.path.join(home, name)
-        if name in _LOOKED_AT and mark.size < _SMALL and _is_small_file_of(path, mark):
+        if name == _LOOKED_AT and mark.size < _SMALL and _is_small_file_of(path, mark):
             continue
         size = _size_of(path)
         if size is None:
             found.append(f"{name} is missing")
         elif size != mark.size:
             found.append(f"{name} has another size")
-        elif (thorough or name in _LOOKED_AT) and _digest_of(path) != mark.sha256:
+        elif (thorough or name == _LOOKED_AT) and _digest_of(path) != mark.sha256:
             found.append(f"{name} has another content")
     return tuple(found)
 
@@ -155,7 +147,7 @@ def _size_of(path: str) -> int | None:
 
 def _is_small_file_of(path: str, mark: FileMark) -> bool:
     """Whether a file is there with the size and the digest of a mark. It is read in one step: with
-    `os.stat` and `open`, three small files of each trial take most of the time of a check.
+    `os.stat` and `open`, a small file of each trial takes most of the time of a check.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

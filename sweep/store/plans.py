@@ -205,25 +205,7 @@ def from_dict(document: Any) -> Plan:
     try:
         return _PLAN.validate_python(document)
     except (TypeError, ValueError):
-        raise _damaged_plan() from None
-
-
-def outline(fields: Any) -> list[tuple[str, bool]]:
-    """Id of each trial, and whether it runs, of a plan from `to_dict`.
-
-    Raises: InvalidData for anything else.
-    """
-    try:
-        return [(str(row["id"]), row["reason"] is None) for row in fields["trials"]]
-    except (KeyError, TypeError):
-        raise _damaged_plan() from None
-
-
-def _damaged_plan() -> InvalidData:
-    return InvalidData(
-        "expected a sweep's plan.json as it was written, with name, merged and trials;"
-        " got one that is damaged"
-    )
+        raise InvalidData("expected the plan of a sweep as it was written") from None
 
 
 def trial_from(row: Any) -> PlannedTrial:

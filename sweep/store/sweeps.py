@@ -1,25 +1,17 @@
 """Sweeps on disk, the authoritative state that MLflow and every table follow.
 
     $SWEEP_HOME/<sweep>/
+      sweep.jsonl       the log of the sweep (`entries`), with its head and its lock
       space.yaml        the search space as it was run
-      plan.json         every trial and every refusal
-      chosen.jsonl      trials that a running search has added
-      sweep.json        creation time, command, versions
       lock              held by the process that runs the sweep
-      clock.json        wall-clock seconds over its resumes
-      search_denied.json  why its search chooses no more under the present budgets
-      earlier_trials.json  trials of other sweeps that its search uses
       stop              its presence requests that process to stop
       trials/<id>/
         config.yaml     fields of the TrialConfig; `sweep run` accepts it
-        epochs.jsonl    one line for each finished epoch; it replaces those from its epoch on
-        result.json     the result, once the trial has ended without an error
-        stopped.json    its result before `sweep resume --continue` reopened it
-        failed.json     why it failed
-        denied.json     why it may not begin under the present budgets
-        ...             checkpoint, weights and signals of the trial
+        manifest.json   the files of an ended trial
+        ...             checkpoint, card, weights and signals of the trial
+      vault/            of a private selection (`Vault`)
 
-Folders are private to their owner (0700). A trial's status is derived from these files.
+Folders are private to their owner (0700). All else about a sweep and its trials is in its log.
 """
 
 from __future__ import annotations
@@ -31,16 +23,14 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from search_spaces.parts import Budget
 from search_spaces.space import SearchSpace, check_name
-from sweep.store import plan_files, plans
-from sweep.store.files import read_json, write_json, write_text
-from sweep.store.seal import add_seal
-
-# Re-exported.
+from sweep.store import plans
+from sweep.store.files import add_seal, write_text
+from sweep.store.state import TrialRecord as TrialRecord  # re-exported
+from sweep.store.sweep_folder import LOG, to_yaml
 from sweep.store.sweep_folder import SweepFolder as SweepFolder
 from sweep.store.sweep_folder import running_already as running_already
-from sweep.store.trial_files import TrialRecord as TrialRecord
-from sweep.store.trial_files import to_yaml
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.system import disk, phase
 from trainables.system.disk import flush
@@ -67,8 +57,7 @@ def create(
         fresh.mkdir(mode=0o700)
         (fresh / "trials").mkdir(mode=0o700)
         write_text(fresh / "space.yaml", add_seal(to_yaml(space.document())))
-        plan_files.write_plan(fresh, plan)
-        write_json(fresh / "sweep.json", about)
+        SweepFolder(fresh).create_log(about, plan)
         _publish(fresh, place)
         flush(home)
     except OSError as error:
@@ -107,7 +96,7 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
     Raises: InvalidInput for an invalid name, or one that no sweep has.
     """
     place = _place(home, name)
-    if not (place / "sweep.json").exists():
+    if not (place / LOG).exists():
         known = ", ".join(names(home)) or "none"
         raise InvalidInput(f"no sweep named {name} in {home}; there are: {known}")
     return SweepFolder(place)
@@ -115,7 +104,7 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
 
 def how_to_go_on(home: Path, name: str) -> str:
     """A sentence for an interrupted sweep: what is saved, and how to resume it."""
-    if (home / name / "sweep.json").exists():
+    if (home / name / LOG).exists():
         return f"every finished epoch is saved; `sweep resume {name}` continues"
     return "no trial has begun; run the same command again"
 
@@ -138,7 +127,7 @@ def _is_sweep(entry: Path) -> bool:
     kind of name is none, and neither is what this user cannot read, such as `lost+found`.
     """
     try:
-        return (_place(entry.parent, entry.name) / "sweep.json").is_file()
+        return (_place(entry.parent, entry.name) / LOG).is_file()
     except (InvalidInput, OSError):
         return False
 
@@ -162,8 +151,8 @@ def _name_exists(home: Path, name: str) -> InvalidInput:
 
 def _creation_time(folder: Path) -> tuple[float, str]:
     try:
-        return float(read_json(folder / "sweep.json").get("created", 0.0)), folder.name
-    except (InvalidData, AttributeError, TypeError, ValueError):
+        return SweepFolder(folder).made()["created"], folder.name
+    except InvalidData:
         return 0.0, folder.name  # a damaged sweep has a name, too
 
 
@@ -185,3 +174,42 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     for key, inner in value.items():
         flat |= _flat(inner, f"{prefix}.{key}" if prefix else key)
     return flat
+
+
+class Vault:
+    """The vault of a private selection in the folder of a sweep: its trials, which no command
+    shows. It is private to its owner (0700), and read by `sweep resume` and `sweep unseal`.
+
+    `draws` is a separate sweep with every drawn trial; `ledger_file` has the releases of each
+    trial, which are charged at unsealing.
+    """
+
+    def __init__(self, sweep: SweepFolder) -> None:
+        self.path = sweep.path / "vault"
+        self.ledger_file = self.path / "ledger.jsonl"
+        self.draws = SweepFolder(self.path / "draws")
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether it has trials."""
+        return self.draws.is_there
+
+    def seal(self, space: SearchSpace, plan: plans.Plan) -> None:
+        """Write the trials atomically. No budget stops any of them, because the release is
+        charged as a whole.
+        """
+        mine = space.model_copy(update={"name": self.draws.name, "budget": Budget()})
+        create(self.path, mine, plan, about={"command": [], "git_commit": None})
+
+    def selection(self) -> dict[str, Any] | None:
+        """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
+        return self.draws.about().get("selected") if self.is_sealed else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all trials have ended and the best is released."""
+        return self.selection() is not None
+
+    def select(self, *, trial: str | None, draw: str | None) -> None:
+        """Record the released trial."""
+        self.draws.note(selected={"trial": trial, "draw": draw})

@@ -17,7 +17,7 @@ from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.results.report_data import gather
 from sweep.settings import Settings
-from sweep.store.files import number
+from sweep.store.files import indented_json, number
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking import text
@@ -95,7 +95,8 @@ class Tracker:
         if len(self._client.list_artifacts(run_id)) < 2:
             self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
             # A plan has the number of records, declared or counted.
-            self._client.log_artifact(run_id, str(folder.path / "plan.json"), CURATOR)
+            plan = indented_json(folder.plan().to_dict())
+            self._client.log_text(run_id, plan, f"{CURATOR}/plan.json")
         self._runs, self._about = runs, about
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:

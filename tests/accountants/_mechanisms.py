@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sweep.spending.entries import entry_from
+from sweep.spending.entries import ENTRY
 from trainables.accountants import Release
 from trainables.config import Engine, NoiseDecay, PrivacyConfig, TrainingConfig
 from trainables.privacy.from_config import build_from
@@ -63,4 +63,4 @@ def allocated(sigma: float = 1.0, *, epochs: int = 30, steps: int = 40) -> Relea
 def from_ledger(fields: dict[str, Any]) -> Release:
     """A release from its plain data, as the ledger reads it."""
     place = {"dataset": "d", "sweep": "s", "trial": "t", "attempt": 1, "first_epoch": 0}
-    return entry_from({**place, "epochs": 1, "delta": 1e-5, "release": fields}).release
+    return ENTRY.validate_python({**place, "epochs": 1, "delta": 1e-5, "release": fields}).release

@@ -110,7 +110,8 @@ def test_it_runs_in_an_empty_folder(installed: Sweep, tmp_path: Path) -> None:
     (tmp_path / "empty" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
     assert "epsilon" in installed("run", "tiny.yaml", "--export", "--epsilon-max", "8")
     exported = tmp_path / "empty" / "sweeps" / "tiny"
-    assert yaml.safe_load((exported / "sweep.json").read_text())["git_commit"] is None
+    first = (exported / "sweep.jsonl").read_text().splitlines()[0]
+    assert yaml.safe_load(first)["about"]["git_commit"] is None
     assert "report.html" in installed("report", "tiny")
     assert "grafana.json" in installed("ui", "--write-dashboards", "grafana")
     assert sorted(site.rglob("*")) == before, "nothing is written beside the code"

@@ -19,7 +19,7 @@ SCRIPT = Path(sys.executable).with_name("sweep")
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("one", "other"):
         (tmp_path / "home" / name).mkdir(parents=True)
-        (tmp_path / "home" / name / "sweep.json").write_text("{}")
+        (tmp_path / "home" / name / "sweep.jsonl").write_text("{}")
     (tmp_path / "mine.yaml").touch()
     (tmp_path / "spaces").mkdir()
     (tmp_path / "spaces" / "deep.yaml").touch()

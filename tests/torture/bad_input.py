@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import yaml
 
 from sweep.store import manifest
+from tests.sweep import logs
 from tests.torture.command_lines import command_line
 from tests.torture.damage import Home
 from tests.torture.grammar import Grammar
@@ -220,24 +220,15 @@ def _changed_document(grammar: Grammar, path: Path) -> bytes:
             return yaml.safe_dump(grammar.changed(yaml.safe_load(content))).encode()
         if path.suffix == ".json":
             return _json(grammar.changed(json.loads(content)))
-        lines = content.splitlines(keepends=True)
-        number = grammar.random.randrange(len(lines))
-        lines[number] = _changed_line(grammar, lines[number])
-        return b"".join(lines)
+        if path.suffix == ".jsonl":
+            documents = [_json(entry) for entry in logs.entries(path)]
+            number = grammar.random.randrange(len(documents))
+            documents[number] = _json(grammar.changed(json.loads(documents[number])))
+            logs.write(path, documents)
+            return path.read_bytes()
+        return logs.line(_json(grammar.changed(json.loads(content))))
     except (ValueError, IndexError, yaml.YAMLError):
         return grammar.damaged(content)
-
-
-def _changed_line(grammar: Grammar, line: bytes) -> bytes:
-    """A line of JSON, or one of a log with its length and its check sum."""
-    start = line.index(b"{")
-    changed = _json(grammar.changed(json.loads(line[start:])))
-    return changed + b"\n" if not start else framed(changed)
-
-
-def framed(document: bytes) -> bytes:
-    """A line of a log that is as it should be, whatever it says."""
-    return b"%08x %d %b\n" % (zlib.crc32(document), len(document), document)
 
 
 def _json(document: Any) -> bytes:

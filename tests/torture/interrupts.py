@@ -29,6 +29,7 @@ import yaml
 from sweep.phases import COMPARING, DELIVERING, STARTING_RAY
 from sweep.store import starting
 from sweep.store import sweeps as store
+from sweep.store.sweep_folder import LOG
 from tests.sweep.sweeps import space_in
 
 ROOT = Path(__file__).parents[2]
@@ -163,7 +164,7 @@ def interrupt(case: Case, folder: Path) -> Ending:
         line_after=None if watcher.line_at is None else watcher.line_at - begun,
         end_after=ended - begun,
         left=left,
-        begun=(folder / "home" / SPACE / "sweep.json").exists(),
+        begun=(folder / "home" / SPACE / LOG).exists(),
     )
 
 

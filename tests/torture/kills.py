@@ -8,7 +8,6 @@ as in a sweep that was not killed.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -23,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
 
-from sweep.spending.ledger import FILE
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store.sweeps import SweepFolder
 from tests.torture.interrupts import ROOT, SPACE, write_space
 from tests.torture.outcome import Tally
 
@@ -79,13 +78,18 @@ class Killed:
         self._mark = f"KILLED_{os.getpid()}_{time.monotonic_ns()}"
 
     @property
+    def sweep(self) -> SweepFolder:
+        """The sweep, where it is there."""
+        return SweepFolder(self.home / SPACE)
+
+    @property
     def home(self) -> Path:
         """The home of this sweep alone."""
         return self.folder / "home"
 
     def start(self) -> subprocess.Popen[bytes]:
         """`sweep run`, or `sweep resume` where there is something to resume."""
-        begun = (self.home / SPACE / "sweep.json").exists()
+        begun = self.sweep.is_there
         words = ["resume", SPACE] if begun else ["run", str(self._space)]
         environment = {
             **os.environ,
@@ -146,19 +150,15 @@ class Killed:
     def figures(self) -> Figures:
         """What the trials measured that train without noise."""
         found = []
-        for path in sorted(self.home.glob(f"{SPACE}/trials/*/result.json")):
-            config = yaml.safe_load((path.parent / "config.yaml").read_text())
-            if config["engine"] == "sgd":
-                metrics = json.loads(path.read_text())["metrics"].items()
+        for record in self.sweep.records() if self.sweep.is_there else ():
+            if record.plan.engine == "sgd" and record.status.is_finished:
+                metrics = record.metrics.items()
                 found.append({k: v for k, v in metrics if "seconds" not in k})
         return found
 
     def check(self, expected: Figures) -> None:
         """Every epoch is there once, all are paid for, and the figures are the same ones."""
-        epochs = {
-            path.parent.name: [json.loads(line)["epochs_done"] for line in path.open()]
-            for path in self.home.glob(f"{SPACE}/trials/*/epochs.jsonl")
-        }
+        epochs = self._epochs()
         whole = list(range(1, EPOCHS + 1))
         if len(epochs) != 3 or any(found != whole for found in epochs.values()):
             self.wrong(f"epochs on disk: {epochs}")
@@ -176,8 +176,14 @@ class Killed:
 
     def num_epochs(self) -> int:
         """Epochs on disk."""
-        files = self.home.glob(f"{SPACE}/trials/*/epochs.jsonl")
-        return sum(path.read_bytes().count(b"\n") for path in files)
+        return sum(map(len, self._epochs().values()))
+
+    def _epochs(self) -> dict[str, list[int]]:
+        """Numbers of the epochs on disk, by trial."""
+        if not self.sweep.is_there:
+            return {}
+        trials = [trial.id for trial in self.sweep.plan().trials]
+        return {n: [row["epochs_done"] for row in self.sweep.epochs(n)] for n in trials}
 
     def _wait_for(self, victim: str, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
         """Wait until there is such a victim, then for the moment; false where the sweep ended."""
@@ -245,10 +251,9 @@ class Killed:
 def _charges(ledger: Path) -> Counter[tuple[str, int]]:
     """How often each epoch of a trial was charged."""
     furthest: dict[tuple[str, int, int], int] = {}
-    for line in ledger.open():
-        entry = json.loads(line.split(" ", 2)[2])
-        key = (entry["trial"], entry["attempt"], entry["first_epoch"])
-        furthest[key] = max(furthest.get(key, 0), entry["epochs"])
+    for entry in Ledger(ledger).entries():
+        key = (entry.trial, entry.attempt, entry.first_epoch)
+        furthest[key] = max(furthest.get(key, 0), entry.epochs)
     return Counter(
         (trial, epoch)
         for (trial, _, first), epochs in furthest.items()

@@ -4,10 +4,12 @@ as it is described.
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 import pytest
 
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.untracked import run_untracked
 from tests.torture import bad_input
 from tests.torture.bad_input import FAMILIES, Bench
@@ -80,25 +82,25 @@ def test_the_installed_command_says_the_same(bench: Bench) -> None:
 
 @pytest.mark.parametrize("path", [("time",), ("privacy", "epsilon"), ("metrics", "ser")])
 def test_a_result_with_a_word_for_a_number_is_one_line(path: tuple[str, ...], bench: Bench) -> None:
-    file = bench.home.home / "toy" / "trials" / bench.home.trial / "result.json"
-    result = json.loads(file.read_text())
-    place = result
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = "bert"
-    file.write_text(json.dumps(result))
-    bad_input.fit_manifests(file, bench.home.home)
+    def change(entry: dict[str, Any]) -> dict[str, Any]:
+        place = entry["result"]
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = "bert"
+        return entry
+
+    rewrite_sweep(SweepFolder(bench.home.home / "toy"), "ended", change)
     ended = run_process(["show", "toy", "--json"], environment=bench.home.environment)
     bench.home.restore()
     assert classify(ended) == ("refused", "")
-    assert "result.json as it was written" in ended.err
+    assert f"without a valid ended.result.{'.'.join(path)}" in ended.err
 
 
 @pytest.mark.parametrize("answer", [b"", b"n\n"])
 def test_an_unconfirmed_deletion_is_refused(answer: bytes, bench: Bench) -> None:
     ended = run_process(["delete", "toy"], stdin=answer, environment=bench.home.environment)
     assert (ended.code, ended.err) == (1, "error: not confirmed: nothing was changed\n")
-    assert (bench.home.home / "toy" / "sweep.json").exists()
+    assert (bench.home.home / "toy" / "sweep.jsonl").exists()
 
 
 @pytest.mark.slow

@@ -30,8 +30,7 @@ from sweep.spending.training_data import TrainingData, training_data
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.storage_faults import storage_faults
-from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.store.vault import Vault
+from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables import accountants, goals
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache

@@ -14,8 +14,7 @@ from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, furthest
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import unpaid
-from sweep.store.sweeps import SweepFolder
-from sweep.store.vault import Vault
+from sweep.store.sweeps import SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
 from trainables.accountants import epsilon_sweep, release
 from trainables.errors import InvalidData, InvalidInput
@@ -70,7 +69,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     draws, chosen = vault.draws, vault.selection() or {}
     entries = furthest(Ledger(vault.ledger_file).entries())
     trials = {trial.id: trial for trial in draws.plan().trials}
-    begun = {place.name for place in (draws.path / "trials").iterdir()}
+    begun = {place.name for place in (draws.path / "trials").iterdir()} | draws.state().begun
     home = Ledger(settings.home / FILE)
     priced = price(list(trials.values()), settings, ledger=home)
     mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}

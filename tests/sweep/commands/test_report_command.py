@@ -23,6 +23,7 @@ from sweep.results.report_data import gather
 from sweep.results.report_files import write
 from sweep.store.sweeps import SweepFolder
 from tests.dashboards import samples
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.errors import InvalidInput
@@ -214,8 +215,7 @@ def test_a_report_without_a_trial_within_epsilon_begins_with_a_fact(
 
 def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path: Path) -> None:
     folder = run_untracked(tmp_path)
-    for record in folder.records():
-        (folder.trial_folder(record.plan.id) / "result.json").unlink()
+    rewrite_sweep(folder, "ended", lambda e: None)
     with pytest.raises(InvalidInput, match="expected a finished trial in sweep toy"):
         gather(folder, epsilon_max=8.0)
     corpus = folder.records()[0].plan.corpus

@@ -18,7 +18,7 @@ from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.json_schemas import checked
-from tests.sweep.store.test_trial_files import TRIAL, result
+from tests.sweep.store.test_sweep_folder import TRIAL, result
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import TrialFailed
 
@@ -130,11 +130,11 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
     sweep_of(home, "young", 0.5, None, created=3.0)
     sweep_of(home, "old", 0.5, 0.25, created=2.0)
     broken = sweep_of(home, "broken", created=4.0)
-    (broken.path / "plan.json").write_text("{}")
+    (broken.path / "sweep.jsonl").write_text("{}")
     rows = document(capsys, "list")["sweeps"]
     assert [row["name"] for row in rows] == ["old", "young", "broken"]
     assert [row["trials"] for row in rows] == [{"done": 2}, {"done": 1, "planned": 1}, {}]
-    assert "plan.json" in rows[2]["problem"]
+    assert "sweep.jsonl" in rows[2]["problem"]
     with SweepFolder(home / "old").hold_lock():
         assert [row["running"] for row in document(capsys, "list")["sweeps"]] == [
             True,

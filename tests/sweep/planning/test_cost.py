@@ -12,8 +12,8 @@ from sweep.planning import cost
 from sweep.planning.prepare import prepare_space
 from sweep.settings import Settings
 from sweep.store import sweeps as store
-from sweep.store.files import write_json
 from sweep.store.plans import PlannedTrial
+from sweep.store.sweep_folder import LOG
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import TrialConfig, parse
@@ -92,9 +92,7 @@ def test_a_damaged_sweep_hides_no_other(settings: Settings) -> None:
     trial = whole.plan().trials[1]
     for folder in (whole, damaged):
         finish(folder, trial, 9.0)
-    write_json(damaged.trial_folder(trial.id) / "result.json", {"epochs_done": "three"})
-    assert estimate(settings, trial.config) == pytest.approx(100.0)
-    (damaged.path / "plan.json").write_text("[]")
+    (damaged.path / LOG).write_text("[]")
     assert estimate(settings, trial.config) == pytest.approx(100.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
-from sweep.store.sweeps import SweepFolder
-from sweep.store.vault import Vault
+from sweep.store.sweep_folder import LOG
+from sweep.store.sweeps import SweepFolder, Vault
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import run_untracked
 
@@ -52,7 +54,7 @@ def test_each_sweep_that_cannot_be_checked_is_named(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     for name in ("one", "two"):
         (settings.home / name).mkdir(parents=True)
-        (settings.home / name / "sweep.json").write_text('{"name": "x"}')
+        (settings.home / name / LOG).write_text('{"name": "x"}')
     assert {found.sweep for found in ledger_check.check(settings)} == {"one", "two"}
 
 
@@ -87,10 +89,9 @@ def test_only_a_trial_without_private_records_needs_no_entry(
     """A planned epsilon of 0 alone proves nothing: very much noise rounds to it."""
     for name in (FILE, "ledger.head"):
         (toy.path.parent / name).unlink()
-    file = toy.path / "plan.json"
-    plan = json.loads(file.read_text())
-    plan["trials"] = [plan["trials"][-1] | {"epsilon": 0.0, "engine": engine}]
-    file.write_text(json.dumps(plan))
+    plan = toy.plan()
+    changed = replace(plan.trials[-1], epsilon=0.0, engine=engine)
+    toy.replace_plan(toy.space(), replace(plan, trials=(changed,)))
     found = ledger_check.check(settings_in(tmp_path))
     assert [finding.epochs for finding in found] == num_found * [(1, 2, 3)]
 
@@ -99,10 +100,7 @@ def test_a_result_with_more_epochs_than_any_trial_is_damage(
     toy: SweepFolder, tmp_path: Path
 ) -> None:
     """One line, and no list of its epochs, which would not fit into memory."""
-    trial = toy.plan().trials[0].id
-    file = toy.path / "trials" / trial / "result.json"
-    fields = json.loads(file.read_text())
-    file.write_text(json.dumps(fields | {"epochs_done": 10**12}))
+    rewrite_sweep(toy, "ended", lambda e: {**e, "result": {**e["result"], "epochs_done": 10**12}})
     (found,) = ledger_check.check(settings_in(tmp_path))
     assert "epochs_done" in found.problem
     assert found.epochs == ()
@@ -121,12 +119,11 @@ def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path: Path, stat
     prepared = prepare_space(space, settings=settings)
     about = {"command": [], "git_commit": None}
     vault = Vault(store.create(settings.home, prepared.space, prepared.plan, about=about))
+    if state != "planned":
+        vault.seal(prepared.space, prepared.plan)
     if state == "begun":
-        trial = vault.draws.path / "trials" / "t"
-        trial.mkdir(parents=True)
-        (trial / "config.yaml").touch()
+        vault.draws.start_trial(prepared.plan.trials[0])
     elif state == "over":
-        vault.path.mkdir()
         vault.select(trial=None, draw=None)
     problems = [found.problem for found in ledger_check.check(settings)]
     assert problems == ([] if state == "planned" else ["its selection has no entry"])

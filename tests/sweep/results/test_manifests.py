@@ -18,6 +18,7 @@ from sweep.results.predict import load_model
 from sweep.results.report_data import gather
 from sweep.store import manifest
 from sweep.store.sweeps import SweepFolder
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.untracked import run_untracked
 from trainables.errors import InvalidData, InvalidInput, SweepError
 
@@ -165,8 +166,8 @@ def test_a_removed_manifest_is_marked_by_show(
 def test_an_export_of_a_sweep_whose_origin_is_damaged_is_refused(
     toy: SweepFolder, tmp_path: Path
 ) -> None:
-    edit("sweep.json", lambda about: about.pop("git_commit"))(toy.path)
-    with pytest.raises(InvalidData, match="its field git_commit damaged"):
+    rewrite_sweep(toy, "made", lambda e: (e["about"].pop("git_commit"), e)[1])
+    with pytest.raises(InvalidData, match="expected git_commit among the facts of toy"):
         export_trial(toy, toy.records()[1], tmp_path / "out")
 
 
@@ -224,17 +225,15 @@ def test_show_marks_a_damaged_trial_and_the_report_refuses_it(
 ) -> None:
     assert damages(toy, toy.records()) == {}
     record = toy.records()[1]
-    edit("result.json", lambda result: result.update(epochs_done=2))(
-        toy.trial_folder(record.plan.id)
-    )
+    edit("privacy_card.json", lambda card: card.update(epsilon=2))(toy.trial_folder(record.plan.id))
     monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
     assert cli.run(["show", "toy"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"damaged: trial {record.plan.id}" in shown
-    assert "result.json has another" in shown
+    assert "privacy_card.json has another" in shown
     assert cli.run(["show", "toy", "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["damages"]) == [record.plan.id]
-    with pytest.raises(InvalidData, match=r"result\.json has another"):
+    with pytest.raises(InvalidData, match=r"privacy_card\.json has another"):
         gather(toy, epsilon_max=8.0)
 
 
@@ -242,18 +241,5 @@ def test_the_manifest_is_there_before_the_result(toy: SweepFolder) -> None:
     """A result without its manifest is damage, which no kill may leave."""
     for record in toy.records():
         listed = json.loads((toy.trial_folder(record.plan.id) / manifest.FILE).read_text())["files"]
-        assert {"config.yaml", "epochs.jsonl", "result.json", "privacy_card.json"} <= listed.keys()
+        assert {"config.yaml", "privacy_card.json"} <= listed.keys()
         assert "model/weights.safetensors" in listed
-        assert "panel.json" not in listed
-
-
-def test_a_changed_epoch_of_an_ended_trial_is_seen_without_a_thorough_look(tmp_path: Path) -> None:
-    """Tables draw the curve of a trial from its epochs; one byte keeps the size as it was."""
-    folder = run_untracked(tmp_path)
-    place = folder.trial_folder(folder.plan().trials[0].id)
-    assert manifest.differences(place, thorough=False) == ()
-    file = place / "epochs.jsonl"
-    content = file.read_bytes()
-    file.write_bytes(content.replace(b"validation", b"valibation", 1))
-    (found,) = manifest.differences(place, thorough=False)
-    assert found.startswith("epochs.jsonl")

@@ -18,7 +18,7 @@ from sweep.results.tables.comparison import sentences
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.store.test_trial_files import TRIAL, result
+from tests.sweep.store.test_sweep_folder import TRIAL, result
 from tests.sweep.sweeps import space_in
 from trainables import evidence
 from trainables.errors import InvalidInput

@@ -21,7 +21,7 @@ from sweep.results.tables.axes import (
 )
 from sweep.results.tables.plan import plan_table
 from sweep.store.plans import Plan, PlannedTrial
-from tests.sweep.store.test_plan_files import trial
+from tests.sweep.store.test_plans import trial
 
 Z0, RATE, MODEL = "privacy.noise_multiplier", "training.learning_rate", "model.name"
 

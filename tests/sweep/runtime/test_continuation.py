@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -16,7 +15,9 @@ from sweep.runtime.events import TrialEvent, Verdict
 from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.status import TrialStatus
+from sweep.store.sweep_folder import LOG
 from sweep.store.sweeps import SweepFolder
+from tests.sweep.logs import entries, rewrite_sweep
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
 from trainables.errors import InvalidData, InvalidInput
@@ -80,8 +81,8 @@ def test_it_resumes_to_the_same_bits_and_charges_what_ran(
     assert [row["epochs_done"] for row in stopped.epochs(loser)] == [1, 2, 3]
     lines = (stopped.trial_folder(loser) / "trained.txt").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["1", "2", "3"]
-    before = json.loads((stopped.trial_folder(loser) / "stopped.json").read_text())
-    assert before["epochs_done"] == 1
+    results = [e["result"] for e in entries(stopped.path / LOG) if e["entry"] == "ended"]
+    assert [each["epochs_done"] for each in results if each["trial_id"] == loser] == [1, 3]
 
     whole = tmp_path / "whole"
     whole.mkdir()
@@ -93,11 +94,10 @@ def test_it_resumes_to_the_same_bits_and_charges_what_ran(
 
 
 def test_without_a_request_a_stopped_trial_stays_stopped(stopped: SweepFolder) -> None:
-    before = (stopped.trial_folder(stopped.plan().trials[1].id) / "result.json").read_bytes()
+    before = stopped.result(stopped.plan().trials[1].id)
     _resume(stopped)
     assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]
-    after = (stopped.trial_folder(stopped.plan().trials[1].id) / "result.json").read_bytes()
-    assert after == before
+    assert stopped.result(stopped.plan().trials[1].id) == before
 
 
 def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> None:
@@ -169,8 +169,8 @@ def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(
     stopped: SweepFolder,
 ) -> None:
     _, loser, last = (trial.id for trial in stopped.plan().trials)
-    for trial in (loser, last):  # as if they had been interrupted
-        (stopped.trial_folder(trial) / "result.json").unlink()
+    # As if they had been interrupted.
+    rewrite_sweep(stopped, "ended", lambda e: None if e["trial"] in (loser, last) else e)
     checkpoint.save(stopped.trial_folder(loser), checkpoint.Checkpoint(tensors={}, state={}))
     (stopped.trial_folder(loser) / "checkpoint" / "state.json").write_text("{")
     before = _charges(stopped, loser)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -25,6 +24,7 @@ from sweep.spending.open_gate import open_gate
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from tests.sweep import toy_trial
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_call
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
@@ -181,9 +181,14 @@ def test_a_deleted_sweep_has_spent_what_it_has(
 
 
 def edit(folder: SweepFolder, change: Callable[[dict[str, Any]], Any]) -> None:
-    about = json.loads((folder.path / "sweep.json").read_text())
-    change(about)
-    (folder.path / "sweep.json").write_text(json.dumps(about))
+    """Change the facts of a sweep in its log, with right digests."""
+
+    def changed(noted: dict[str, Any]) -> dict[str, Any]:
+        if "filter" in noted["facts"]:
+            change(noted["facts"])
+        return noted
+
+    rewrite_sweep(folder, "noted", changed)
 
 
 def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(
@@ -222,13 +227,15 @@ _EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 def test_a_filter_that_was_changed_is_refused(tmp_path: Path) -> None:
     folder = run_untracked(tmp_path, **_SEARCH)
-    whole = (folder.path / "sweep.json").read_text()
+    logs = [folder.path / f"sweep.{name}" for name in ("jsonl", "head")]
+    whole = [path.read_bytes() for path in logs]
     for change in _EDITS.values():
         edit(folder, change)
         with pytest.raises(InvalidInput, match=r"^expected .*fixed before the first trial"):
-            resume(folder, tmp_path)
-        (folder.path / "sweep.json").write_text(whole)
-    resume(folder, tmp_path)
+            resume(SweepFolder(folder.path), tmp_path)
+        for path, content in zip(logs, whole, strict=True):
+            path.write_bytes(content)
+    resume(SweepFolder(folder.path), tmp_path)
 
 
 def test_no_other_space_changes_the_delta_of_a_filter(tmp_path: Path) -> None:

@@ -33,10 +33,11 @@ from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.selection_entry import TRIAL
 from sweep.store import sweeps as store
-from sweep.store.sweeps import SweepFolder
-from sweep.store.vault import Vault
+from sweep.store.sweep_folder import LOG
+from sweep.store.sweeps import SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
 from tests.sweep import toy_trial
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import epsilon_sweep
@@ -152,7 +153,7 @@ def test_no_file_outside_of_the_vault_reveals_another_trial(done: SweepFolder) -
         assert not any(_shows(data, value) for value in losers), path
     # The search finds what is there.
     assert _shows(seen[home / "mlflow.db"], error)
-    assert _shows(seen[done.trial_folder(best.plan.id) / "result.json"], error)
+    assert _shows(seen[done.path / LOG], error)
 
 
 def test_output_while_it_runs_reveals_no_result_and_no_number(
@@ -492,7 +493,7 @@ _LOST: dict[str, Callable[[Path, Path], None]] = {
     "both": lambda home, vault: _remove(vault, "jsonl", "head"),
     "its last epoch": lambda home, vault: _cut(vault / "ledger.jsonl"),
     "a trial of the plan": lambda home, vault: _forget_trial(vault / "draws"),
-    "a trial's result": lambda home, vault: next(vault.rglob("result.json")).unlink(),
+    "a trial's result": lambda home, vault: _forget_result(vault / "draws"),
     "the home's ledger": lambda home, vault: _remove(home, "jsonl"),
     "the home's head": lambda home, vault: _remove(home, "head"),
     "both of the home's": lambda home, vault: _remove(home, "jsonl", "head"),
@@ -514,8 +515,15 @@ def _cut(file: Path) -> None:
 
 
 def _forget_trial(draws: Path) -> None:
-    plan = json.loads((draws / "plan.json").read_text())
-    (draws / "plan.json").write_text(json.dumps({**plan, "trials": plan["trials"][1:]}))
+    folder = SweepFolder(draws)
+    plan = folder.plan()
+    folder.replace_plan(folder.space(), replace(plan, trials=plan.trials[1:]))
+
+
+def _forget_result(draws: Path) -> None:
+    folder = SweepFolder(draws)
+    last = folder.plan().trials[-1].id
+    rewrite_sweep(folder, "ended", lambda e: None if e["trial"] == last else e)
 
 
 @pytest.mark.usefixtures("three")
@@ -590,7 +598,7 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(
         place = tmp_path / str(number)
         folder = run_untracked(place, **_fields())
         (record,) = folder.records()
-        released = json.loads((folder.trial_folder(record.plan.id) / "result.json").read_text())
+        released = folder.result(record.plan.id) or {}
         vault = Vault(folder)
         last = max(
             row["time"] for t in vault.draws.plan().trials for row in vault.draws.epochs(t.id)

@@ -15,6 +15,7 @@ import pytest
 
 from sweep.runtime import ray_session, shared_folders
 from sweep.runtime.events import RunSettings
+from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 
 # Ray trips over its own deprecations and leaves sockets of its children open.
@@ -64,8 +65,9 @@ def test_two_nodes_run_one_sweep(cluster: Any, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2_000:]
     assert [trial["status"] for trial in json.loads(done.stdout)["trials"]] == ["done", "done"]
-    cards = list((tmp_path / "home" / "two" / "trials").glob("*/result.json"))
-    assert {json.loads(card.read_text())["privacy"]["processes"] for card in cards} == {2}
+    folder = SweepFolder(tmp_path / "home" / "two")
+    results = [folder.result(trial.id) or {} for trial in folder.plan().trials]
+    assert [result["privacy"]["processes"] for result in results] == [2, 2]
 
 
 def test_storage_that_a_node_does_not_share_is_one_line(

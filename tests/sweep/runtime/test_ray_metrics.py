@@ -15,13 +15,13 @@ from dashboards.live_metrics import metrics
 from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_metrics as ray_metrics
 from sweep.runtime.ray_metrics import Recorder, record_metrics
-from sweep.store.files import append_line
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.ray_metrics import OwnRay, own_ray
 from tests.sweep.sweeps import write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.figures import is_public
+from trainables.result import EpochReport
 
 # Ray trips over its own deprecations and leaves sockets of its children open.
 pytestmark = [
@@ -106,8 +106,8 @@ def test_throughput_is_records_over_the_seconds_of_an_epoch(
 ) -> None:
     toy = run_untracked(tmp_path, name="paced")
     plan = toy.plan().trials[0]
-    row = {"epochs_done": 4, "seconds": 2.0, "metrics": {}, "time": 0.0}
-    append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
+    report = EpochReport(epochs_done=4, seconds=2.0, metrics={})
+    toy.add_epoch(plan.id, report, when=0.0)
     [value] = [
         value
         for labels, value in values_after(cluster, toy)["sweep_utterances_per_second"].items()
@@ -124,8 +124,8 @@ def test_no_public_metric_reveals_a_counted_number_of_records(
     data = {**write_corpus(tmp_path), "num_records": None}
     toy = run_untracked(tmp_path, name="counted", base={"data": data})
     plan = toy.plan().trials[1]
-    row = {"epochs_done": 4, "seconds": 2.0, "metrics": {"epsilon_paper_spent": 3.0}, "time": 0.0}
-    append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
+    report = EpochReport(epochs_done=4, seconds=2.0, metrics={"epsilon_paper_spent": 3.0})
+    toy.add_epoch(plan.id, report, when=0.0)
     values = values_after(cluster, toy)
     assert plan.num_records
     assert "sweep_epoch_seconds" in values

@@ -14,14 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks.carry_ledger_over import carry_over
 from sweep import cli
 from sweep.spending.entries import Entry, entry_for
-from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger
-from tests.sweep.store.test_chained_log import line
 from trainables.accountants import epsilon_sweep, release
 from trainables.config import Engine, PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
@@ -256,34 +254,19 @@ def test_nothing_that_is_written_is_a_plain_hash_of_the_records(
     assert ledger.spend(fingerprint).num_trials == 2
 
 
-def test_an_old_ledger_is_carried_over_whole(tmp_path: Path, ledger: Ledger) -> None:
-    """Plain fingerprints in entries and names of lists, hashes of whole records alone, couples
-    called groups, and lines without the digest of those before.
-    """
+def test_a_list_of_whole_records_alone_finds_those_that_are_shared(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    """As a home has them that is older than the hashes without spaces."""
     ledger.register("aaa", [b"one", b"two words"])
-    old = {**entry("t1", mechanism=mechanism(unit="group")).to_dict(), "at": 1.0}
-    pairs = {**old, "dataset": "ppp", "dataset_name": "smcalflow"}
-    path, records = tmp_path / FILE, tmp_path / "ledger.records"
-    path.write_bytes(line(old) + line(pairs) + b"torn")
-    listed = records / f"{ledger.name_of('aaa')}.u64"
-    whole = listed.read_bytes()[32:48]
-    (records / "aaa.u64").write_bytes(HomeKey(tmp_path / "ledger.key").tag() + whole)
-    listed.unlink()
-    with pytest.raises(InvalidData, match="expected whole records"):
-        Ledger(path).entries()
-    assert carry_over(path) == 2
-    again = Ledger(path)
-    assert [e.dataset for e in again.entries()] == [again.name_of(d) for d in ("aaa", "ppp")]
-    assert [e.release.unit for e in again.entries()] == ["group", "couple"]
-    again.register("bbb", [b"two words"])  # shares a record with the list of the plain name
-    assert again.spend("bbb").shared == {again.name_of("aaa"): 1}
-    assert again.spend("bbb").num_trials == 1
-    content = path.read_bytes()
-    for damaged in (content[: content.index(b"\n") + 1], content.replace(b"t1", b"t2", 1)):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="expected"):
-            carry_over(path)
-        assert path.read_bytes() == damaged
+    listed = tmp_path / "ledger.records" / f"{ledger.name_of('aaa')}.u64"
+    content = listed.read_bytes()
+    sizes = np.array([2, 0], "<u8").tobytes()
+    listed.write_bytes(content[:16] + sizes + content[32:48])
+    ledger.charge(entry("t1"))
+    ledger.register("bbb", [b"two words"])
+    assert ledger.spend("bbb").shared == {ledger.name_of("aaa"): 1}
+    assert ledger.spend("bbb").num_trials == 1
 
 
 def test_a_lost_key_loses_no_entry(tmp_path: Path, ledger: Ledger) -> None:

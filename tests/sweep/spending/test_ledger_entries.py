@@ -6,12 +6,12 @@ import json
 import math
 
 import pytest
+from pydantic import ValidationError
 
-from sweep.spending.entries import Entry, entry_from
+from sweep.spending.entries import ENTRY, Entry
 from sweep.store.files import dump
 from trainables.accountants import Release
 from trainables.accountants._release import BestOf
-from trainables.errors import InvalidData
 
 PART = Release(
     phases=((2.0, 3), (0.5, 1)),
@@ -76,14 +76,14 @@ def text(release: str, *, baseline: str = "false", dataset_name: str = "") -> st
     ],
 )
 def test_an_entry_is_written_and_read_in_the_bytes_of_all_versions(entry: Entry, text: str) -> None:
-    assert dump(entry.to_dict()) == text
-    assert entry_from(json.loads(text)) == entry
+    assert dump(ENTRY.dump_python(entry)) == text
+    assert ENTRY.validate_json(text) == entry
 
 
 def test_what_an_earlier_version_did_not_write_has_its_default() -> None:
     fields = json.loads(text(PART_TEXT))
     del fields["baseline"], fields["release"]["unsampled"]
-    found = entry_from(fields)
+    found = ENTRY.validate_python(fields)
     assert not found.baseline
     assert found.release.unsampled == ()
 
@@ -91,12 +91,12 @@ def test_what_an_earlier_version_did_not_write_has_its_default() -> None:
 def test_equal_noise_of_a_written_release_is_one_phase() -> None:
     fields = json.loads(text(PART_TEXT))
     fields["release"]["phases"] = [[0.5, 1], [2.0, 1], [0.5, 2]]
-    assert entry_from(fields).release.phases == ((2.0, 1), (0.5, 3))
+    assert ENTRY.validate_python(fields).release.phases == ((2.0, 1), (0.5, 3))
 
 
 @pytest.mark.parametrize("name", ["dataset", "trial", "epochs", "delta", "release"])
 def test_an_entry_without_a_field_is_damaged(name: str) -> None:
     fields = json.loads(text(PART_TEXT))
     del fields[name]
-    with pytest.raises(InvalidData, match=rf"fields of the ledger's entries.*{name}"):
-        entry_from(fields)
+    with pytest.raises(ValidationError, match=name):
+        ENTRY.validate_python(fields)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,41 +11,56 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from sweep.store.chained_log import ChainedLog
+from tests.sweep.logs import START, chained, line
 from trainables.errors import InvalidData
 
 
-def line(record: dict[str, Any]) -> bytes:
-    """A line with a right checksum, as a forger writes it."""
-    body = json.dumps(record, separators=(",", ":")).encode()
-    return b"%08x %d %b\n" % (zlib.crc32(body), len(body), body)
+class Number(TypedDict):
+    n: int
 
 
-def add(log: ChainedLog, *records: dict[str, Any]) -> None:
-    for record in records:
+def log_at(path: Path) -> ChainedLog[Number]:
+    return ChainedLog(path, TypeAdapter(Number), advice="restore it")
+
+
+def forged(after: bytes = b"", **fields: Any) -> bytes:
+    """A line with a right digest, of the start or `after` another line."""
+    previous = json.loads(after)["digest"] if after else START
+    return chained(json.dumps(fields, separators=(",", ":")).encode(), previous)
+
+
+def add(log: ChainedLog[Number], *numbers: int) -> None:
+    for number in numbers:
         with log.alone():
             log.read_new()
-            log.append(record)
+            log.append({"n": number})
 
 
 def numbers(path: Path) -> list[int]:
-    return [record["n"] for record in ChainedLog(path, required=("n",)).read_new()]
+    return [entry["n"] for entry in log_at(path).read_new()]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A log of five records."""
-    add(ChainedLog(tmp_path / "log.jsonl"), *({"n": n} for n in range(5)))
+    """A log of five entries."""
+    add(log_at(tmp_path / "log.jsonl"), *range(5))
     return tmp_path / "log.jsonl"
 
 
 def test_what_is_new_is_read_once(path: Path) -> None:
-    reader, writer = ChainedLog(path), ChainedLog(path)
-    assert [record["n"] for record in reader.read_new()] == [0, 1, 2, 3, 4]
+    reader, writer = log_at(path), log_at(path)
+    assert [entry["n"] for entry in reader.read_new()] == [0, 1, 2, 3, 4]
     assert reader.read_new() == []
-    add(writer, {"n": 5}, {"n": 6})
-    assert [record["n"] for record in reader.read_new()] == [5, 6]
+    add(writer, 5, 6)
+    assert [entry["n"] for entry in reader.read_new()] == [5, 6]
+    assert [entry["n"] for entry in writer.read_new()] == [6], "its own are read as well"
+    assert writer.first() == {"n": 0}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["previous"] for row in rows[1:]] == [row["digest"] for row in rows[:-1]]
 
 
 def test_the_head_is_on_the_disk_before_its_name(
@@ -64,13 +78,34 @@ def test_the_head_is_on_the_disk_before_its_name(
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    log = ChainedLog(lines)
-    add(log, {"n": 0})
+    log = log_at(lines)
+    add(log, 0)
     inodes = [place.stat().st_ino for place in (head, tmp_path, lines)]
     assert flushed == list(zip(inodes, (False, True, True), strict=True))
     flushed.clear()
-    add(log, {"n": 1})
+    add(log, 1)
     assert flushed == [(lines.stat().st_ino, True)]
+
+
+@pytest.mark.parametrize("is_head_behind", [False, True])
+def test_a_crash_at_any_byte_leaves_whole_entries(path: Path, is_head_behind: bool) -> None:
+    """The torn line is not read, and the next append takes its place. The head may be as it was
+    before the append.
+    """
+    head = path.with_suffix(".head")
+    before, old = path.read_bytes(), head.read_bytes()
+    add(log_at(path), 5)
+    content, new = path.read_bytes(), head.read_bytes()
+    for offset in range(len(before), len(content) + 1):
+        is_whole = offset == len(content)
+        if not is_whole and not is_head_behind:
+            continue  # the head is written last
+        path.write_bytes(content[:offset])
+        head.write_bytes(old if is_head_behind else new)
+        kept = [0, 1, 2, 3, 4, 5][: 6 if is_whole else 5]
+        assert numbers(path) == kept
+        add(log_at(path), 9)
+        assert numbers(path) == [*kept, 9]
 
 
 DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -79,14 +114,16 @@ DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "last removed": lambda lines: lines[:-1],
     "all removed": lambda lines: [],
     "last cut by its newline": lambda lines: [*lines[:-1], lines[-1][:-1]],
+    "one cut": lambda lines: [*lines[:2], lines[2][:40] + b"\n", *lines[3:]],
     "one doubled": lambda lines: [*lines[:3], lines[2], *lines[3:]],
     "last doubled": lambda lines: [*lines, lines[-1]],
     "two swapped": lambda lines: [lines[1], lines[0], *lines[2:]],
     "last two swapped": lambda lines: [*lines[:3], lines[4], lines[3]],
-    "one emptied": lambda lines: [*lines[:2], line({}), *lines[3:]],
-    "last emptied": lambda lines: [*lines[:-1], line({})],
-    "one replaced": lambda lines: [*lines[:2], line({"n": 9}), *lines[3:]],
-    "one added by hand": lambda lines: [*lines, line({"n": 9})],
+    "one emptied": lambda lines: [*lines[:2], forged(), *lines[3:]],
+    "last emptied": lambda lines: [*lines[:-1], line(b"{}")],
+    "one replaced": lambda lines: [*lines[:2], forged(n=9), *lines[3:]],
+    "one added by hand": lambda lines: [*lines, forged(n=9)],
+    "one of another form": lambda lines: [*lines, forged(lines[-1], n="nine")],
 }
 
 
@@ -94,10 +131,9 @@ DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 def test_every_damage_is_refused(path: Path, damage: str) -> None:
     path.write_bytes(b"".join(DAMAGES[damage](path.read_bytes().splitlines(keepends=True))))
     damaged = path.read_bytes()
-    with pytest.raises(InvalidData, match="expected whole records"):
-        numbers(path)
-    with pytest.raises(InvalidData, match="expected whole records"):
-        add(ChainedLog(path), {"n": 7})
+    for use in (numbers, lambda path: add(log_at(path), 7)):
+        with pytest.raises(InvalidData, match=rf"expected whole entries in {path}, .*: restore it"):
+            use(path)
     assert path.read_bytes() == damaged, "nothing is added to what is damaged"
 
 
@@ -107,24 +143,22 @@ def test_every_flipped_bit_is_refused(
     tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
-    add(ChainedLog(path), *({"n": n} for n in range(3)))
+    add(log_at(path), *range(3))
     content = bytearray(path.read_bytes())
     content[position % len(content)] ^= 1 << bit
     path.write_bytes(content)
-    with pytest.raises(InvalidData, match="expected whole records"):
+    with pytest.raises(InvalidData, match="expected whole entries"):
         numbers(path)
 
 
 def test_a_lost_or_damaged_head_is_refused(path: Path) -> None:
     head = path.with_suffix(".head")
     content = head.read_bytes()
-    head.write_bytes(content[:20])
-    with pytest.raises(InvalidData, match="expected the head of a log"):
-        numbers(path)
-    for fields in ({"lines": "three", "digest": ""}, {"lines": [3], "digest": ""}, {"lines": 3}):
-        body = json.dumps(fields).encode()  # whole, but no head
-        head.write_bytes(b"%08x %d %b\n" % (zlib.crc32(body), len(body), body))
-        with pytest.raises(InvalidData, match="expected the head of a log"):
+    whole_but_no_heads = ({"lines": "three", "last": ""}, {"lines": [3], "last": ""}, {"lines": 3})
+    forged_heads = [line(json.dumps(each).encode()) for each in whole_but_no_heads]
+    for damaged in (content[:20], b"", *forged_heads):
+        head.write_bytes(damaged)
+        with pytest.raises(InvalidData, match=r"expected the head of a log .*: restore it"):
             numbers(path)
     head.unlink()
     with pytest.raises(InvalidData, match=r"log.head is missing"):
@@ -133,23 +167,37 @@ def test_a_lost_or_damaged_head_is_refused(path: Path) -> None:
     path.unlink()
     with pytest.raises(InvalidData, match="5 lines were written and 0 are there"):
         numbers(path)
+    path.mkdir()
+    for read in (log_at(path).read_new, log_at(path).first):
+        with pytest.raises(InvalidData, match=f"cannot read {path}: Is a directory"):
+            read()
+
+
+def test_a_log_that_became_shorter_is_refused_by_who_has_read_it(path: Path) -> None:
+    log = log_at(path)
+    log.read_new()
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    with pytest.raises(InvalidData, match="only to grow, got a truncated file: restore it"):
+        log.read_new()
 
 
 def test_what_a_person_accepts_is_read_and_nothing_is_removed(path: Path) -> None:
     """One line gone, one emptied, one cut: what is whole counts, the rest is left out."""
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], line({}), b"half a line\n", lines[4]]))
+    path.write_bytes(b"".join([lines[0], forged(), b"half a line\n", lines[4]]))
     before = path.read_bytes()
-    log = ChainedLog(path, required=("n",))
+    log = log_at(path)
     with log.alone():
         log.accept()
     assert path.read_bytes().startswith(before)
-    assert numbers(path) == [0, 4]
-    add(ChainedLog(path), {"n": 5})
+    assert numbers(path) == [entry["n"] for entry in log.read_new()] == [0, 4]
+    add(log_at(path), 5)
     assert numbers(path) == [0, 4, 5]
-    path.write_bytes(path.read_bytes().replace(b"half a line", b"halt a line"))
-    with pytest.raises(InvalidData, match="expected whole records"):
-        numbers(path)
+    accepted = path.read_bytes()
+    for old, new in ((b"half a line", b"halt a line"), (b'"n":0', b'"n":1'), (b'"n":5', b'"n":6')):
+        path.write_bytes(accepted.replace(old, new))
+        with pytest.raises(InvalidData, match="expected whole entries"):
+            numbers(path)
 
 
 def test_a_failed_write_leaves_the_log_as_it_was(
@@ -163,7 +211,7 @@ def test_a_failed_write_leaves_the_log_as_it_was(
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            add(ChainedLog(path), {"n": 5})
+            add(log_at(path), 5)
     assert path.read_bytes() == before
-    add(ChainedLog(path), {"n": 5})
+    add(log_at(path), 5)
     assert numbers(path) == [0, 1, 2, 3, 4, 5]

@@ -15,7 +15,7 @@ from trainables.errors import InvalidData
 
 _FILES = {
     "config.yaml": b"engine: sgd\n",
-    "epochs.jsonl": b'{"epochs_done": 1}\n',
+    "privacy_card.json": b'{"epsilon": 1}\n',
     "model/weights.safetensors": bytes(range(256)) * 2048,  # larger than one read
     "signals/a.npz": b"\0" * 100,
 }
@@ -41,6 +41,9 @@ def test_an_untouched_folder_is_whole(folder: Path) -> None:
     assert manifest.differences(folder) == ()
     manifest.require_whole(folder)
     assert set(read_json(folder / "manifest.json")["files"]) == set(_FILES)
+    (folder / "manifest.json").unlink()
+    assert not manifest.is_there(folder)
+    assert manifest.differences(folder) == ("manifest.json is missing",)
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -81,19 +84,21 @@ def test_every_flipped_bit_of_the_weights_is_noticed(
 
 def test_a_quick_look_reads_what_tables_read_and_sizes_of_the_rest(folder: Path) -> None:
     """Reading the weights of ten thousand trials would take minutes."""
-    for name in ("model/weights.safetensors", "epochs.jsonl"):
+    for name in ("model/weights.safetensors", "privacy_card.json"):
         path = folder / name
         path.write_bytes(path.read_bytes()[:-1] + b"?")
-    assert manifest.differences(folder, thorough=False) == ("epochs.jsonl has another content",)
+    assert manifest.differences(folder, thorough=False) == (
+        "privacy_card.json has another content",
+    )
     (folder / "model" / "weights.safetensors").write_bytes(b"")
     assert len(manifest.differences(folder, thorough=False)) == 2
-    with pytest.raises(InvalidData, match=r"difference: epochs\.jsonl .* and 1 more$"):
+    with pytest.raises(InvalidData, match=r"difference: model.* and 1 more$"):
         manifest.require_whole(folder)
 
 
 def test_what_is_written_after_the_end_is_no_difference(folder: Path) -> None:
-    """A comparison with other trials, a mark of a failed resume, files of an unfinished write."""
-    for name in ("panel.json", "roc.json", "failed.json", ".hidden", "checkpoint-3/state"):
+    """A comparison with other trials, files of an unfinished write."""
+    for name in ("roc.json", "attack_scores.npz", ".hidden", "checkpoint-3/state"):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("later")
@@ -101,31 +106,6 @@ def test_what_is_written_after_the_end_is_no_difference(folder: Path) -> None:
     before = (folder / "manifest.json").read_bytes()
     manifest.write(folder)
     assert (folder / "manifest.json").read_bytes() == before
-
-
-def test_a_file_that_comes_next_is_in_it_already(folder: Path) -> None:
-    """The result is written last, so that a crash between both leaves no result without proof."""
-    manifest.write(folder, coming={"result.json": b"{}"})
-    assert manifest.differences(folder) == ("result.json is missing",)
-    (folder / "result.json").write_bytes(b"{}")
-    assert manifest.differences(folder) == ()
-
-
-@pytest.mark.parametrize(
-    ("result", "found"),
-    [
-        ("{}", ("manifest.json is missing",)),
-        (None, ()),
-    ],
-)
-def test_a_manifest_is_missed_beside_a_result(
-    folder: Path, result: str | None, found: tuple[str, ...]
-) -> None:
-    (folder / "manifest.json").unlink()
-    if result is not None:
-        (folder / "result.json").write_text(result)
-    assert not manifest.is_there(folder)
-    assert manifest.differences(folder) == found
 
 
 @pytest.mark.parametrize(

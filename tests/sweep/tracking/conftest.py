@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.mlflow_client import EXPERIMENT, Store
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import run_untracked
 
@@ -74,7 +75,7 @@ def until(sweep: SweepFolder, epochs: int, target: Path) -> SweepFolder:
     """The sweep as it was after so many epochs of each trial, in `target`."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(sweep.path, target)
-    for path in target.glob("trials/*/epochs.jsonl"):
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:epochs]))
-        (path.parent / "result.json").unlink()
-    return SweepFolder(target)
+    found = SweepFolder(target)
+    rewrite_sweep(found, "epoch", lambda e: e if e["row"]["epochs_done"] <= epochs else None)
+    rewrite_sweep(found, "ended", lambda e: None)
+    return found

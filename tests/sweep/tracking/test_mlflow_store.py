@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -23,6 +22,7 @@ from sweep.tracking.delivery import for_sweep, may_pass
 from sweep.tracking.mlflow_client import EXPERIMENT, Store
 from sweep.tracking.mlflow_store import Tracker
 from sweep.tracking.text import accepted
+from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import TOY, run_toy, settings_in
 from tests.sweep.tracking.conftest import history, runs_in, until
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
@@ -97,16 +97,21 @@ def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(
     """A table of figures cannot be replaced in a run."""
     first = sweep.plan().trials[0].id
     full = SweepFolder(shutil.copytree(sweep.path, tmp_path / "full"))
-    place = sweep.trial_folder(first)
-    result = json.loads((place / "result.json").read_text())
     stopped = {"epochs_done": 2, "stopped_early": True, "reason": "the scheduler", "metrics": {}}
-    (place / "result.json").write_text(json.dumps(result | stopped))
-    lines = (place / "epochs.jsonl").read_text().splitlines(keepends=True)
-    (place / "epochs.jsonl").write_text("".join(lines[:2]))
+    rewrite_sweep(
+        sweep,
+        "ended",
+        lambda e: {**e, "result": e["result"] | stopped} if e["trial"] == first else e,
+    )
+    rewrite_sweep(
+        sweep,
+        "epoch",
+        lambda e: None if e["trial"] == first and e["row"]["epochs_done"] > 2 else e,
+    )
     Tracker(settings).deliver(sweep, [first], running=True)
     assert runs_in(settings)[first].data.tags["sweep.reason"] == "the scheduler"
     shutil.rmtree(sweep.path)
-    shutil.copytree(full.path, sweep.path)
+    sweep = SweepFolder(shutil.copytree(full.path, sweep.path))
     Tracker(settings).deliver(sweep, running=False)
     assert "sweep.reason" not in runs_in(settings)[first].data.tags
     check(settings, sweep)

@@ -28,7 +28,7 @@ from sweep.tracking.text import (
     violation_text,
 )
 from tests.sweep.results.test_select import record
-from tests.sweep.store.test_plan_files import trial
+from tests.sweep.store.test_plans import trial
 from trainables.config import parse
 from trainables.figures import registry
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep.store.line_files import FrameFile, read_frames, read_scores, refuse_unless_aligned
+from sweep.results.line_files import FrameFile, read_frames, read_scores, refuse_unless_aligned
 from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, Frame
 from trainables.errors import InvalidData, InvalidInput

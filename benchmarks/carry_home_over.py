@@ -1,0 +1,189 @@
+"""Rewrite the ledger and the sweeps of an old home as the logs that are read today. Run once, while
+no sweep runs:
+
+    python benchmarks/carry_home_over.py ~/.sweeps
+
+An old ledger has lines of another form; an old sweep has its plan, its epochs and the states of
+its trials in files of their own. Every entry of the ledger is kept; it stays as `*.before`, and the
+files of a sweep are moved to its folder `before`. What is damaged is refused and stays as it is;
+the rest is carried over when the script is run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from sweep.spending.entries import ENTRY
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store import manifest
+from sweep.store.chained_log import ChainedLog
+from sweep.store.entries import SWEEP_ENTRY
+from sweep.store.files import read_json, write_json
+from sweep.store.sweep_folder import LOG
+from trainables.system import locks
+
+_OF_SWEEP = (
+    *("sweep.json", "plan.json", "chosen.jsonl", "clock.json"),
+    *("search_denied.json", "earlier_trials.json"),
+)
+_OF_TRIAL = (
+    *("epochs.jsonl", "stopped.json", "result.json"),
+    *("panel.json", "failed.json", "denied.json"),
+)
+_Entry = TypeVar("_Entry")
+
+
+def carry_over(home: Path) -> int:
+    """Carry a home over; returns the number of its ledger's entries.
+
+    Raises: ValueError for what is damaged, or a sweep that runs.
+    """
+    count = carry_ledger(home / FILE) if (home / FILE).exists() else 0
+    for place in sorted(path.parent for path in home.glob("[!.]*/sweep.json")):
+        vault = place / "vault"
+        if (vault / "ledger.jsonl").exists():
+            carry_ledger(vault / "ledger.jsonl")
+        if (vault / "draws" / "sweep.json").exists():
+            selected = _read(vault / "selected.json")
+            carry_sweep(vault / "draws", {} if selected is None else {"selected": selected})
+            (vault / "selected.json").unlink(missing_ok=True)
+        carry_sweep(place, {})
+    return count
+
+
+def carry_ledger(path: Path) -> int:
+    """Carry a ledger over; returns the number of its entries."""
+    if not path.read_bytes().startswith(b'{"digest"'):
+        found = [ENTRY.validate_python(fields) for fields in _old_entries(path)]
+        fresh = _write(path.with_name("carried.jsonl"), ENTRY, found)
+        path.rename(f"{path}.before")
+        _rename(fresh, path)
+    return len(Ledger(path).entries())
+
+
+def carry_sweep(place: Path, facts: dict[str, Any]) -> None:
+    """Carry the folder of a sweep over; `facts` are noted in its log."""
+    if locks.is_held(place / "lock"):
+        raise ValueError(f"expected no sweep that runs, got {place}")
+    if not (place / LOG).exists():
+        found = [SWEEP_ENTRY.validate_python(fields) for fields in _entries_of(place, facts)]
+        fresh = _write(place / "carried.jsonl", SWEEP_ENTRY, found)
+        for listed in place.glob("trials/*/manifest.json"):
+            files = read_json(listed)["files"]
+            kept = {name: mark for name, mark in files.items() if name not in _OF_TRIAL}
+            write_json(listed, {"files": kept})
+        _rename(fresh, place / LOG)
+    old = [place / name for name in _OF_SWEEP]
+    old += [path for name in _OF_TRIAL for path in place.glob(f"trials/*/{name}")]
+    for path in old:
+        if path.exists():
+            target = place / "before" / path.relative_to(place)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.rename(target)
+
+
+def _entries_of(place: Path, facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The entries of an old sweep's log."""
+    yield {"entry": "made", "about": read_json(place / "sweep.json")}
+    yield {"entry": "planned", "plan": read_json(place / "plan.json")}
+    for choice in _lines(place / "chosen.jsonl"):
+        yield {"entry": "chosen", **choice}
+    if facts:
+        yield {"entry": "noted", "facts": facts}
+    if (earlier := _read(place / "earlier_trials.json")) is not None:
+        yield {"entry": "earlier", "records": earlier}
+    for trial in sorted(place.glob("trials/[!.]*")):
+        for fields in _of_trial(trial):
+            yield {**fields, "trial": trial.name}
+    if (denied := _read(place / "search_denied.json")) is not None:
+        yield {"entry": "denied", "trial": None, **denied}
+    if (clock := _read(place / "clock.json")) is not None:
+        yield {"entry": "ran", **clock}
+
+
+def _of_trial(place: Path) -> Iterator[dict[str, Any]]:
+    """The entries of an old trial, whose manifest its files must match."""
+    marks = (_read(place / manifest.FILE) or {"files": {}})["files"]
+    for name in _OF_TRIAL:
+        content = (place / name).read_bytes() if (place / name).exists() else b""
+        if name in marks and hashlib.sha256(content).hexdigest() != marks[name]["sha256"]:
+            raise ValueError(f"expected {place / name} as its manifest has it, got another")
+    if (place / "config.yaml").exists():
+        yield {"entry": "begun"}
+    for row in _lines(place / "epochs.jsonl"):
+        yield {"entry": "epoch", "row": row}
+    if (stopped := _read(place / "stopped.json")) is not None:
+        yield {"entry": "ended", "result": stopped}
+        yield {"entry": "reopened"}
+    for name, entry in (("failed.json", "failed"), ("denied.json", "denied")):
+        if (fields := _read(place / name)) is not None:
+            yield {"entry": entry, **fields}
+    if (result := _read(place / "result.json")) is not None:
+        yield {"entry": "ended", "result": result}
+    if (panel := _read(place / "panel.json")) is not None:
+        yield {"entry": "compared", "panel": panel}
+
+
+def _old_entries(path: Path) -> list[dict[str, Any]]:
+    """The entries of an old ledger, whose lines have a checksum, a length and the digest of all
+    lines before.
+    """
+    digest, number, found, problem = hashlib.sha256(b"").hexdigest(), 0, [], ""
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        checksum, _, rest = line.partition(b" ")
+        body = rest.partition(b" ")[2]
+        fields = json.loads(body) if checksum == b"%08x" % zlib.crc32(body) else {}
+        if fields.get("previous") != digest:
+            problem = problem or f"line {number} damaged"
+        elif "accepted" in fields:  # all before it, by the user
+            problem = ""
+        digest = hashlib.sha256(bytes.fromhex(digest) + line).hexdigest()
+        if "release" in fields:
+            found.append(fields)
+    head = json.loads(path.with_suffix(".head").read_bytes().split(b" ", 2)[2])
+    if int(head["lines"]) > number or (int(head["lines"]) == number and head["digest"] != digest):
+        problem = problem or f"{number} lines of the {int(head['lines'])} that were written"
+    if problem:
+        raise ValueError(f"expected whole lines in {path}, got {problem}")
+    return found
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of an old file of JSON lines; a last line that a crash has cut is none."""
+    content = path.read_bytes() if path.exists() else b""
+    return [json.loads(line) for line in content.split(b"\n")[:-1]]
+
+
+def _read(path: Path) -> Any:
+    """What an old JSON file has; None for no file."""
+    return read_json(path) if path.exists() else None
+
+
+def _write(path: Path, kind: TypeAdapter[_Entry], entries: Sequence[_Entry]) -> Path:
+    for name in (".jsonl", ".head"):  # of an earlier try
+        path.with_suffix(name).unlink(missing_ok=True)
+    fresh = ChainedLog(path, kind, advice="run it again")
+    with fresh.alone():
+        for entry in entries:
+            fresh.read_new()
+            fresh.append(entry)
+    return path
+
+
+def _rename(fresh: Path, path: Path) -> None:
+    for name in (".head", ".jsonl"):
+        fresh.with_suffix(name).replace(path.with_suffix(name))
+    fresh.with_suffix(".lock").unlink()
+
+
+if __name__ == "__main__":
+    count = carry_over(Path(sys.argv[1]).expanduser())
+    print(f"{count} entries of the ledger carried over, and all sweeps")

@@ -1,0 +1,222 @@
+"""The entries of a sweep's log, oldest first: how it was made, its plan, what became of its trials.
+
+Fields that are not named here are kept unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
+
+from trainables.frozen import MAX_EPOCHS
+
+# Stages of generation add up their epochs.
+Epochs = Annotated[int, Field(ge=0, le=10 * MAX_EPOCHS, strict=True)]
+Figure = float | None  # an infinity is text on the disk
+_OPEN = ConfigDict(extra="allow")
+
+
+class About(TypedDict):
+    """Of a sweep: its id, when it was created, by which command, with which versions."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    id: str
+    created: Annotated[float, Field(strict=True)]
+
+
+class CommandFacts(About):
+    """Of a sweep that a command has made, as exports and reports use them."""
+
+    command: list[str]
+    git_commit: str | None
+    versions: dict[str, str]
+
+
+class TrialRow(TypedDict):
+    """A planned trial (`PlannedTrial.to_dict`); it runs where there is no reason against it."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    id: str
+    reason: str | None
+
+
+class PlanRow(TypedDict):
+    """A plan (`Plan.to_dict`)."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    trials: list[TrialRow]
+
+
+class EpochRow(TypedDict):
+    """A finished epoch. It replaces those from its number on; 0: the trial begins anew."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    epochs_done: Epochs
+    seconds: float
+    time: float
+    metrics: dict[str, Figure]
+
+
+class Card(TypedDict, total=False):
+    """The figures of a trial's `privacy` that tables read."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    epsilon: Figure
+    epsilon_paper: Figure
+
+
+class Result(TypedDict):
+    """The result of a trial that has ended without an error (`TrialResult`)."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    epochs_done: Epochs
+    metrics: dict[str, Figure]
+    notes: list[str]
+    privacy: Card | None
+    reason: str | None
+    seconds: dict[str, Figure]
+    stopped_early: bool
+    time: float
+
+
+class Panel(TypedDict):
+    """The comparison of a trial with others."""
+
+    metrics: dict[str, Figure]
+    notes: list[str]
+    violation: dict[str, Figure] | None
+    time: float
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class OfTrial(_Entry):
+    """An entry about one trial."""
+
+    trial: str
+
+
+class Made(_Entry):
+    """The first entry."""
+
+    entry: Literal["made"] = "made"
+    about: About
+
+
+class Noted(_Entry):
+    """Facts that are added to those of the sweep."""
+
+    entry: Literal["noted"] = "noted"
+    facts: dict[str, Any]
+
+
+class Planned(_Entry):
+    """The plan, instead of an earlier one."""
+
+    entry: Literal["planned"] = "planned"
+    plan: PlanRow
+
+
+class Chosen(_Entry):
+    """The trials of one choice of a search."""
+
+    entry: Literal["chosen"] = "chosen"
+    trials: list[TrialRow]
+
+
+class Denied(_Entry):
+    """Why a `trial` may not spend its next epoch, or, where it is None, why the search may choose
+    no further trial. No reason: it may.
+    """
+
+    entry: Literal["denied"] = "denied"
+    trial: str | None
+    reason: str | None
+
+
+class Earlier(_Entry):
+    """The records of other sweeps' trials, which a search starts from."""
+
+    entry: Literal["earlier"] = "earlier"
+    records: list[dict[str, Any]]
+
+
+class Ran(_Entry):
+    """Wall-clock seconds of the sweep so far, over all its resumes."""
+
+    entry: Literal["ran"] = "ran"
+    seconds: float
+
+
+class Begun(OfTrial):
+    """The trial is about to be charged for its next epoch."""
+
+    entry: Literal["begun"] = "begun"
+
+
+class Epoch(OfTrial):
+    """An epoch has ended."""
+
+    entry: Literal["epoch"] = "epoch"
+    row: EpochRow
+
+
+class Ended(OfTrial):
+    """The trial has its result."""
+
+    entry: Literal["ended"] = "ended"
+    result: Result
+
+
+class Failed(OfTrial):
+    """The trial failed."""
+
+    entry: Literal["failed"] = "failed"
+    reason: str
+    time: float
+
+
+class Compared(OfTrial):
+    """The trial was compared with others."""
+
+    entry: Literal["compared"] = "compared"
+    panel: Panel
+
+
+class Reopened(OfTrial):
+    """The user continues the stopped trial."""
+
+    entry: Literal["reopened"] = "reopened"
+
+
+class Released(OfTrial):
+    """All that is shown of a trial from a vault."""
+
+    entry: Literal["released"] = "released"
+    epochs: list[EpochRow]
+    result: Result
+
+
+SweepEntry = (
+    Made
+    | Noted
+    | Planned
+    | Chosen
+    | Denied
+    | Earlier
+    | Ran
+    | Begun
+    | Epoch
+    | Ended
+    | Failed
+    | Compared
+    | Reopened
+    | Released
+)
+SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
+    Annotated[SweepEntry, Field(discriminator="entry")]
+)

@@ -1,0 +1,216 @@
+"""A home of before the logs is carried over whole: its ledgers, sweeps and vaults."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.carry_home_over import carry_over
+from sweep.planning import ledger_check
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store import manifest
+from sweep.store import sweeps as store
+from sweep.store.files import read_json, write_json
+from sweep.store.sweep_folder import LOG
+from sweep.store.sweeps import SweepFolder, Vault
+from tests.sweep.logs import entries
+from tests.sweep.sweeps import settings_in
+from tests.sweep.untracked import run_untracked
+
+_SELECTION = {
+    "name": "drawn",
+    "variants": [],
+    "base": {"engine": "dp_sgd"},
+    "axes": {"training.learning_rate": [0.1, 0.2, 0.3]},
+    "search": {
+        "strategy": "private_selection",
+        "num_trials": {"law": "poisson", "mean": 3},
+        "target_epsilon": 8,
+    },
+}
+
+
+def old_ledger(path: Path) -> None:
+    """Write a ledger as it was before: a checksum, a length, the digest of all lines before."""
+    content, digest, found = b"", hashlib.sha256(b"").hexdigest(), entries(path)
+    for entry in found:
+        line = _old_line({**entry, "previous": digest})
+        digest = hashlib.sha256(bytes.fromhex(digest) + line).hexdigest()
+        content += line + b"\n"
+    path.write_bytes(content + b"torn")
+    path.with_suffix(".head").write_bytes(
+        _old_line({"lines": f"{len(found):020d}", "digest": digest}) + b"\n"
+    )
+
+
+def _old_line(fields: dict[str, Any]) -> bytes:
+    body = json.dumps(fields).encode()
+    return b"%08x %d %b" % (zlib.crc32(body), len(body), body)
+
+
+def old_sweep(place: Path) -> None:
+    """Write a sweep as it was before: a file for each thing."""
+    about: dict[str, Any] = {}
+    files: dict[str, Any] = {}
+    for entry in entries(place / LOG):
+        trial, kind = f"trials/{entry.get('trial')}", entry["entry"]
+        if kind == "made":
+            about |= entry["about"]
+        elif kind == "noted":
+            selected = entry["facts"].pop("selected", None)
+            about |= entry["facts"]
+            if selected is not None:
+                write_json(place.parent / "selected.json", selected)
+        elif kind == "planned":
+            files["plan.json"] = entry["plan"]
+        elif kind == "chosen":
+            _add_row(place / "chosen.jsonl", {"trials": entry["trials"]})
+        elif kind == "epoch":
+            _add_row(place / trial / "epochs.jsonl", entry["row"])
+        elif kind == "ran":
+            files["clock.json"] = {"seconds": entry["seconds"]}
+        elif kind in ("ended", "released"):
+            files[f"{trial}/result.json"] = entry["result"]
+            for row in entry.get("epochs", ()):
+                _add_row(place / trial / "epochs.jsonl", row)
+        elif kind == "compared":
+            files[f"{trial}/panel.json"] = entry["panel"]
+    for name, content in {**files, "sweep.json": about}.items():
+        write_json(place / name, content)
+    for suffix in ("jsonl", "head", "lock"):
+        (place / f"sweep.{suffix}").unlink()
+    for result in place.glob("trials/*/result.json"):
+        panel = result.parent / "panel.json"
+        if panel.exists():  # it came after the manifest
+            panel.rename(place / "panel")
+        manifest.write(result.parent)
+        if (place / "panel").exists():
+            (place / "panel").rename(panel)
+
+
+def _add_row(path: Path, row: dict[str, Any]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with a sweep and a private selection, as it is today."""
+    run_untracked(tmp_path)
+    run_untracked(tmp_path, **_SELECTION)
+    return settings_in(tmp_path).home
+
+
+def seen(home: Path) -> dict[str, Any]:
+    """All that can be read in a home."""
+    found: dict[str, Any] = {"ledger": Ledger(home / FILE).entries()}
+    for name in store.names(home):
+        vault = Vault(folder := store.open_sweep(home, name))
+        found[f"{name}: vault"] = vault.selection()
+        if vault.is_sealed:
+            found[f"{name}: releases"] = Ledger(vault.ledger_file).entries()
+        for each in (folder, *([vault.draws] if vault.is_sealed else [])):
+            about = {k: v for k, v in each.about().items() if k != "selected"}
+            trials = [trial.id for trial in each.plan().trials]
+            found[f"{name}: {each.name}"] = (
+                *(each.records(), about, each.space(), each.seconds_run()),
+                *([each.epochs(n), each.panel(n), each.result(n)] for n in trials),
+                [manifest.differences(each.trial_folder(n)) for n in trials],
+            )
+    return found
+
+
+def make_old(home: Path) -> None:
+    for name in store.names(home):
+        vault = Vault(SweepFolder(home / name))
+        if vault.is_sealed:
+            old_ledger(vault.ledger_file)
+            old_sweep(vault.draws.path)
+        old_sweep(home / name)
+    old_ledger(home / FILE)
+
+
+def test_an_old_home_is_carried_over_whole(home: Path, tmp_path: Path) -> None:
+    before = seen(home)
+    assert len(before) == 7
+    make_old(home)
+    assert store.names(home) == []
+    assert carry_over(home) == len(before["ledger"]) > 5
+    assert seen(home) == before
+    assert ledger_check.check(settings_in(tmp_path)) == []
+    assert carry_over(home) == len(before["ledger"]), "a second time changes nothing"
+    assert seen(home) == before
+    assert (home / "ledger.jsonl.before").exists()
+    assert (home / "toy" / "before" / "plan.json").exists()
+    assert not list((home / "toy").glob("trials/*/result.json"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda home: _replace(home / FILE, b'"epochs"', b'"epuchs"'),
+        lambda home: _drop_line(home / FILE, 1),
+        lambda home: _drop_line(home / FILE, -2),
+        lambda home: _replace(next(home.glob("toy/trials/*/result.json")), b"0.", b"1."),
+        lambda home: next(home.glob("toy/trials/*/epochs.jsonl")).unlink(),
+    ],
+    ids=["a byte", "a line", "the last line", "a result", "epochs"],
+)
+def test_what_is_damaged_is_refused_and_stays(home: Path, damage: Any) -> None:
+    make_old(home)
+    damage(home)
+    before = (home / FILE).read_bytes()
+    with pytest.raises(ValueError, match=r"^expected "):
+        carry_over(home)
+    assert before in [path.read_bytes() for path in home.glob(f"{FILE}*")]
+
+
+def test_what_a_person_accepted_stays_accepted(home: Path) -> None:
+    """The damaged line is lost, as it was before."""
+    ledger = Ledger(home / FILE)
+    lines = (home / FILE).read_bytes().splitlines(keepends=True)
+    make_old(home)
+    old = (home / FILE).read_bytes().splitlines(keepends=True)[:-1]
+    old[1] = b"half a line\n"
+    digest = hashlib.sha256(b"").hexdigest()
+    for line in old:
+        digest = hashlib.sha256(bytes.fromhex(digest) + line[:-1]).hexdigest()
+    accepted = _old_line({"accepted": len(old), "previous": digest})
+    digest = hashlib.sha256(bytes.fromhex(digest) + accepted).hexdigest()
+    (home / FILE).write_bytes(b"".join([*old, accepted + b"\n"]))
+    head = {"lines": f"{len(old) + 1:020d}", "digest": digest}
+    (home / FILE).with_suffix(".head").write_bytes(_old_line(head) + b"\n")
+    assert carry_over(home) == len(lines) - 1
+    assert len(ledger.entries()) == len(lines) - 1
+
+
+def test_a_sweep_that_runs_is_refused(home: Path) -> None:
+    make_old(home)
+    (home / "toy" / LOG).touch()  # so that it can be locked
+    folder = SweepFolder(home / "toy")
+    with folder._lock(), pytest.raises(ValueError, match="expected no sweep that runs"):
+        carry_over(home)
+
+
+def _replace(path: Path, old: bytes, new: bytes) -> None:
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new, 1))
+
+
+def _drop_line(path: Path, number: int) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if line is not lines[number]))
+
+
+def test_a_moved_file_is_in_no_manifest(home: Path) -> None:
+    make_old(home)
+    listed = next(home.glob("toy/trials/*/manifest.json"))
+    assert "result.json" in read_json(listed)["files"]
+    carry_over(home)
+    assert "result.json" not in read_json(listed)["files"]

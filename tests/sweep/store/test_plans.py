@@ -1,0 +1,154 @@
+"""A plan as plain data: read back equal with every figure, damage noticed; names of its trials."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sweep.store import plans
+from sweep.store.plans import Plan, PlannedTrial, RefusedBy
+from sweep.store.trial_names import label, setting, short
+from trainables.config import parse
+from trainables.errors import InvalidData
+
+CONFIG = parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}})
+
+
+def trial(name: str = "t", **fields: Any) -> PlannedTrial:
+    base: dict[str, Any] = {
+        "id": name,
+        "name": name,
+        "variant": "v",
+        "baseline": False,
+        "values": {"privacy.noise_multiplier": 1.5},
+        "origin": CONFIG,
+        "config_id": CONFIG.id,
+        "group": "g",
+        "engine": "dp_sgd",
+        "seed": 0,
+        "epochs": 3,
+    }
+    return PlannedTrial(**{**base, **fields})
+
+
+_FIGURE = st.none() | st.floats(min_value=0, allow_nan=False)
+_WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+_KIND: st.SearchStrategy[RefusedBy] = st.sampled_from(
+    ["config", "constraint", "mechanism", "budget"]
+)
+_TRIALS = st.builds(
+    trial,
+    name=_WORDS,
+    baseline=st.booleans(),
+    steps=st.none() | st.integers(0, 10**9),
+    num_records=st.none() | st.integers(1, 10**9),
+    noise_multiplier=_FIGURE,
+    epsilon=_FIGURE,
+    epsilon_paper=_FIGURE,
+    epsilon_budget=_FIGURE,
+    seconds=_FIGURE,
+    accountant=st.none() | st.sampled_from(["pld", "gaussian"]),
+    warnings=st.lists(_WORDS, max_size=2).map(tuple),
+    reason=st.none() | _WORDS,
+    refused_by=st.none() | _KIND,
+    broken=st.lists(st.tuples(_KIND, _WORDS), max_size=2).map(tuple),
+)
+_PLANS = st.builds(
+    Plan,
+    name=_WORDS,
+    trials=st.lists(_TRIALS, max_size=3, unique_by=lambda each: each.id).map(tuple),
+    merged=st.integers(0, 99),
+    to_choose=st.integers(0, 99),
+)
+
+
+@settings(max_examples=40)
+@given(plan=_PLANS)
+def test_a_plan_comes_back_equal_with_every_figure(plan: Plan) -> None:
+    """An infinite epsilon is text on the disk and infinite again when it is read."""
+    document = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
+    again = plans.from_dict(document)
+    assert again == plan
+    assert [each.config for each in again.trials] == [each.config for each in plan.trials]
+    assert again.seconds == plan.seconds
+    assert (document["num_trials"], document["num_refused"]) == (
+        len(plan.trials),
+        len(plan.refused),
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((name, None) for name in ("id", "name", "variant", "baseline", "values", "config")),
+        *(("epsilon", "much"), ("seed", "a"), ("refused_by", "chance"), ("broken", [["budget"]])),
+    ],
+)
+def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field: str, value: Any) -> None:
+    row = trial().to_dict()
+    assert plans.trial_from(row) == trial()
+    row |= {field: value}
+    if value is None:
+        del row[field]
+    with pytest.raises(InvalidData, match="the fields of a planned trial, got damaged ones"):
+        plans.trial_from(row)
+    with pytest.raises(InvalidData, match="expected the plan of a sweep as it was written"):
+        plans.from_dict({**Plan(name="s", trials=()).to_dict(), "trials": [row]})
+
+
+def test_the_duration_is_unknown_where_one_trial_that_runs_has_none() -> None:
+    timed, untimed = trial("a", seconds=2.0), trial("b")
+    assert Plan(name="s", trials=(timed, timed)).seconds == 4.0
+    assert Plan(name="s", trials=(timed, untimed)).seconds is None
+    refused = replace(untimed, reason="no")
+    assert Plan(name="s", trials=(timed, refused)).seconds == 2.0
+    assert Plan(name="s", trials=(timed,), to_choose=3).seconds is None
+    probes = (trial("p", seconds=1.0), trial("q", seconds=3.0))
+    assert Plan(name="s", trials=(timed,), to_choose=3, probes=probes).seconds == 2.0 + 3 * 2.0
+
+
+@given(seed=st.integers(0, 9), rate=st.sampled_from([0.1, 0.2]))
+def test_a_group_is_what_seeds_do_not_change(seed: int, rate: float) -> None:
+    fields = {"engine": "sgd", "training": {"learning_rate": rate, "seed": seed}}
+    base = {"engine": "sgd", "training": {"learning_rate": 0.1, "seed": 0}}
+    assert (plans.group_of(fields) == plans.group_of(base)) is (rate == 0.1)
+
+
+def test_the_noise_of_an_epoch_follows_its_decay() -> None:
+    """Epoch 1 has z0; an engine without noise has none."""
+    privacy = {"noise_multiplier": 2.0, "noise_decay": {"kind": "exponential", "tau": 0.5}}
+    decaying = trial(
+        origin=parse({"engine": "edp_sgd", "privacy": privacy}),
+        engine="edp_sgd",
+        noise_multiplier=2.0,
+    )
+    first, second = (plans.noise_at(decaying, n)["noise_multiplier"] for n in (1, 2))
+    assert first == 2.0
+    assert 0 < second < first
+    assert plans.noise_at(trial(engine="sgd", noise_multiplier=2.0), 1) == {}
+    assert plans.noise_at(trial(noise_multiplier=None), 1) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("privacy.max_grad_norm", 0.5, "C=0.5"),
+        ("privacy.noise_multiplier", 1.0, "z0=1"),
+        ("privacy.noise_multiplier", {"target_epsilon": 8.0}, "ε≤8"),
+        ("privacy.noise_decay", {"kind": "none", "tau": 0.0}, "decay=none"),
+        ("privacy.noise_decay", {"kind": "linear", "tau": 0.02}, "decay=linear:0.02"),
+        ("training.expected_batch_size", 64, "B=64"),
+        ("model.name", "clc", "name=clc"),
+        ("training.seed", 3, "seed=3"),
+    ],
+)
+def test_names_of_trials_have_the_letters_of_the_paper(
+    path: str, value: Any, expected: str
+) -> None:
+    assert setting(path, value) == expected
+    assert short(value) in expected.replace("≤", " ≤ ") or label(path) in expected

@@ -1,0 +1,540 @@
+"""One sweep's folder: its log says what became of its trials, and any reader finds the same."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import multiprocessing
+import os
+import shutil
+import signal
+import stat
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from search_spaces import space as spaces
+from sweep.store import manifest, sweep_folder
+from sweep.store import sweeps as store
+from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.state import with_leakage
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import SweepFolder
+from trainables.config import parse
+from trainables.documents import read_yaml
+from trainables.errors import InvalidData, InvalidInput
+from trainables.result import EpochReport, TrialResult
+from trainables.system import locks
+
+CONFIG = parse({"engine": "sgd", "training": {"epochs": 3}})
+TRIAL = PlannedTrial(
+    id=CONFIG.id,
+    name="sgd",
+    variant="sgd",
+    baseline=False,
+    values={},
+    origin=CONFIG,
+    config_id=CONFIG.id,
+    group="g",
+    engine="sgd",
+    seed=0,
+    epochs=3,
+)
+
+
+REFUSED = replace(TRIAL, id="refused", reason="no", refused_by="budget")
+PLAN = Plan(name="toy", trials=(TRIAL, REFUSED))
+
+
+def new_sweep(home: Path, plan: Plan = PLAN, **fields: Any) -> SweepFolder:
+    """A sweep in which nothing has run."""
+    space = spaces.parse({"name": "toy", "base": {"training": {"epochs": 3}}, **fields})
+    return store.create(home, space, plan, about={"command": ["test"]})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SweepFolder:
+    return new_sweep(tmp_path)
+
+
+def epoch(number: int, **metrics: float) -> EpochReport:
+    return EpochReport(epochs_done=number, seconds=0.5, metrics=metrics)
+
+
+def result(**fields: Any) -> TrialResult:
+    base: dict[str, Any] = {
+        "trial_id": TRIAL.id,
+        "epochs_done": 3,
+        "stopped_early": False,
+        "metrics": {"ser": 0.25},
+        "privacy": {},
+        "notes": ("said",),
+        "seconds": {"total": 9.0},
+    }
+    return TrialResult(**{**base, **fields})
+
+
+def status(files: SweepFolder, *, runs: bool = True, running: bool = False) -> TrialStatus:
+    """The status, which every way to it and every reader finds."""
+    found = files.status(TRIAL.id, runs=runs, running=running)
+    plan = TRIAL if runs else replace(TRIAL, reason="no", refused_by="budget")
+    assert files.record(plan, running=running).status is found
+    again = SweepFolder(files.path)
+    assert again.statuses() == Counter(record.status for record in again.records(running=False))
+    assert again.records() == files.records()
+    return found
+
+
+def test_the_config_on_disk_makes_the_trial_again(files: SweepFolder) -> None:
+    """And a second start, as a resume makes one, changes nothing of it."""
+    folder = files.start_trial(TRIAL)
+    assert parse(read_yaml(folder / "config.yaml")) == CONFIG
+    before = (folder / "config.yaml").stat().st_mtime_ns
+    files.start_trial(TRIAL)
+    assert (folder / "config.yaml").stat().st_mtime_ns == before
+
+
+@settings(max_examples=20)
+@given(epochs=st.lists(st.integers(1, 6), max_size=12))
+def test_epochs_are_counted_once_and_upwards_in_whatever_order_they_are_reported(
+    tmp_path_factory: pytest.TempPathFactory, epochs: list[int]
+) -> None:
+    """A resumed trial reports the epoch of its checkpoint again, and one whose checkpoint is older
+    than its last epoch trains the later ones again. The seconds of all that was trained count.
+    """
+    files = new_sweep(tmp_path_factory.mktemp("epochs"))
+    expected = [n for place, n in enumerate(epochs) if n != (epochs[place - 1] if place else 0)]
+    kept = [n for place, n in enumerate(expected) if n < min(expected[place + 1 :], default=7)]
+    trained = [n for place, n in enumerate(epochs) if n > (epochs[place - 1] if place else 0)]
+    assert [n for n in epochs if files.add_epoch(TRIAL.id, epoch(n), when=1.0)] == trained
+    assert [row["epochs_done"] for row in files.epochs(TRIAL.id)] == kept
+    assert files.record(TRIAL, running=True).seconds == 0.5 * len(trained)
+
+
+def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files: SweepFolder) -> None:
+    files.start_trial(TRIAL)
+    files.begin_anew(TRIAL.id, when=1.0)  # there is nothing to forget
+    assert files.epochs(TRIAL.id) == []
+    files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0), when=1.0)
+    files.begin_anew(TRIAL.id, when=2.0)
+    assert files.epochs(TRIAL.id) == []
+    record = files.record(TRIAL, running=True)
+    assert (record.epochs_done, record.metrics, record.seconds) == (0, {}, 0.5)
+
+
+def test_a_denied_trial_has_begun_where_an_epoch_has_run(files: SweepFolder) -> None:
+    """Otherwise it has spent nothing, and an extension may leave it out."""
+    assert (status(files), files.has_begun(TRIAL.id)) == (TrialStatus.PLANNED, False)
+    files.start_trial(TRIAL)
+    assert files.has_begun(TRIAL.id)
+    files.deny_trial(TRIAL.id, reason="no room")
+    assert (status(files), files.has_begun(TRIAL.id)) == (TrialStatus.PLANNED, False)
+    assert files.record(TRIAL, running=True).reason == "no room"
+    files.add_epoch(TRIAL.id, epoch(1), when=1.0)
+    assert (status(files), files.has_begun(TRIAL.id)) == (TrialStatus.INTERRUPTED, True)
+    files.start_trial(TRIAL)
+    assert status(files, running=True) is TrialStatus.RUNNING, "a new start is a new permission"
+    assert files.record(TRIAL, running=True).reason is None
+
+
+def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files: SweepFolder) -> None:
+    files.start_trial(TRIAL)
+    files.fail_trial(TRIAL.id, when=1.0, reason="broke")
+    assert status(files, runs=False) is TrialStatus.REFUSED
+    assert status(files) is TrialStatus.FAILED
+    assert files.record(TRIAL, running=False).reason == "broke"
+    files.start_trial(TRIAL)  # tried again
+    assert status(files, running=True) is TrialStatus.RUNNING
+    files.finish_trial(result(), when=2.0, reason="")
+    assert status(files, runs=False) is TrialStatus.DONE
+
+
+def test_a_running_trial_has_the_figures_of_its_last_epoch(files: SweepFolder) -> None:
+    files.start_trial(TRIAL)
+    files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0, epsilon=math.inf), when=1.0)
+    files.add_epoch(TRIAL.id, epoch(2, train_loss=1.0), when=2.0)
+    record = files.record(TRIAL, running=True)
+    assert (record.status, record.epochs_done) == (TrialStatus.RUNNING, 2)
+    assert (record.metrics, record.seconds) == ({"train_loss": 1.0}, 1.0)
+
+
+def test_the_figures_of_an_epoch_are_numbers_also_where_they_are_infinite(
+    files: SweepFolder,
+) -> None:
+    files.start_trial(TRIAL)
+    figures = {"epsilon_spent": math.inf, "validation_loss": math.nan, "train_loss": 2.0}
+    files.add_epoch(TRIAL.id, epoch(1, **figures), when=1.0)
+    (row,) = files.epochs(TRIAL.id)
+    assert row["metrics"] == {"epsilon_spent": math.inf, "validation_loss": None, "train_loss": 2.0}
+
+
+def test_a_finished_trial_has_its_result_and_its_comparison(files: SweepFolder) -> None:
+    files.start_trial(TRIAL)
+    files.finish_trial(result(metrics={"ser": 0.25, "epsilon": math.inf}), when=7.0, reason="")
+    violation = {"epsilon_lower_bound": 2.0, "epsilon_claimed": 1.0}
+    panel = {"metrics": {"canary_auc": 0.5}, "notes": ["compared"], "violation": violation}
+    assert files.write_panel(TRIAL.id, panel)
+    record = files.record(TRIAL, running=False)
+    assert record.status is TrialStatus.DONE
+    assert record.metrics == {"ser": 0.25, "epsilon": math.inf, "canary_auc": 0.5}
+    assert record.notes == ("said", "compared")
+    assert (record.violation, record.ended_at, record.seconds) == (violation, 7.0, 9.0)
+
+
+def test_a_comparison_that_says_the_same_is_not_written_again(files: SweepFolder) -> None:
+    """Its time is when it was made, and trackers deliver what has a new time."""
+    panel = {"metrics": {"gap": math.inf}, "notes": [], "violation": None}
+    assert files.write_panel(TRIAL.id, panel)
+    written = files.panel(TRIAL.id)["time"]
+    assert not files.write_panel(TRIAL.id, panel)
+    assert files.panel(TRIAL.id)["time"] == written
+    assert files.write_panel(TRIAL.id, {**panel, "metrics": {"gap": 1.0}})
+
+
+@pytest.mark.parametrize(
+    ("stopped", "reason", "shown", "expected"),
+    [
+        (True, "budget.seconds", "budget.seconds", TrialStatus.STOPPED),
+        (True, "", None, TrialStatus.STOPPED),
+        (False, "the scheduler", None, TrialStatus.DONE),  # it ended after its last epoch
+    ],
+)
+def test_a_reason_is_shown_where_it_stopped_something(
+    files: SweepFolder, stopped: bool, reason: str, shown: str | None, expected: TrialStatus
+) -> None:
+    files.start_trial(TRIAL)
+    files.finish_trial(result(stopped_early=stopped), when=1.0, reason=reason)
+    record = files.record(TRIAL, running=False)
+    assert (record.status, record.reason) == (expected, shown)
+
+
+def test_a_result_without_its_duration_has_that_of_its_epochs(files: SweepFolder) -> None:
+    files.start_trial(TRIAL)
+    for number in (1, 2, 3):
+        files.add_epoch(TRIAL.id, epoch(number), when=1.0)
+    files.finish_trial(result(seconds={}), when=1.0, reason="")
+    assert files.record(TRIAL, running=False).seconds == 1.5
+
+
+def test_the_end_of_a_trial_promises_and_keeps_its_files(files: SweepFolder) -> None:
+    folder = files.start_trial(TRIAL)
+    (folder / "weights").write_bytes(b"w")
+    files.finish_trial(result(), when=1.0, reason="")
+    assert manifest.differences(folder) == ()
+    (folder / "weights").write_bytes(b"v")
+    assert manifest.differences(folder) == ("weights has another content",)
+    (folder / "manifest.json").unlink()
+    assert manifest.differences(folder) == ("manifest.json is missing",)
+
+
+def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(
+    files: SweepFolder,
+) -> None:
+    files.start_trial(TRIAL)
+    files.add_epoch(TRIAL.id, epoch(1), when=1.0)
+    files.finish_trial(result(stopped_early=True, epochs_done=1), when=1.0, reason="enough")
+    files.write_panel(TRIAL.id, {"metrics": {"gap": 1.0}, "notes": [], "violation": None})
+    assert (status(files), files.is_taken_up(TRIAL.id)) == (TrialStatus.STOPPED, False)
+    files.reopen_trial(TRIAL.id)
+    assert (status(files), files.is_taken_up(TRIAL.id)) == (TrialStatus.INTERRUPTED, True)
+    assert (files.result(TRIAL.id), files.panel(TRIAL.id)) == (None, {})
+    assert files.record(TRIAL, running=False).epochs_done == 1
+    files.finish_trial(result(), when=2.0, reason="")
+    assert status(files) is TrialStatus.DONE
+
+
+def test_a_trial_that_is_released_twice_is_the_one_of_the_second_time(files: SweepFolder) -> None:
+    """A crash may come between its release and the mark that it is released."""
+    rows = [{"epochs_done": n, "seconds": 0.5, "time": 1.0, "metrics": {}} for n in (1, 2)]
+    fields = {**vars(result(seconds={})), "time": 3.0, "reason": None}
+    for _ in range(2):
+        files.release_trial(TRIAL.id, epochs=rows, result=fields)
+        record = files.record(TRIAL, running=False)
+        assert (record.status, record.seconds, record.ended_at) == (TrialStatus.DONE, 1.0, 3.0)
+        assert [row["epochs_done"] for row in files.epochs(TRIAL.id)] == [1, 2]
+
+
+_STEPS: dict[str, Callable[[SweepFolder], object]] = {
+    "begin": lambda files: files.start_trial(TRIAL),
+    "first epoch": lambda files: files.add_epoch(TRIAL.id, epoch(1, loss=math.nan), when=1.0),
+    "third epoch": lambda files: files.add_epoch(TRIAL.id, epoch(3, epsilon=math.inf), when=3.0),
+    "begin anew": lambda files: files.begin_anew(TRIAL.id, when=4.0),
+    "deny": lambda files: files.deny_trial(TRIAL.id, reason="no room"),
+    "fail": lambda files: files.fail_trial(TRIAL.id, when=5.0, reason="broke"),
+    "end": lambda files: files.finish_trial(result(), when=6.0, reason="why"),
+    "reopen": lambda files: files.reopen_trial(TRIAL.id),
+    "compare": lambda files: files.write_panel(
+        TRIAL.id, {"metrics": {"gap": math.inf}, "notes": ["n"], "violation": None}
+    ),
+    "choose": lambda files: files.add_choice([replace(TRIAL, id="chosen"), TRIAL]),
+    "plan": lambda files: files.replace_plan(files.space(), PLAN),
+    "clock": lambda files: files.write_seconds_run(files.seconds_run() + 1.0),
+    "search": lambda files: files.deny_search("no room left"),
+    "note": lambda files: files.note(budget_total=8.0),
+}
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.sampled_from(sorted(_STEPS)), max_size=10))
+def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    files = new_sweep(tmp_path_factory.mktemp("state"))
+    follower = SweepFolder(files.path)
+    for step in steps:
+        _STEPS[step](files)
+        for reader in (follower, SweepFolder(files.path)):
+            assert reader.records() == files.records()
+            assert reader.about() == files.about()
+            assert reader.epochs(TRIAL.id) == files.epochs(TRIAL.id)
+            assert reader.result(TRIAL.id) == files.result(TRIAL.id)
+            assert reader.panel(TRIAL.id) == files.panel(TRIAL.id)
+            assert reader.statuses() == Counter(record.status for record in files.records())
+            assert reader.seconds_run() == files.seconds_run()
+            assert reader.search_denied() == files.search_denied()
+
+
+def test_the_strongest_attack_is_worked_out_of_stored_figures() -> None:
+    assert with_leakage({"ser": "0.5", "epsilon": "inf"}) == {"ser": 0.5, "epsilon": math.inf}
+    weak, strong = 0.55, 0.9
+    stored = {"mia_loss_threshold_auc": weak, "mia_shadow_auc": strong}
+    assert with_leakage(stored).keys() >= stored.keys()
+
+
+def test_every_status_is_pending_over_or_refused_and_nothing_twice() -> None:
+    """Tables count trials by these words, and each trial is counted once."""
+    for each in TrialStatus:
+        kinds = [each.is_pending, each.is_over, each is TrialStatus.REFUSED]
+        assert kinds.count(True) == 1, each
+        assert not each.is_finished or each.is_over
+        assert each.is_resumed == (each.is_pending or each is TrialStatus.FAILED)
+        assert each.has_begun == (each.is_over or each.value in ("running", "interrupted"))
+
+
+# ---- the folder
+
+
+def _hold(path: Path, ready: Connection) -> None:
+    with SweepFolder(path).hold_lock():
+        ready.send("locked")
+        signal.pause()
+
+
+def test_the_lock_is_exclusive_and_falls_with_its_process(files: SweepFolder) -> None:
+    assert not files.is_running
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=_hold, args=(files.path, theirs))
+    process.start()
+    assert mine.recv() == "locked"
+    assert files.is_running
+    with pytest.raises(InvalidInput, match="toy is running already"), files.hold_lock():
+        pass
+    with pytest.raises(InvalidInput, match="is running"):
+        files.delete()
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not files.is_running
+    with files.hold_lock():
+        assert files.is_running
+    files.delete()
+    assert store.names(files.path.parent) == []
+    for end in (mine, theirs):
+        end.close()
+    process.close()
+
+
+def test_checking_the_lock_does_not_block_a_sweep(
+    files: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sweep list` at the instant of a `sweep resume`: the resume waits, and is not refused."""
+    monkeypatch.setattr(sweep_folder, "_PATIENCE_SECONDS", 60.0)  # on a busy machine too
+    (files.path / "lock").touch()
+    with (files.path / "lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        done_looking = threading.Timer(0.3, fcntl.flock, [looking, fcntl.LOCK_UN])
+        done_looking.start()
+        with files.hold_lock():
+            assert SweepFolder(files.path).is_running
+        done_looking.join()
+    assert not files.is_running
+
+
+def test_a_second_look_at_the_lock_is_quick(
+    files: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the wait that it is allowed, which a busy machine does not stretch."""
+    waits, alone = list[float](), locks.alone
+
+    def patient(path: Path, *, patience: float = -1) -> AbstractContextManager[None]:
+        waits.append(patience)
+        return alone(path, patience=patience)
+
+    monkeypatch.setattr(locks, "alone", patient)
+    with (
+        files.hold_lock(),
+        pytest.raises(InvalidInput, match="is running"),
+        SweepFolder(files.path).hold_lock(),
+    ):
+        pass
+    assert len(waits) == 2
+    assert all(0 < wait < 1 for wait in waits)
+
+
+def test_a_running_sweep_keeps_its_plan_and_its_folder(files: SweepFolder) -> None:
+    other = SweepFolder(files.path)
+    plan = files.plan()
+    with files.hold_lock():
+        with pytest.raises(InvalidInput, match="running"):
+            other.replace_plan(other.space(), replace(plan, trials=()))
+        with pytest.raises(InvalidInput, match="running"):
+            other.delete()
+        files.replace_plan(files.space(), replace(plan, trials=plan.trials[:1]))
+    assert len(files.plan().trials) == 1, "who holds the lock may"
+    other.replace_plan(other.space(), plan)
+    assert files.plan() == plan
+
+
+def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(files: SweepFolder) -> None:
+    other = SweepFolder(files.path)
+    with files.hold_lock():
+        pass
+    files.delete()
+    assert [path.name for path in files.path.parent.iterdir()] == []
+    with pytest.raises(InvalidInput, match="no sweep named toy: it was deleted"), other.hold_lock():
+        pass
+
+
+def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(
+    files: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SweepFolder, "require_at_rest", lambda self: None)  # it was at rest
+    with files.hold_lock(), pytest.raises(InvalidInput, match="running"):
+        SweepFolder(files.path).delete()
+    assert files.plan() == PLAN
+
+
+def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(files: SweepFolder) -> None:
+    files.request_stop()
+    assert files.is_stop_requested
+    with files.hold_lock():
+        assert not files.is_stop_requested
+
+
+def test_a_space_that_is_cut_at_any_line_is_no_smaller_one(files: SweepFolder) -> None:
+    """Without its last fields a YAML file is a valid space, which may have no budget."""
+    path = files.path / "space.yaml"
+    whole = path.read_text()
+    space = files.space()
+    lines = whole.splitlines(keepends=True)
+    for end in range(len(lines)):
+        path.write_text("".join(lines[:end]))
+        with pytest.raises(InvalidData, match="as it was written, got a truncated or edited file"):
+            files.space()
+    path.write_text(whole.replace("epochs: 3", "epochs: 4"))
+    with pytest.raises(InvalidData, match="truncated or edited"):
+        files.space()
+    files.replace_plan(space, files.plan())
+    assert path.read_text() == whole
+    assert files.space() == space
+
+
+def test_everything_is_its_owners_alone(files: SweepFolder) -> None:
+    files.start_trial(TRIAL)
+    for path in [files.path.parent, files.path, *files.path.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_each_choice_is_seen_once_and_in_its_order(files: SweepFolder) -> None:
+    """By a reader that was there before, and by one that comes later; a cut one is none."""
+
+    def ids(reader: SweepFolder) -> list[str]:
+        assert reader.statuses().total() == len(reader.plan().trials)
+        return [trial.id for trial in reader.plan().trials]
+
+    c, d, e = (replace(TRIAL, id=name) for name in "cde")
+    early = SweepFolder(files.path)
+    assert early.plan() is early.plan(), "nothing is parsed again"
+    files.add_choice([c, d])
+    assert ids(early) == [TRIAL.id, "refused", "c", "d"]
+    path = files.path / sweep_folder.LOG
+    path.write_bytes(path.read_bytes() + path.read_bytes().splitlines()[-1][:-9])
+    files.add_choice([d, TRIAL, e])
+    assert ids(early) == ids(SweepFolder(files.path)) == [TRIAL.id, "refused", "c", "d", "e"]
+    files.replace_plan(files.space(), Plan(name="toy", trials=(c,)))
+    assert ids(early) == ids(SweepFolder(files.path)) == ["c"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content.replace(b'"stopped_early":false', b'"stopped_early":true '),
+        lambda content: content[: content.rindex(b"\n", 0, -1) + 1],
+        lambda content: content[:-5],
+        lambda content: content[content.index(b"\n") + 1 :],
+    ],
+    ids=["a byte", "the last line", "a part of the last line", "the first line"],
+)
+def test_a_damaged_log_is_one_problem_with_the_next_step(
+    files: SweepFolder, damage: Callable[[bytes], bytes]
+) -> None:
+    files.start_trial(TRIAL)
+    files.finish_trial(result(), when=1.0, reason="")
+    path = files.path / sweep_folder.LOG
+    path.write_bytes(damage(path.read_bytes()))
+    again = SweepFolder(files.path)
+    named = rf"expected whole entries in {path}, .*: restore the sweep's folder from a copy"
+    for use in (again.records, again.statuses, again.plan, again.about, again.start_trial):
+        with pytest.raises(InvalidData, match=named):
+            use(*[TRIAL] * (use == again.start_trial))
+    path.unlink()
+    with pytest.raises(InvalidData, match=f"cannot read {path}: No such file"):
+        again.records()
+
+
+def test_a_restored_copy_of_a_log_is_read_anew(files: SweepFolder, tmp_path: Path) -> None:
+    shutil.copytree(files.path, tmp_path / "copy")
+    files.start_trial(TRIAL)
+    assert files.has_begun(TRIAL.id)
+    for name in ("sweep.jsonl", "sweep.head"):
+        (tmp_path / "copy" / name).replace(files.path / name)
+    assert not files.has_begun(TRIAL.id)
+
+
+def test_nothing_is_recorded_in_a_folder_that_was_removed(files: SweepFolder) -> None:
+    files.plan()
+    shutil.rmtree(files.path)
+    with pytest.raises(InvalidData, match="cannot read"):
+        files.write_seconds_run(1.0)
+    assert not files.path.exists()
+
+
+def test_threads_record_and_read_at_once(files: SweepFolder) -> None:
+    """The driver records while a tracker reads what is new."""
+    done, seen = threading.Event(), list[int]()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.append(len(files.epochs(TRIAL.id)))
+            files.records(running=True)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(1, 60):
+        assert files.add_epoch(TRIAL.id, epoch(number), when=1.0)
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert len(files.epochs(TRIAL.id)) == 59
+    assert set(seen) <= set(range(60))
