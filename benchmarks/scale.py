@@ -36,11 +36,10 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent
 from sweep.runtime.journal import Journal
 from sweep.settings import Settings
+from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import open_gate
 from sweep.store import sweeps as store
-from sweep.store.provenance import about
-from sweep.store.sweeps import SweepFolder
+from sweep.store.sweeps import SweepFolder, about
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult

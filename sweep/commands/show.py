@@ -147,7 +147,7 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: list[
     from sweep.results.importance import importance
     from sweep.search.advice import advice
     from sweep.settings import from_environment
-    from sweep.store.trial_names import label
+    from sweep.store.plans import label
     from trainables.errors import InvalidInput
     from trainables.figure_cache import FigureCache
 

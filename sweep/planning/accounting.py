@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from sweep import phases
 from sweep.settings import Settings
-from sweep.spending.account import Account, Accounted
+from sweep.spending.entries import Account, Accounted
 from sweep.store.data_sets import open_data, open_pair_data
 from trainables import accountants, catalogue
 from trainables.config import (

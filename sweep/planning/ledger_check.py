@@ -15,10 +15,10 @@ from sweep.planning.pricing import price
 from sweep.settings import Settings
 from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, entry_for
+from sweep.spending.gate import unpaid
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import unpaid
-from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
+from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, Vault
 from trainables import catalogue, formats

@@ -17,9 +17,8 @@ from typing import Any
 from search_spaces import constraints
 from search_spaces.expansion import PLANNED_NAMES, Point, broken_constraints, expand
 from search_spaces.space import SearchSpace
-from sweep.spending.account import Account, Accounted
-from sweep.store.plans import Plan, PlannedTrial, RefusedBy, group_of
-from sweep.store.trial_names import setting
+from sweep.spending.entries import Account, Accounted
+from sweep.store.plans import Plan, PlannedTrial, RefusedBy, group_of, setting
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.rounding import format_epsilon

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from search_spaces.space import SearchSpace
-from sweep.spending.account import Account
+from sweep.spending.entries import Account
 from sweep.spending.filter import filter_delta, filter_of
 from sweep.store.plans import Plan
 from trainables import accountants, formats
@@ -28,7 +28,7 @@ def within_total(
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if space.budget.total is None or not trials:
         return plan
-    from sweep.spending.total import TotalBudget  # slow to import: it loads the accountants
+    from sweep.spending.budget import TotalBudget  # slow to import: it loads the accountants
 
     filter_ = filter_of(space, delta=filter_delta(space, account))
     budget = TotalBudget(space.budget.total, filter_=filter_, noun="trial")

@@ -20,7 +20,7 @@ from sweep.planning.plan_total import within_total
 from sweep.planning.refusals import require_one_corpus, require_read_fields, require_trials
 from sweep.planning.resources import gpu_share, this_machine
 from sweep.settings import Settings
-from sweep.spending.account import Account
+from sweep.spending.entries import Account
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand

@@ -9,6 +9,7 @@ from search_spaces.space import SearchSpace
 from sweep.planning.accounting import accounting
 from sweep.planning.resources import Share
 from sweep.settings import Settings
+from sweep.spending.entries import PricedTrial
 from sweep.spending.filter import (
     STORED,
     filter_delta,
@@ -17,8 +18,7 @@ from sweep.spending.filter import (
     stored_filter,
 )
 from sweep.spending.ledger import Ledger
-from sweep.spending.priced_trial import PricedTrial
-from sweep.spending.training_data import training_data
+from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.accountants import RdpFilter, release

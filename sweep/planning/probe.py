@@ -10,7 +10,7 @@ from search_spaces.space import SearchSpace
 from sweep.planning.plan import plan_points
 from sweep.search import suggest as search
 from sweep.search.source import earlier_records
-from sweep.spending.account import Account
+from sweep.spending.entries import Account
 from sweep.spending.filter import UNFILTERED
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.config import TrialConfig

@@ -14,7 +14,7 @@ from search_spaces.expansion import axes_of, point_at, searched_variants
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
 from sweep.search.private_selection import law_of
-from sweep.spending.account import Account
+from sweep.spending.entries import Account
 from sweep.store.plans import PlannedTrial
 from trainables import accountants
 from trainables.accountants import Release, rdp, selection

@@ -16,8 +16,8 @@ from sweep.results.tables.progress import Progress
 from sweep.runtime.events import GO_ON, TrialEvent, Verdict
 from sweep.runtime.journal import Journal
 from sweep.spending.budget import bounds_after
+from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
-from sweep.spending.priced_trial import PricedTrial
 from sweep.store.status import TrialStatus
 from sweep.tracking.delivery import Delivery
 from trainables import goals

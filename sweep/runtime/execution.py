@@ -23,13 +23,11 @@ from sweep.runtime.ray_metrics import record_metrics
 from sweep.runtime.search_jobs import ChosenJobs
 from sweep.search.source import earlier_records
 from sweep.settings import Settings
-from sweep.spending.gate import SpendGate
+from sweep.spending.gate import SpendGate, open_gate, require_paid
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import open_gate, require_paid
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
-from sweep.store.storage_faults import storage_faults
-from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.sweeps import SweepFolder, TrialRecord, storage_faults
 from sweep.tracking.delivery import Delivery, Tracking
 from trainables import goals
 from trainables.figure_cache import FigureCache

@@ -8,9 +8,8 @@ from contextlib import suppress
 
 from sweep.results import leakage
 from sweep.results.privacy_cards import write_card
-from sweep.spending.budget import bounds_after
-from sweep.spending.priced_trial import PricedTrial
-from sweep.spending.time_spent import TimeSpent
+from sweep.spending.budget import TimeSpent, bounds_after
+from sweep.spending.entries import PricedTrial
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidData, StorageFailed

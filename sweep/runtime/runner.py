@@ -18,12 +18,10 @@ from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
 from sweep.settings import Settings
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
+from sweep.store.data_sets import training_data
 from sweep.store.plans import Plan
-from sweep.store.provenance import about
-from sweep.store.storage_faults import require_storage
-from sweep.store.sweeps import SweepFolder
+from sweep.store.sweeps import SweepFolder, about, require_storage
 from sweep.tracking.delivery import Tracking, for_sweep
 from trainables.errors import InvalidData, InvalidInput
 

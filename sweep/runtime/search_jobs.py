@@ -10,8 +10,8 @@ from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
 from sweep.runtime.events import TrialJob
 from sweep.search.source import SearchSource
+from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
-from sweep.spending.priced_trial import PricedTrial
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 

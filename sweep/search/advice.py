@@ -16,8 +16,8 @@ from sweep.results.importance import Importance, moves_epsilon, together, varied
 from sweep.results.standing import Standing, standings
 from sweep.search import suggest as search
 from sweep.search.source import observations_of
+from sweep.store.plans import label, setting, short
 from sweep.store.sweeps import TrialRecord
-from sweep.store.trial_names import label, setting, short
 from trainables import catalogue, formats
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON

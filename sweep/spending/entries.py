@@ -1,15 +1,19 @@
-"""Entries of the ledger: the releases of attempts at trials. Plain frozen data."""
+"""Entries of the ledger, the releases of attempts at trials, and the price of a trial."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from pydantic import TypeAdapter
 
+from sweep.store.plans import PlannedTrial
 from trainables.accountants import Release, release
+from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import PrivacySummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,3 +110,37 @@ def furthest(entries: Iterable[Entry]) -> list[Entry]:
 def attempt_key(entry: Entry) -> tuple[str, int, int]:
     """A key of entries that replace each other; the furthest counts."""
     return entry.trial, entry.attempt, entry.first_epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricedTrial:
+    """A planned trial with the mechanism of its epochs and its data set. `gpus`: the number of GPUs
+    of its processes together, or the share of one.
+    """
+
+    trial: PlannedTrial
+    mechanism: Mechanism
+    dataset: str
+    dataset_name: str
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounted:
+    """The accounting of a config: its figures and its mechanism."""
+
+    summary: PrivacySummary
+    mechanism: Mechanism
+
+
+class Account(Protocol):
+    """Accounts for one config; `accountant` None means the tightest sound one. `careful` selects a
+    finer and slower bound than that of planning.
+
+    Raises: InvalidInput for a mechanism that is refused.
+    """
+
+    def __call__(
+        self, config: TrialConfig, *, accountant: str | None = None, careful: bool = False
+    ) -> Accounted:
+        """The figures of a config."""

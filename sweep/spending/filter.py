@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from search_spaces.domains import branches
 from search_spaces.space import SearchSpace
-from sweep.spending.account import Account
+from sweep.spending.entries import Account
 from sweep.store.sweeps import SweepFolder
 from trainables import accountants
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput

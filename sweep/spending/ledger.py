@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sweep.spending.data_set_account import DataSetAccount
+from sweep.spending.composition import DataSetAccount
 from sweep.spending.entries import ENTRY, Entry, sweep_id_in
-from sweep.spending.home_key import HomeKey
-from sweep.spending.record_hashes import RecordHashes
+from sweep.spending.home_key import HomeKey, RecordHashes
 from sweep.store.chained_log import ChainedLog
 from trainables.accountants import Release, SweepSpend, epsilon_sweep
 from trainables.errors import InvalidInput

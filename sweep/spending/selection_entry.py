@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sweep.spending.entries import Entry, attempt_key
 from sweep.spending.ledger import Ledger
-from sweep.spending.training_data import TrainingData
+from sweep.store.data_sets import TrainingData
 from trainables.accountants import Release, epsilon_sweep
 from trainables.errors import InvalidData
 

@@ -55,11 +55,6 @@ def jsonable(value: Any) -> Any:
     return _without_nan(plain(value))
 
 
-def dump(value: Any) -> str:
-    """JSON of plain data, as `jsonable` has it."""
-    return json.dumps(jsonable(value), allow_nan=False)
-
-
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by the JSON of `value`, indented for people."""
     write_text(path, indented_json(value))

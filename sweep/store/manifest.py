@@ -15,15 +15,14 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.store.files import write_json
-from trainables.documents import DocumentProblem, file_text, require_text
+from trainables.documents import file_text, one_line
 from trainables.errors import InvalidData
 
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "roc.json", "roc.png", "attack_scores.npz"})
 _TRANSIENT = ("checkpoint", ".")
-_SMALL = 1 << 18
 _MAX_BYTES = 1 << 30
-_MAX_NAME, _MAX_PATH = 255, 3_000  # bytes; systems take 255 and 4,096, the folder included
+_MAX_NAME = 300  # characters of a name in a message
 _LOOKED_AT = "privacy_card.json"  # what tables read
 
 
@@ -67,15 +66,15 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
     found = []
     for name, mark in _read(os.path.join(home, FILE)).files.items():
         path = os.path.join(home, name)
-        if name == _LOOKED_AT and mark.size < _SMALL and _is_small_file_of(path, mark):
-            continue
-        size = _size_of(path)
+        size, problem = _size_of(path), ""
         if size is None:
-            found.append(f"{name} is missing")
+            problem = "is missing"
         elif size != mark.size:
-            found.append(f"{name} has another size")
+            problem = "has another size"
         elif (thorough or name == _LOOKED_AT) and _digest_of(path) != mark.sha256:
-            found.append(f"{name} has another content")
+            problem = "has another content"
+        if problem:
+            found.append(f"{one_line(name, characters=_MAX_NAME)} {problem}")
     return tuple(found)
 
 
@@ -113,19 +112,9 @@ def _read(place: str) -> Manifest:
     except ValidationError:
         raise InvalidData(f"expected a manifest in {place}, got a damaged one") from None
     for name in manifest.files:
-        if name.startswith("/") or ".." in name.split("/") or not _is_path(name):
+        if name.startswith("/") or ".." in name.split("/"):
             raise InvalidData(f"expected names under the folder in {place}, got another")
     return manifest
-
-
-def _is_path(name: str) -> bool:
-    """Whether a file under a folder could be called so."""
-    try:
-        require_text(name)
-    except DocumentProblem:
-        return False
-    content = name.encode()
-    return len(content) <= _MAX_PATH and max(map(len, content.split(b"/"))) <= _MAX_NAME
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -137,29 +126,12 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _size_of(path: str) -> int | None:
-    """Bytes of a file; None where there is none."""
+    """Bytes of a file; None where there is none that can be read."""
     try:
         found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except (OSError, ValueError):  # such as a name that is too long, or has NUL
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _is_small_file_of(path: str, mark: FileMark) -> bool:
-    """Whether a file is there with the size and the digest of a mark. It is read in one step: with
-    `os.stat` and `open`, a small file of each trial takes most of the time of a check.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        content = os.read(descriptor, mark.size + 1)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return len(content) == mark.size and hashlib.sha256(content).hexdigest() == mark.sha256
 
 
 def _mark_of(path: Path) -> FileMark:
@@ -168,7 +140,4 @@ def _mark_of(path: Path) -> FileMark:
 
 def _digest_of(path: str) -> str:
     with open(path, "rb") as file:
-        digest = hashlib.sha256(file.read(_SMALL))
-        if file.tell() == _SMALL:  # `file_digest` first allocates a buffer of this size
-            digest = hashlib.file_digest(file, lambda: digest)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,21 +17,28 @@ Folders are private to their owner (0700). All else about a sweep and its trials
 from __future__ import annotations
 
 import os
+import platform
 import shutil
+import subprocess
 import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from search_spaces.parts import Budget
 from search_spaces.space import SearchSpace, check_name
+from sweep.settings import Settings, hide_passwords
 from sweep.store import plans
 from sweep.store.files import add_seal, write_text
 from sweep.store.state import TrialRecord as TrialRecord  # re-exported
 from sweep.store.sweep_folder import LOG, to_yaml
 from sweep.store.sweep_folder import SweepFolder as SweepFolder
 from sweep.store.sweep_folder import running_already as running_already
-from trainables.errors import InvalidData, InvalidInput, StorageFailed
+from trainables.errors import InvalidData, InvalidInput, StorageFailed, SweepError
 from trainables.system import disk, phase
 from trainables.system.disk import flush
 
@@ -213,3 +220,101 @@ class Vault:
     def select(self, *, trial: str | None, draw: str | None) -> None:
         """Record the released trial."""
         self.draws.note(selected={"trial": trial, "draw": draw})
+
+
+_PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
+
+
+def about(command: Sequence[str]) -> dict[str, Any]:
+    """The provenance of a sweep as plain data; exports and reports have it."""
+    return {
+        "command": [hide_passwords(word) for word in command],
+        "git_commit": _git_commit(),
+        "versions": {"python": platform.python_version(), **dict(_versions())},
+        "machine": platform.machine(),
+    }
+
+
+def _git_commit() -> str | None:
+    """The commit of this code, where it runs from a checkout.
+
+    An installed package may be inside another repository (a virtual environment in a user's
+    project), whose commit is not that of this code.
+    """
+    here = Path(__file__)
+    return _git(here, "rev-parse", "HEAD") if _git(here, "ls-files", here.name) else None
+
+
+def _git(here: Path, *words: str) -> str | None:
+    try:
+        found = subprocess.run(
+            ["git", *words],
+            cwd=here.parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in _PACKAGES:
+        try:
+            yield package, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+
+
+@contextmanager
+def storage_faults(folder: SweepFolder) -> Iterator[None]:
+    """Raises: StorageFailed instead of any error that the disk of a running sweep has caused."""
+    was_there = folder.is_there
+    try:
+        yield
+    except Exception as error:
+        failure = disk.failure_of(error, folder.path)
+        if was_there and not folder.is_there:
+            shutil.rmtree(folder.path, ignore_errors=True)  # trials had recreated parts of it
+            raise StorageFailed(
+                f"the folder {folder.path} was removed while the sweep ran: it cannot continue, and"
+                " the ledger keeps what was spent"
+            ) from None
+        if failure is None:
+            raise
+        raise StorageFailed(
+            f"{failure}: saved results are intact and trials are paused; when the disk works again,"
+            f" `sweep resume {folder.name}` continues"
+        ) from None
+
+
+def require_storage(settings: Settings) -> None:
+    """Check that the folders of all sweeps can be written to, before anything is started.
+
+    Raises: StorageFailed where the disk fails; InvalidInput for any other reason.
+    """
+    _for_each_folder(settings, disk.require_writable)
+
+
+def make_folders(settings: Settings) -> None:
+    """Make the folders of all sweeps where they are missing.
+
+    Raises: as `require_storage`.
+    """
+    _for_each_folder(settings, partial(Path.mkdir, mode=0o700, parents=True, exist_ok=True))
+
+
+def _for_each_folder(settings: Settings, check: Callable[[Path], None]) -> None:
+    for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
+        try:
+            check(folder)
+        except (OSError, StorageFailed) as error:
+            raise _cannot_write(name, folder, error) from None
+
+
+def _cannot_write(name: str, folder: Path, error: OSError | StorageFailed) -> SweepError:
+    if (failure := disk.failure_of(error, folder)) is not None:
+        return StorageFailed(f"{failure}: nothing was started; run the same command again")
+    return InvalidInput(f"cannot write to {name}={folder}: {getattr(error, 'strerror', error)}")

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweep.results import select
-from sweep.store.plans import PlannedTrial
+from sweep.store.plans import PlannedTrial, setting
 from sweep.store.sweeps import TrialRecord
-from sweep.store.trial_names import setting
 from trainables import figures, formats
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE

@@ -38,9 +38,11 @@ def write(path: Path, documents: list[bytes]) -> None:
     for document in documents:
         new = chained(document, previous)
         content, previous = content + new, new[11:43].decode()
-    path.write_bytes(content)
+    fresh = path.with_name("fresh")  # as a copy that is restored: another file
+    fresh.write_bytes(content)
+    fresh.replace(path)
     head = {"lines": f"{len(documents):020d}", "last": previous}
-    path.with_suffix(".head").write_bytes(line(json.dumps(head).encode()))
+    path.with_suffix(".head").write_bytes(line(json.dumps(head, separators=(",", ":")).encode()))
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sweep.results.tables.fitting import Column
-from sweep.store.plans import PlannedTrial
-from sweep.store.trial_names import label, setting, short
+from sweep.store.plans import PlannedTrial, label, setting, short
 from trainables.privacy.mechanism import claims_privacy
 
 _SHORTEST_ID = 6

@@ -22,15 +22,14 @@ from sweep.runtime.journal import Journal
 from sweep.search import private_selection as search
 from sweep.settings import Settings
 from sweep.spending import selection_entry
-from sweep.spending.account import Account
+from sweep.spending.entries import Account
+from sweep.spending.gate import open_gate
 from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import open_gate
-from sweep.spending.training_data import TrainingData, training_data
+from sweep.store.data_sets import TrainingData, training_data
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.status import TrialStatus
-from sweep.store.storage_faults import storage_faults
-from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
+from sweep.store.sweeps import SweepFolder, TrialRecord, Vault, storage_faults
 from trainables import accountants, goals
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache

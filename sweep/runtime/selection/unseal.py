@@ -12,8 +12,8 @@ from sweep.results.selected_trial import release_all
 from sweep.settings import Settings
 from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, furthest
+from sweep.spending.gate import unpaid
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import unpaid
 from sweep.store.sweeps import SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
 from trainables.accountants import epsilon_sweep, release

@@ -130,7 +130,8 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
     sweep_of(home, "young", 0.5, None, created=3.0)
     sweep_of(home, "old", 0.5, 0.25, created=2.0)
     broken = sweep_of(home, "broken", created=4.0)
-    (broken.path / "sweep.jsonl").write_text("{}")
+    log = broken.path / "sweep.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"planned"', b'"plenned"'))
     rows = document(capsys, "list")["sweeps"]
     assert [row["name"] for row in rows] == ["old", "young", "broken"]
     assert [row["trials"] for row in rows] == [{"done": 2}, {"done": 1, "planned": 1}, {}]

@@ -16,7 +16,7 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.planning.plan_total import total_of_plan, within_total
 from sweep.settings import Settings
-from sweep.spending.account import Account, Accounted
+from sweep.spending.entries import Account, Accounted
 from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants

@@ -13,9 +13,8 @@ from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.resources import Share
 from sweep.settings import Settings
-from sweep.spending.entries import entry_for
+from sweep.spending.entries import PricedTrial, entry_for
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.priced_trial import PricedTrial
 from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in, space_in, write_corpus
 from trainables import accountants

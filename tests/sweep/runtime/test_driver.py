@@ -19,11 +19,9 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
 from sweep.runtime.journal import Journal
 from sweep.spending.budget import bounds_after
-from sweep.spending.entries import Entry, furthest
-from sweep.spending.gate import SpendGate
+from sweep.spending.entries import Entry, PricedTrial, furthest
+from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import open_gate
-from sweep.spending.priced_trial import PricedTrial
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in

@@ -18,9 +18,8 @@ from sweep.planning.pricing import price
 from sweep.results.export import card_of, export_trial, spend_of
 from sweep.runtime import runner
 from sweep.spending import filter as spending_filter
-from sweep.spending.gate import SpendGate
+from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import open_gate
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from tests.sweep import toy_trial

@@ -12,8 +12,8 @@ from search_spaces import space as spaces
 from search_spaces.paths import set_all
 from sweep.results.importance import importance, moves_epsilon
 from sweep.search.advice import advice
+from sweep.store.plans import label
 from sweep.store.sweeps import TrialRecord
-from sweep.store.trial_names import label
 from tests.sweep.results.test_select import record
 from trainables import accountants
 from trainables.config import parse

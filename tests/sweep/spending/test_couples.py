@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from sweep.spending.budget import TotalBudget
 from sweep.spending.composition import Composition
 from sweep.spending.entries import Entry
 from sweep.spending.filter import admits
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.total import TotalBudget
 from trainables.accountants import RdpFilter, Release, RunningBound, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidInput

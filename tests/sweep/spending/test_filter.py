@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from search_spaces.space import SearchSpace
-from sweep.spending.account import Accounted
+from sweep.spending.entries import Accounted
 from sweep.spending.filter import (
     UNFILTERED,
     admits,

@@ -12,14 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces.parts import Budget
+from sweep.spending.budget import TimeSpent, TotalBudget
 from sweep.spending.composition import Composition
-from sweep.spending.entries import Entry, entry_for, furthest
-from sweep.spending.gate import SpendGate
+from sweep.spending.entries import Entry, PricedTrial, entry_for, furthest
+from sweep.spending.gate import LedgerAccount, SpendGate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import LedgerAccount
-from sweep.spending.priced_trial import PricedTrial
-from sweep.spending.time_spent import TimeSpent
-from sweep.spending.total import TotalBudget
 from sweep.store.plans import PlannedTrial
 from trainables.accountants import RdpFilter, Release, _renyi, epsilon_sweep, paper_zcdp, release
 from trainables.accountants._release import best_of

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep.spending.home_key import HomeKey
-from sweep.spending.record_hashes import RecordHashes
+from sweep.spending.home_key import HomeKey, RecordHashes
 from trainables.errors import InvalidData, InvalidInput
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from sweep.spending.entries import ENTRY, Entry
-from sweep.store.files import dump
+from sweep.store.files import jsonable
 from trainables.accountants import Release
 from trainables.accountants._release import BestOf
 
@@ -76,7 +76,7 @@ def text(release: str, *, baseline: str = "false", dataset_name: str = "") -> st
     ],
 )
 def test_an_entry_is_written_and_read_in_the_bytes_of_all_versions(entry: Entry, text: str) -> None:
-    assert dump(ENTRY.dump_python(entry)) == text
+    assert json.dumps(jsonable(ENTRY.dump_python(entry))) == text
     assert ENTRY.validate_json(text) == entry
 
 

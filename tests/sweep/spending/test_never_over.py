@@ -15,10 +15,10 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sweep.spending.budget import TotalBudget
 from sweep.spending.entries import Entry
 from sweep.spending.filter import admits
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.total import TotalBudget
 from trainables.accountants import RdpFilter, Release
 
 _few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from sweep.spending.entries import Entry, entry_for
-from sweep.spending.gate import SpendGate
+from sweep.spending.entries import Entry, PricedTrial, entry_for
+from sweep.spending.gate import LedgerAccount, SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.open_gate import LedgerAccount, open_gate
-from sweep.spending.priced_trial import PricedTrial
-from sweep.spending.training_data import TrainingData
+from sweep.store.data_sets import TrainingData
 from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, epsilon_sweep, release

@@ -15,7 +15,7 @@ from sweep.spending.selection_entry import (
     entry_of,
     selection_charge,
 )
-from sweep.spending.training_data import TrainingData
+from sweep.store.data_sets import TrainingData
 from trainables.accountants import RdpFilter, Release, epsilon_sweep
 from trainables.accountants._release import BestOf
 from trainables.errors import InvalidData

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweep.spending.time_spent import TimeSpent
+from sweep.spending.budget import TimeSpent
 
 
 def test_wall_clock_continues_from_earlier_runs() -> None:

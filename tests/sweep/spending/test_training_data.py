@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweep.spending.training_data import training_data
+from sweep.store.data_sets import training_data
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
 

@@ -47,8 +47,8 @@ def test_plain_data_come_back_equal(tmp_path_factory: pytest.TempPathFactory, va
 def test_no_number_is_written_that_json_does_not_have() -> None:
     """A NaN says nothing and becomes null, an infinite epsilon stays infinite."""
     value = {"loss": math.nan, "epsilon": math.inf, "each": [math.nan, {"low": -math.inf}]}
-    for text in (files.dump(value), files.indented_json(value)):
-        assert json.loads(text) == {
+    for found in (files.jsonable(value), json.loads(files.indented_json(value))):
+        assert found == {
             "loss": None,
             "epsilon": "inf",
             "each": [None, {"low": "-inf"}],

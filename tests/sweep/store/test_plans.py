@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweep.store import plans
-from sweep.store.plans import Plan, PlannedTrial, RefusedBy
-from sweep.store.trial_names import label, setting, short
+from sweep.store.plans import Plan, PlannedTrial, RefusedBy, label, setting, short
 from trainables.config import parse
 from trainables.errors import InvalidData
 

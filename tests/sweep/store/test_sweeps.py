@@ -19,9 +19,8 @@ from sweep.store.data_sets import open_data
 from sweep.store.files import add_seal, is_whole
 from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
-from sweep.store.storage_faults import require_storage, storage_faults
 from sweep.store.sweep_folder import LOG
-from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
+from sweep.store.sweeps import SweepFolder, TrialRecord, Vault, require_storage, storage_faults
 from tests.sweep.store.test_sweep_folder import TRIAL
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import data_config
