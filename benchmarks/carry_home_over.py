@@ -104,7 +104,7 @@ def _entries_of(place: Path, facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for fields in _of_trial(trial):
             yield {**fields, "trial": trial.name}
     if (denied := _read(place / "search_denied.json")) is not None:
-        yield {"entry": "denied", "trial": None, **denied}
+        yield {"entry": "search_denied", **denied}
     if (clock := _read(place / "clock.json")) is not None:
         yield {"entry": "ran", **clock}
 

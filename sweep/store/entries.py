@@ -128,13 +128,10 @@ class Chosen(_Entry):
     trials: list[TrialRow]
 
 
-class Denied(_Entry):
-    """Why a `trial` may not spend its next epoch, or, where it is None, why the search may choose
-    no further trial. No reason: it may.
-    """
+class SearchDenied(_Entry):
+    """Why the search may choose no further trial; no reason: it may."""
 
-    entry: Literal["denied"] = "denied"
-    trial: str | None
+    entry: Literal["search_denied"] = "search_denied"
     reason: str | None
 
 
@@ -152,10 +149,14 @@ class Ran(_Entry):
     seconds: float
 
 
-class Begun(OfTrial):
-    """The trial is about to be charged for its next epoch."""
+class Turn(OfTrial):
+    """The trial is about to be charged for its next epoch (begun), may not spend it (denied), has
+    failed, or is continued by the user after it was stopped (reopened).
+    """
 
-    entry: Literal["begun"] = "begun"
+    entry: Literal["begun", "denied", "failed", "reopened"]
+    reason: str = ""
+    time: float = 0.0
 
 
 class Epoch(OfTrial):
@@ -172,25 +173,11 @@ class Ended(OfTrial):
     result: Result
 
 
-class Failed(OfTrial):
-    """The trial failed."""
-
-    entry: Literal["failed"] = "failed"
-    reason: str
-    time: float
-
-
 class Compared(OfTrial):
     """The trial was compared with others."""
 
     entry: Literal["compared"] = "compared"
     panel: Panel
-
-
-class Reopened(OfTrial):
-    """The user continues the stopped trial."""
-
-    entry: Literal["reopened"] = "reopened"
 
 
 class Released(OfTrial):
@@ -201,22 +188,8 @@ class Released(OfTrial):
     result: Result
 
 
-SweepEntry = (
-    Made
-    | Noted
-    | Planned
-    | Chosen
-    | Denied
-    | Earlier
-    | Ran
-    | Begun
-    | Epoch
-    | Ended
-    | Failed
-    | Compared
-    | Reopened
-    | Released
-)
+OfSweep = Made | Noted | Planned | Chosen | SearchDenied | Earlier | Ran
+SweepEntry = OfSweep | Turn | Epoch | Ended | Compared | Released
 SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
     Annotated[SweepEntry, Field(discriminator="entry")]
 )

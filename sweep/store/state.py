@@ -147,7 +147,7 @@ class SweepState:
                 if "plan" in self.__dict__:
                     more = tuple(map(plans.trial_from, new.values()))
                     self.plan = replace(self.plan, trials=(*self.plan.trials, *more))
-            case log.Denied(trial=None, reason=reason):
+            case log.SearchDenied(reason=reason):
                 self.search_denied = reason
             case log.Earlier(records=records):
                 self._earlier = records
@@ -156,25 +156,23 @@ class SweepState:
             case _:
                 self._add_of_trial(entry)
 
-    def _add_of_trial(self, entry: log.SweepEntry) -> None:
-        assert isinstance(entry, log.Denied | log.OfTrial)
-        assert entry.trial is not None
+    def _add_of_trial(self, entry: log.OfTrial) -> None:
         trial = self._trials.setdefault(entry.trial, TrialState())
         match entry:
-            case log.Begun():
+            case log.Turn(entry="begun"):
                 trial.has_started, trial.failed, trial.denied = True, None, None
-            case log.Denied(reason=reason):
+            case log.Turn(entry="denied", reason=reason):
                 trial.denied = reason
+            case log.Turn(entry="failed", reason=reason):
+                trial.failed = reason
+            case log.Turn(entry="reopened"):
+                trial.result, trial.panel, trial.is_taken_up = None, {}, True
             case log.Epoch(row=row):
                 trial.add_epoch(dict(row))
             case log.Ended(result=result):
                 trial.result = dict(result)
-            case log.Failed(reason=reason):
-                trial.failed = reason
             case log.Compared(panel=panel):
                 trial.panel = dict(panel)
-            case log.Reopened():
-                trial.result, trial.panel, trial.is_taken_up = None, {}, True
             case log.Released(epochs=rows, result=result):
                 trial = self._trials[entry.trial] = TrialState(has_started=True)
                 for row in rows:

@@ -203,7 +203,7 @@ class SweepFolder:
     def deny_search(self, reason: str | None) -> None:
         """Record why a search may choose no further trial; None: it may."""
         if reason != self.search_denied():
-            self._add(log.Denied(trial=None, reason=reason))
+            self._add(log.SearchDenied(reason=reason))
 
     def search_denied(self) -> str | None:
         """The recorded reason why the search may choose no further trial, or None."""
@@ -246,7 +246,7 @@ class SweepFolder:
         folder = self.start_folder(trial.id)
         if not (folder / "config.yaml").exists():
             write_text(folder / "config.yaml", to_yaml(trial.fields))
-        self._add(log.Begun(trial=trial.id))
+        self._add(log.Turn(entry="begun", trial=trial.id))
         return folder
 
     def has_begun(self, trial_id: str) -> bool:
@@ -280,7 +280,7 @@ class SweepFolder:
 
     def deny_trial(self, trial_id: str, *, reason: str) -> None:
         """Record why a trial may not spend its next epoch."""
-        self._add(log.Denied(trial=trial_id, reason=reason))
+        self._add(log.Turn(entry="denied", trial=trial_id, reason=reason))
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Record a trial's result, after the manifest of its files."""
@@ -290,11 +290,11 @@ class SweepFolder:
 
     def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:
         """Record why a trial failed."""
-        self._add(log.Failed(trial=trial_id, reason=reason, time=when))
+        self._add(log.Turn(entry="failed", trial=trial_id, reason=reason, time=when))
 
     def reopen_trial(self, trial_id: str) -> None:
         """Make a stopped trial unfinished again; the log keeps its earlier result."""
-        self._add(log.Reopened(trial=trial_id))
+        self._add(log.Turn(entry="reopened", trial=trial_id))
 
     def release_trial(
         self, trial_id: str, *, epochs: Sequence[Mapping[str, Any]], result: Mapping[str, Any]
@@ -319,12 +319,6 @@ class SweepFolder:
     def panel(self, trial_id: str) -> dict[str, Any]:
         """`metrics`, `notes`, `violation` and `time` of a trial's comparison with others, or {}."""
         return dict(self.state().trial(trial_id).panel)
-
-    def status(self, trial_id: str, *, runs: bool, running: bool) -> TrialStatus:
-        """The status of a trial. `runs`: the plan does not refuse it; `running`: the sweep has a
-        live process.
-        """
-        return self.state().trial(trial_id).status(runs=runs, running=running)
 
     def record(self, trial: plans.PlannedTrial, *, running: bool) -> TrialRecord:
         """The record of a trial; `running`: whether the sweep has a live process."""

@@ -85,7 +85,7 @@ def result(**fields: Any) -> TrialResult:
 
 def status(files: SweepFolder, *, runs: bool = True, running: bool = False) -> TrialStatus:
     """The status, which every way to it and every reader finds."""
-    found = files.status(TRIAL.id, runs=runs, running=running)
+    found = files.state().trial(TRIAL.id).status(runs=runs, running=running)
     plan = TRIAL if runs else replace(TRIAL, reason="no", refused_by="budget")
     assert files.record(plan, running=running).status is found
     again = SweepFolder(files.path)
