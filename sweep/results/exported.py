@@ -20,13 +20,14 @@ def require_export(folder: Path) -> None:
         InvalidInput for an export without its privacy card or its manifest.
     """
     home = _home_of(folder.resolve())
-    if manifest.is_there(home) or _has_ended(home):
+    is_export = (home / "about.json").is_file()
+    if manifest.is_there(home) or (not is_export and _has_ended(home)):
         manifest.require_whole(home)
     if added := manifest.unlisted(home, _MODEL):
         raise InvalidData(
             f"expected only the files that {manifest.FILE} lists in {home}, got {added[0]} as well"
         )
-    if not (home / "about.json").is_file():
+    if not is_export:
         return
     if not (home / JSON).is_file():
         raise InvalidInput(f"expected the privacy card {JSON} in the export {home}, got none")
@@ -41,9 +42,10 @@ def _home_of(folder: Path) -> Path:
 
 
 def _has_ended(home: Path) -> bool:
-    """Whether the folder is that of a trial that has a result."""
+    """Whether the folder is that of a trial that has a card (a copy, too) or a result."""
     sweep = SweepFolder(home.parent.parent)
-    return home.parent.name == "trials" and sweep.is_there and sweep.result(home.name) is not None
+    is_of_sweep = home.parent.name == "trials" and sweep.is_there
+    return (home / JSON).is_file() or (is_of_sweep and sweep.result(home.name) is not None)
 
 
 def damages(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, str]:

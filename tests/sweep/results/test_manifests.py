@@ -193,6 +193,20 @@ def test_an_export_without_its_manifest_is_refused(toy: SweepFolder, tmp_path: P
         require_export(place)
 
 
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_trials_folder_without_its_manifest_is_refused(
+    toy: SweepFolder, tmp_path: Path, is_copied: bool
+) -> None:
+    place = toy.trial_folder(toy.records()[1].plan.id)
+    (place / manifest.FILE).unlink()
+    if is_copied:
+        place = shutil.copytree(place, tmp_path / "copied")
+    else:
+        (place / "privacy_card.json").unlink()
+    with pytest.raises(InvalidData, match=r"manifest\.json is missing"):
+        require_export(place)
+
+
 def test_a_reviewers_decision_is_on_the_card(
     toy: SweepFolder,
     tmp_path: Path,
