@@ -33,7 +33,7 @@ class PlannedTrial:
     checked limit that refuses it, with its reason.
 
     `origin` is the config as it was planned, or its fields: those of a point that makes no config,
-    or as `plan.json` has them; `config_id` is the id that the config had then, which is not `id`
+    or as the log has them; `config_id` is the id that the config had then, which is not `id`
     where one config is several trials. `group` is equal for trials that differ by their seed
     alone. `epsilon` is the sound figure (`accountant` names whose), `epsilon_budget` the one a
     budget goes by; of all epochs. `seconds` is an estimate, None where nothing like it has been

@@ -108,7 +108,7 @@ def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(
         "epoch",
         lambda e: None if e["trial"] == first and e["row"]["epochs_done"] > 2 else e,
     )
-    Tracker(settings).deliver(sweep, [first], running=True)
+    Tracker(settings).deliver(SweepFolder(sweep.path), [first], running=True)
     assert runs_in(settings)[first].data.tags["sweep.reason"] == "the scheduler"
     shutil.rmtree(sweep.path)
     sweep = SweepFolder(shutil.copytree(full.path, sweep.path))
