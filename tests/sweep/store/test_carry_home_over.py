@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.carry_home_over import carry_over
 from sweep.planning import ledger_check
+from sweep.search import private_selection
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
 from sweep.store import sweeps as store
@@ -99,8 +100,9 @@ def _add_row(path: Path, row: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with a sweep and a private selection, as it is today."""
+    monkeypatch.setattr(private_selection, "draw_number", lambda law, random: 3)
     run_untracked(tmp_path)
     run_untracked(tmp_path, **_SELECTION)
     return settings_in(tmp_path).home
