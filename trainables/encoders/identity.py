@@ -66,7 +66,7 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
     found = files_digest(model) if digest else ""
     if found != digest:
         field, none = ("encoder", "scratch")
-        if model.get(field, none) == none and "word_vectors" in model:
+        if model.get(field, none) == none and model.get("word_vectors", "hashed") != "hashed":
             field = "word_vectors"
         raise InvalidInput(
             f"expected model.{field}={model.get(field, none)} as {where} names it (SHA-256"
