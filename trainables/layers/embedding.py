@@ -91,6 +91,6 @@ class Embedding(nn.Embedding):
     def forward(self, ids: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each id is of; only a tape reads it."""
         tape = current()
-        if tape is None:
+        if tape is None or not self.weight.requires_grad:
             return F.embedding(ids, self.weight)
         return apply(_TapedEmbedding, self.weight, ids, tape, rows)

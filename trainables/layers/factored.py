@@ -145,7 +145,7 @@ class FactoredLinear(nn.Module):
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
-        if tape is None:
+        if tape is None or not self.weight.requires_grad:
             return F.linear(x, self.outputs_of(self.weight))
         known = self.known_of(x)
         return apply(_TapedFactored, x, self.weight, self, known, tape, rows, widen=False)

@@ -113,6 +113,6 @@ class LayerNorm(nn.LayerNorm):
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
-        if tape is None:
+        if tape is None or not trainable(self.weight, self.bias):
             return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
         return apply(_TapedLayerNorm, x, self.weight, self.bias, self.eps, tape, rows)

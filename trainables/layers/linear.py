@@ -102,6 +102,6 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
-        if tape is None:
+        if tape is None or not any(p.requires_grad for p in self.parameters()):
             return F.linear(x, self.weight, self.bias)
         return apply(_TapedLinear, as_operand(x), self.weight, self.bias, tape, rows, widen=False)
