@@ -173,8 +173,8 @@ def _judge(
         config = TrialConfig.model_validate(fields)
     except ValidationError as error:
         if error.errors(include_url=False)[0]["type"] != "value_error":
-            raise InvalidInput(first_problem(error)) from None
-        return replace(point, reason=first_problem(error))
+            raise InvalidInput(first_problem(error, TrialConfig)) from None
+        return replace(point, reason=first_problem(error, TrialConfig))
     point = replace(point, config=config)
     mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
     broken = broken_constraints(mine, config.model_dump(mode="json"))

@@ -15,7 +15,7 @@ from search_spaces.parts import Axis, Variant
 from search_spaces.paths import outermost_first
 from search_spaces.space import SearchSpace
 from trainables import catalogue
-from trainables.config import SHELVES, TAGS, entry_fields, entry_of
+from trainables.config import SHELVES, TAGS, classes_of, entry_fields, entry_of
 from trainables.errors import InvalidInput
 from trainables.frozen import nearest
 
@@ -49,15 +49,20 @@ def refuse_foreign(
 
 
 def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
-    """A config's fields without those that its entries lack, and the paths of these."""
+    """A config's fields without those that its entries lack, or do not read beside the others, and
+    the paths of these.
+    """
     kept, dropped = dict(fields), set()
     for section in SHELVES:
-        part = fields.get(section)
-        known = entry_fields(section, entry_of(section, fields))
+        part, entry = fields.get(section), entry_of(section, fields)
+        known = entry_fields(section, entry)
         if not isinstance(part, dict) or known is None:
             continue  # reported by the config's check
-        dropped |= {f"{section}.{name}" for name in part if name not in known}
-        kept[section] = {name: value for name, value in part.items() if name in known}
+        own = {name: value for name, value in part.items() if name in known}
+        for each in classes_of(section, entry):
+            own = {name: value for name, value in own.items() if name not in each.unread(own)}
+        dropped |= {f"{section}.{name}" for name in part if name not in own}
+        kept[section] = own
     return kept, frozenset(dropped)
 
 

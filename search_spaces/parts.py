@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -21,30 +20,17 @@ from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.documents import did_you_mean, quote
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_NUMBER, MAX_ROWS, foreign_field, require_types
+from trainables.frozen import MAX_NUMBER, MAX_ROWS, Frozen, Listed
 
 MAX_LISTED = 100_000  # values of one axis
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
 
 
-class Part(BaseModel):
-    """Immutable, and an unknown key is an error that names the nearest field."""
+class Part(Frozen):
+    """A part of a space, which Python may also give by the names of its attributes."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own_fields_alone(cls, fields: Any) -> Any:
-        if isinstance(fields, dict):
-            require_types(cls, fields)
-        written = [info.alias or name for name, info in cls.model_fields.items()]
-        for name in fields if isinstance(fields, dict) else ():
-            if name not in written and name not in cls.model_fields:
-                raise foreign_field(str(name), written, title="")
-        return fields
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Range(Part):
@@ -99,8 +85,8 @@ class Axis(Part):
     in a random one.
     """
 
-    grid: tuple[Any, ...] | None = Field(default=None, min_length=1)
-    choice: tuple[Any, ...] | None = Field(default=None, min_length=1)
+    grid: Listed[Any] | None = Field(default=None, min_length=1)
+    choice: Listed[Any] | None = Field(default=None, min_length=1)
     range: Range | None = None
 
     @model_validator(mode="after")
@@ -159,7 +145,7 @@ class Variant(Part):
     name: str = Field(min_length=1, max_length=80)
     fixed: Fields = Field(default_factory=dict, alias="set")
     axes: Axes = Field(default_factory=dict)
-    drop_axes: tuple[str, ...] | Literal["all"] = ()
+    drop_axes: Listed[str] | Literal["all"] = ()
     baseline: bool = False
 
     def axes_beside(self, shared: dict[str, Axis]) -> dict[str, Axis]:

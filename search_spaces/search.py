@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from search_spaces.parts import Part
 from trainables import catalogue, figures
-from trainables.frozen import MAX_EPOCHS, MAX_SEED
+from trainables.frozen import MAX_EPOCHS, MAX_SEED, Listed
 
 STRATEGIES = "search_spaces.strategies"  # the shelf
 
@@ -62,7 +62,7 @@ class Search(Part):
     """
 
     strategy: Strategy = Field(
-        default_factory=lambda: catalogue.marked_entry(STRATEGIES, "DEFAULT"),
+        default=catalogue.default(STRATEGIES),
         description="entry of search_spaces/strategies",
     )
     num_samples: int | None = Field(
@@ -84,7 +84,7 @@ class Search(Part):
         default=None, description="private_selection: always refused, with the reason"
     )
     seed: int = Field(default=0, ge=0, le=MAX_SEED, description="seed of the draws")
-    objectives: tuple[Objective, ...] = Field(
+    objectives: Listed[Objective] = Field(
         default=("validation_ser",),
         min_length=1,
         description="objectives of an adaptive search; several are searched for their"
@@ -97,7 +97,7 @@ class Search(Part):
         description="adaptive: number of space-filling configurations before the"
         " first one that a model suggests",
     )
-    warm_start: tuple[str, ...] = Field(
+    warm_start: Listed[str] = Field(
         default=(),
         description="adaptive: names of earlier sweeps whose trials the search starts from",
     )
@@ -115,7 +115,7 @@ class Search(Part):
 
     @property
     def kind(self) -> str | None:
-        """The `KIND` of the strategy: listed, drawn, adaptive or private_selection."""
+        """The kind of the strategy: listed, drawn, adaptive or private_selection."""
         return catalogue.kind_of(STRATEGIES, self.strategy)
 
     @property

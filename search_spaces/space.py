@@ -28,12 +28,11 @@ from search_spaces.parts import (
     Variant,
 )
 from search_spaces.paths import replaced, set_path
-from search_spaces.search import Search
-from trainables import goals
+from search_spaces.search import STRATEGIES, Search
+from trainables import catalogue, goals
 from trainables.documents import DocumentProblem, quote, require_storable
-from trainables.entries import tasks
 from trainables.errors import InvalidInput
-from trainables.frozen import validated
+from trainables.frozen import Listed, validated
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 
@@ -67,18 +66,18 @@ class SearchSpace(Part):
     base: dict[str, Any] = Field(
         default_factory=dict, description="fields of the config that all trials share"
     )
-    variants: tuple[Variant, ...] = Field(
+    variants: Listed[Variant] = Field(
         default=(),
         description="kinds of trials, each with a name, and optionally baseline, set and axes",
     )
     axes: Axes = Field(
         default_factory=dict, description="values to try, as a list or a range, by field"
     )
-    constraints: tuple[Constraint, ...] = Field(
+    constraints: Listed[Constraint] = Field(
         default=(), description="conditions (require) that refuse points, with a reason"
     )
     search: Search = Search()
-    repeats: tuple[int, ...] = Field(
+    repeats: Listed[int] = Field(
         default=(), description="values of training.seed; a number n stands for 0 to n-1"
     )
     budget: Budget = Budget()
@@ -109,6 +108,17 @@ class SearchSpace(Part):
         if not isinstance(repeats, list | tuple):
             raise ValueError(f"expected a number or a list of seeds, got {quote(repeats)}")
         return repeats
+
+    @model_validator(mode="before")
+    @classmethod
+    def _objectives_of_the_task(cls, fields: Any) -> Any:
+        search = fields.get("search") if isinstance(fields, dict) else None
+        if not isinstance(search, dict) or "objectives" in search:
+            return fields
+        if catalogue.kind_of(STRATEGIES, str(search.get("strategy"))) != "adaptive":
+            return fields
+        task = _task_of(fields.get("base"), fields.get("override"))
+        return {**fields, "search": {**search, "objectives": default_objectives(task)}}
 
     @model_validator(mode="after")
     def _variants_differ(self) -> SearchSpace:
@@ -141,19 +151,13 @@ class SearchSpace(Part):
     @model_validator(mode="after")
     def _objectives_are_measured(self) -> SearchSpace:
         """Refuse objectives that the trials do not measure."""
-        if self.search.is_adaptive and "objectives" not in self.search.model_fields_set:
-            mine = self.search.model_copy(update={"objectives": default_objectives(self.task)})
-            object.__setattr__(self, "search", mine)
         require_objectives(self)
         return self
 
     @property
     def task(self) -> str:
         """The task of the trials: that of the base, which variants and axes share."""
-        task = self.override.get("task", self.base.get("task", goals.default_task()))
-        if task not in tasks():
-            raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {quote(task)}")
-        return str(task)
+        return _task_of(self.base, self.override)
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
@@ -163,6 +167,15 @@ class SearchSpace(Part):
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _task_of(base: Any, override: Any) -> str:
+    """Raises: ValueError for a task that there is not."""
+    given = [part["task"] for part in (override, base) if isinstance(part, dict) and "task" in part]
+    task, known = [*given, goals.default_task()][0], catalogue.names("tasks")
+    if task not in known:
+        raise ValueError(f"expected task to be one of {', '.join(known)}, got {quote(task)}")
+    return str(task)
 
 
 def rename(space: SearchSpace, name: str) -> SearchSpace:

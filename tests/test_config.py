@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from search_spaces.foreign import own_fields
+from trainables import catalogue
 from trainables.config import SHELVES, TrialConfig, data_config, model_part, parse
 from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
 from trainables.privacy.from_config import build
 
 _TEXT = {"data": {"name": "smcalflow"}, "model": {"name": "causal_lm"}}
@@ -64,15 +69,87 @@ def test_sizes_of_a_loaded_encoder_are_its_own() -> None:
     loaded = {"name": "bert", "encoder": "minilm"}
     assert parse({"model": loaded}).id == parse({"model": {**loaded, "num_layers": 4}}).id
     assert "hidden_size" not in parse({"model": loaded}).model_dump()["model"]
-    assert parse({"model": {**loaded, "hidden_size": 24}}) == parse({"model": loaded})
 
 
-def test_what_another_field_makes_irrelevant_is_no_part_of_the_id() -> None:
-    frozen = {"name": "clc", "word_vectors": "glove", "freeze_embeddings": True}
-    assert parse({"model": frozen}) == parse({"model": {**frozen, "word_dim": 7}})
-    thawed = {**frozen, "freeze_embeddings": False}
-    other = {**thawed, "word_buckets": 100}
-    assert parse({"model": thawed}).id != parse({"model": other}).id
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        (
+            {"model": {"name": "bert", "encoder": "minilm", "hidden_size": 24}},
+            "expected no model.hidden_size, which is read only with model.encoder=scratch, got 24",
+        ),
+        (
+            {"model": {"word_vectors": "glove", "freeze_embeddings": True, "word_buckets": 100}},
+            "expected no model.word_buckets, which is read only with model.encoder=scratch and"
+            " model.word_vectors=hashed or model.encoder=scratch and"
+            " model.freeze_embeddings=false, got 100",
+        ),
+        (
+            {"privacy": {"max_group_scale": 0.5}},
+            "expected no privacy.max_group_scale, which is read only with"
+            " privacy.group_scale=public, got 0.5",
+        ),
+        (
+            {"engine": "untrained", "training": {"learning_rate": 0.1}},
+            "unknown field training.learning_rate for an engine that takes no step (its fields:"
+            " num_workers, physical_batch_size)",
+        ),
+        (
+            {"training": {"epochs": 7, "steps": 100}},
+            "expected training.epochs or training.steps, got epochs=7 and steps=100",
+        ),
+        (
+            {"synthesis": {"method": "one_stage"}},
+            "expected fields of synthesis only with task=synthesis",
+        ),
+        (
+            {"privacy": {"engine": "sgd"}},
+            "expected no privacy.engine, which follows from other fields",
+        ),
+    ],
+)
+def test_no_field_is_overwritten_in_silence(fields: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidInput) as found:
+        parse(fields)
+    assert str(found.value) == line
+    with pytest.raises(ValidationError) as same:
+        TrialConfig(**fields)
+    assert first_problem(same.value, TrialConfig) == line
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"training": {"epochs": "3"}}, "training.epochs: expected an integer, got '3'"),
+        ({"training": {"epochs": True}}, "training.epochs: expected an integer, got True"),
+        ({"training": {"learning_rate": True}}, "training.learning_rate: expected a number"),
+        ({"model": {"freeze_embeddings": 1}}, "model.freeze_embeddings: expected true or false"),
+        ({"model": {"name": "features", "layers": [1, "2"]}}, "model.layers.1: expected an inte"),
+        ({"model": {"name": "features", "layers": 3}}, "model.layers: expected a list, got 3"),
+        ({"privacy": {"noise_decay": "linear"}}, "privacy.noise_decay: expected a mapping"),
+        (
+            {"privacy": {"noise_multiplier": {"target_epsilon": "8"}}},
+            "privacy.noise_multiplier.target_epsilon: expected a number, got '8'",
+        ),
+        (
+            {"privacy": {"noise_multiplier": {"target_epsilo": 8}}},
+            "unknown field privacy.noise_multiplier.target_epsilo: did you mean target_epsilon?",
+        ),
+        (
+            {"privacy": {"noise_multiplier": -1}},
+            "privacy.noise_multiplier: input should be greater than or equal to 0, got -1",
+        ),
+        ({"model": {"name": "brt"}}, "expected model.name to be one of bert, causal_lm, clc, "),
+        ({"model": "clc"}, "model: expected a mapping, got 'clc'"),
+        ({1: 2}, "unknown field 1 (its fields: data, "),
+        ([], "config: expected a mapping, got []"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(fields: Any, line: str) -> None:
+    with pytest.raises(InvalidInput) as found:
+        parse(fields)
+    assert str(found.value).startswith(line)
+    assert "\n" not in str(found.value)
 
 
 MODELS: st.SearchStrategy[dict[str, Any]] = st.one_of(
@@ -155,6 +232,15 @@ METHODS: st.SearchStrategy[dict[str, Any]] = st.one_of(
 )
 
 
+def read(fields: dict[str, Any]) -> TrialConfig:
+    """A config of the fields that are read; with another one it is refused."""
+    own, dropped = own_fields(fields)
+    if dropped:
+        with pytest.raises(InvalidInput, match=r"^expected no \w+\.\w+, which is read only with "):
+            parse(fields)
+    return parse(own)
+
+
 def law_of(config: TrialConfig) -> dict[str, Any]:
     """All that a trial reads, without how a step is cut into pieces."""
     fields = config.model_dump(mode="json")
@@ -167,7 +253,7 @@ def law_of(config: TrialConfig) -> dict[str, Any]:
 def test_ids_are_equal_exactly_where_what_is_read_is(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    left, right = parse(first), parse(second)
+    left, right = read(first), read(second)
     assert (left.id == right.id) == (law_of(left) == law_of(right))
 
 
@@ -175,7 +261,7 @@ def test_ids_are_equal_exactly_where_what_is_read_is(
 @given(first=RELEASES, second=RELEASES)
 def test_what_is_released_has_one_id(first: dict[str, Any], second: dict[str, Any]) -> None:
     """The mechanism is all that accountants and the step read of `privacy`."""
-    left, right = parse(first), parse(second)
+    left, right = read(first), read(second)
     ran, other = (build(config, num_records=640) for config in (left, right))
     assert (left.id == right.id) == (ran == other)
 
@@ -186,10 +272,10 @@ def test_a_method_s_unread_fields_are_no_part_of_the_id(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     configs = [
-        parse({"task": "synthesis", "engine": "dp_sgd", **_TEXT, "synthesis": fields})
+        read({"task": "synthesis", "engine": "dp_sgd", **_TEXT, "synthesis": fields})
         for fields in (first, second)
     ]
-    read = []
+    laws = []
     for fields in (first, second):
         law = {"method": "one_stage", "parser_epochs": 64, "shuffle_pairs": False, **fields}
         if law["method"] == "one_stage":
@@ -200,8 +286,8 @@ def test_a_method_s_unread_fields_are_no_part_of_the_id(
                 del law["parser_epochs"]
             if law["histogram"] == "public":
                 del law["histogram_noise_multiplier"]
-        read.append(law)
-    assert (configs[0].id == configs[1].id) == (read[0] == read[1])
+        laws.append(law)
+    assert (configs[0].id == configs[1].id) == (laws[0] == laws[1])
 
 
 @pytest.mark.parametrize(
@@ -231,7 +317,7 @@ def test_an_engine_and_a_method_refuse_what_they_lack(
 @settings(max_examples=200, deadline=None)
 @given(fields=st.one_of(CONFIGS, RELEASES))
 def test_a_dump_is_read_back_to_the_same_trial(fields: dict[str, Any]) -> None:
-    config = parse(fields)
+    config = read(fields)
     again = parse(json.loads(json.dumps(config.model_dump(mode="json"))))
     assert again == config
     assert again.id == config.id
@@ -239,10 +325,17 @@ def test_a_dump_is_read_back_to_the_same_trial(fields: dict[str, Any]) -> None:
 
 def test_reading_a_config_of_any_entry_imports_no_torch() -> None:
     code = (
-        "import sys; from trainables import catalogue;"
-        "from trainables.config import SHELVES, entry_fields;"
-        "print(sum(bool(entry_fields(s, n)) for s, shelf in SHELVES.items()"
-        " for n in catalogue.names(shelf))); assert 'torch' not in sys.modules"
+        "import sys; from trainables.config import SHELVES; from trainables import catalogue;"
+        "every = [f'trainables.{s}.{n}' for s in SHELVES.values() for n in catalogue.names(s)];"
+        "assert set(every) <= sys.modules.keys(); print(len(every));"
+        "assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) >= 10 + len(SHELVES)
+
+
+@pytest.mark.parametrize("shelf", SHELVES.values())
+def test_every_file_of_a_shelf_is_listed(shelf: str) -> None:
+    folder = Path(catalogue.shelf_of(shelf).__path__[0])
+    found = [f.stem for f in folder.glob("[!_]*.py") if "class Config(" in f.read_text()]
+    assert tuple(sorted(found)) == catalogue.names(shelf)

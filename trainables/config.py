@@ -1,43 +1,25 @@
 """The configuration of a trial, frozen and fully typed. `TrialConfig.id` names its outcome.
 
-Pure data: no torch, no disk. Its sections are in `sections`, the entries that own them in
-`entries`.
+Pure data: no torch, no disk. A section is a union over the classes of a shelf's entries, of which
+the entry's name is the tag; for `privacy` and `training` that is the `engine` of the config.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from trainables import catalogue
-from trainables.documents import quote
-from trainables.entries import SHELVES as SHELVES
-from trainables.entries import TAGS as TAGS
-from trainables.entries import Data, Model, Privacy, Synthesis, Task
-from trainables.entries import Engine as Engine
-from trainables.entries import data_config as data_config
-from trainables.entries import engine_config as engine_config
-from trainables.entries import entry_config as entry_config
-from trainables.entries import entry_fields as entry_fields
-from trainables.entries import entry_of as entry_of
-from trainables.entries import kind_for as kind_for
-from trainables.entries import kinds_of as kinds_of
-from trainables.entries import model_part as model_part
-from trainables.entries import synthesis_config as synthesis_config
-from trainables.frozen import Frozen, validated
-from trainables.sections import COUNTED_BY_STEPS
+from trainables.catalogue import NameOf
+from trainables.errors import InvalidInput
+from trainables.frozen import Frozen, first_problem, validated, written_fields
+from trainables.sections import COUNTED_BY_STEPS as COUNTED_BY_STEPS
 from trainables.sections import LEAST_TARGET_EPSILON as LEAST_TARGET_EPSILON
-from trainables.sections import NOISE_FIELDS as NOISE_FIELDS
 from trainables.sections import SPLITS_WITH_COINS as SPLITS_WITH_COINS
 from trainables.sections import DataConfig as DataConfig
 from trainables.sections import EvaluationConfig as EvaluationConfig
@@ -46,37 +28,123 @@ from trainables.sections import ModelConfig as ModelConfig
 from trainables.sections import NeighboringRelation as NeighboringRelation
 from trainables.sections import NoiseCalibration as NoiseCalibration
 from trainables.sections import NoiseDecay as NoiseDecay
+from trainables.sections import NoTraining as NoTraining
 from trainables.sections import PrivacyConfig as PrivacyConfig
 from trainables.sections import Sampling as Sampling
 from trainables.sections import SplitMode as SplitMode
+from trainables.sections import SynthesisConfig as SynthesisConfig
 from trainables.sections import TargetEpsilon as TargetEpsilon
 from trainables.sections import TotalNoise as TotalNoise
+from trainables.sections import TrainingBySteps as TrainingBySteps
 from trainables.sections import TrainingConfig as TrainingConfig
-from trainables.synthesis_section import SynthesisConfig as SynthesisConfig
+
+# Of each section with entries: their shelf, and the path that names the entry.
+SHELVES = {
+    "data": "datasets",
+    "model": "models",
+    "privacy": "engines",
+    "training": "engines",
+    "synthesis": "generation",
+}
+TAGS = {
+    "data": "data.name",
+    "model": "model.name",
+    "privacy": "engine",
+    "training": "engine",
+    "synthesis": "synthesis.method",
+}
+
+
+def classes_of(section: str, entry: str) -> tuple[type[Frozen], ...]:
+    """The classes that a section may have with an entry: two for a training, by epochs or steps."""
+    if section != "training":
+        own: type[Frozen] = catalogue.entry(SHELVES[section], entry).Config
+        return (own,)
+    if catalogue.kind_of("engines", entry) == "prior":
+        return (NoTraining,)
+    return TrainingConfig, TrainingBySteps
+
+
+def union_of(section: str, *, kind: str | None = None) -> Any:
+    """The type of a section: one of the classes of its entries, of one `kind` if given."""
+    names = catalogue.names(SHELVES[section], kind=kind)
+    every = [each for name in names for each in classes_of(section, name)]
+    return Union[tuple(dict.fromkeys(every))]  # noqa: UP007
+
+
+Engine = Annotated[str, NameOf("engines")]
+if TYPE_CHECKING:  # code of any entry reads these, and constants where an entry has no field
+    Data = DataConfig
+    Model = ModelConfig
+    Privacy = PrivacyConfig
+    Training = TrainingConfig
+    Synthesis = SynthesisConfig
+else:
+    Data = Annotated[union_of("data"), Field(discriminator="name")]
+    Model = Annotated[union_of("model"), Field(discriminator="name")]
+    Privacy = Annotated[union_of("privacy"), Field(discriminator="engine")]
+    Training = Annotated[union_of("training"), Field(discriminator="counted")]
+    Synthesis = Annotated[union_of("synthesis"), Field(discriminator="method")]
 
 
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
 
-    task: Task = Field(
-        default_factory=lambda: catalogue.marked_entry("tasks", "DEFAULT"),
-        description="entry of trainables/tasks",
+    task: Annotated[str, NameOf("tasks")] = Field(
+        catalogue.default("tasks"), description="entry of trainables/tasks"
     )
-    engine: Engine = Field(
-        default_factory=lambda: catalogue.marked_entry("engines", "DEFAULT"),
-        description="entry of trainables/engines",
-    )
+    engine: Engine = Field(catalogue.default("engines"), description="entry of trainables/engines")
     data: Data = Field(default_factory=dict, validate_default=True)
     model: Model = Field(default_factory=dict, validate_default=True)
     privacy: Privacy = Field(default_factory=dict, validate_default=True)
-    training: TrainingConfig = Field(TrainingConfig(), validate_default=True)
+    training: Training = Field(default_factory=dict, validate_default=True)
     evaluation: EvaluationConfig = EvaluationConfig()
-    synthesis: Synthesis = Field(default_factory=dict, validate_default=True)
+    # None without task=synthesis, whose code alone reads it.
+    synthesis: Synthesis = Field(None, exclude_if=lambda part: part is None)  # type: ignore[assignment]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_entries(cls, fields: Any) -> Any:
+        """Each section with the name of its entry, the default one where none is named."""
+        if not isinstance(fields, dict):
+            return fields
+        found = dict(fields)
+        task = fields.get("task", catalogue.default("tasks"))
+        known = catalogue.about("tasks", task) if isinstance(task, str) else None
+        generates = known is not None and known.generation
+        for section in SHELVES:
+            part = fields.get(section, {})
+            if section in ("privacy", "training"):
+                found[section] = _of_engine(section, part, entry_of(section, fields))
+            elif isinstance(part, dict) and (
+                section != "synthesis" or section in fields or generates
+            ):
+                tag = TAGS[section].rpartition(".")[2]
+                found[section] = {tag: catalogue.default(SHELVES[section]), **part}
+        return found
+
+    @model_validator(mode="after")
+    def _entries_fit_the_task(self) -> TrialConfig:
+        for section, own in (("data", self.data.name), ("model", self.model.name)):
+            shelf = SHELVES[section]
+            able = catalogue.names(shelf, kind=kind_for(self.task, shelf))
+            if own not in able:
+                raise ValueError(
+                    f"expected {section}.name to be one of {', '.join(able)} with"
+                    f" task={self.task}, got {own!r}"
+                )
+        trains = {n: catalogue.entry("engines", n).TASKS for n in catalogue.names("engines")}
+        if self.task not in trains[self.engine]:
+            able = tuple(name for name, tasks in trains.items() if self.task in tasks)
+            raise ValueError(
+                f"expected engine {' or '.join(able)} with task={self.task}, got {self.engine}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _synthesis_fits(self) -> TrialConfig:
-        if kind_for(self.task, "generation") is None:
-            if self.synthesis != synthesis_config({}):
+        if not self.generates:
+            if "synthesis" in self.model_fields_set:
                 raise ValueError("expected fields of synthesis only with task=synthesis")
             return self
         if self.privacy.unit == "group":
@@ -98,6 +166,11 @@ class TrialConfig(Frozen):
                 f" task=synthesis, got {self.privacy.noise_decay.kind} and"
                 f" {self.privacy.group_scale}"
             )
+        if self.training.steps is not None:
+            raise ValueError(
+                "expected training.epochs with task=synthesis, whose stages count epochs, got"
+                f" training.steps={self.training.steps}"
+            )
         first, epochs = self.synthesis.parse_epochs, self.training.epochs
         if first is not None and not 1 <= first <= epochs - 1:
             raise ValueError(
@@ -107,67 +180,20 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _engine_trains_the_task(self) -> TrialConfig:
-        if self.task not in catalogue.entry("engines", self.engine).TASKS:
-            names = catalogue.names("engines")
-            able = [n for n in names if self.task in catalogue.entry("engines", n).TASKS]
+    def _steps_and_noise_fit(self) -> TrialConfig:
+        privacy, training = self.privacy, self.training
+        if training.steps is not None and privacy.sampling not in COUNTED_BY_STEPS:
             raise ValueError(
-                f"expected engine {' or '.join(able)} with task={self.task}, got {self.engine}"
-            )
-        return self
-
-    @field_validator("training")
-    @classmethod
-    def _engine_reads_its_training(
-        cls, training: TrainingConfig, info: ValidationInfo
-    ) -> TrainingConfig:
-        engine = info.data.get("engine")  # a problem with its name is reported alone
-        read = entry_fields("training", engine)
-        if read is None or read == TrainingConfig.fields():
-            return training
-        usual = TrainingConfig(epochs=1, **training.model_dump(include={*read}))
-        for name, value in training.model_dump(include=training.model_fields_set).items():
-            if value != getattr(usual, name):  # nothing reads it: one trial has one description
-                raise ValueError(
-                    f"expected training.{name} to be left out with engine={engine}, which takes no"
-                    f" step, got {quote(value)}"
-                )
-        return usual
-
-    @model_validator(mode="after")
-    def _steps_are_counted(self) -> TrialConfig:
-        if self.training.steps is None:
-            return self
-        if self.generates:
-            raise ValueError(
-                "expected training.epochs with task=synthesis, whose stages count epochs, got"
-                f" training.steps={self.training.steps}"
-            )
-        if self.privacy.sampling not in COUNTED_BY_STEPS:
-            raise ValueError(
-                f"expected privacy.sampling {' or '.join(COUNTED_BY_STEPS)} with training.steps"
+                "expected privacy.sampling poisson or full with training.steps"
                 " (a shuffled epoch is spent as a whole), got"
-                f" privacy.sampling={self.privacy.sampling} and training.steps="
-                f"{self.training.steps}"
+                f" privacy.sampling={privacy.sampling} and training.steps={training.steps}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _rate_of_noise_has_noise(self) -> TrialConfig:
-        rate = self.training.learning_rate
-        if isinstance(rate, TotalNoise) and (
-            catalogue.kind_of("engines", self.engine) == "plain"
-            or self.privacy.noise_multiplier == 0
-        ):
+        rate, norm = training.learning_rate, training.gradient_clip_norm
+        if isinstance(rate, TotalNoise) and privacy.noise_multiplier == 0:
             raise ValueError(
                 "expected training.learning_rate to be a number where no noise is added, got"
                 f" total_noise={rate.total_noise:g} with engine={self.engine}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _clipped_once(self) -> TrialConfig:
-        norm = self.training.gradient_clip_norm
         if norm is not None and catalogue.kind_of("engines", self.engine) != "plain":
             raise ValueError(
                 "expected no training.gradient_clip_norm with an engine that clips by"
@@ -176,20 +202,17 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _full_batches_are_declared(self) -> TrialConfig:
+    def _sizes_are_declared(self) -> TrialConfig:
+        if self.data.num_records is not None:
+            return self
         private = not catalogue.entry("datasets", self.data.name).PUBLIC
-        full = self.privacy.sampling == "full" and self.trains
-        if private and full and self.data.num_records is None:
+        if private and self.privacy.sampling == "full" and self.trains:
             raise ValueError(
                 "expected data.num_records to declare n with privacy.sampling=full on private"
                 " data (every step divides by n, so a counted one would be revealed), got none"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _groups_are_counted(self) -> TrialConfig:
         # With unit "group" the mechanism's n counts groups, which only their owner can declare.
-        if self.privacy.unit == "group" and self.data.num_records is None:
+        if self.privacy.unit == "group":
             raise ValueError(
                 "expected data.num_records to declare the number of groups with"
                 " privacy.unit=group, got none"
@@ -211,16 +234,6 @@ class TrialConfig(Frozen):
                 )
         return self
 
-    @model_serializer(mode="wrap")
-    def _of_its_task(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Dump without the fields of another task, so that stored configs do not depend on defaults
-        that the task never reads and that may change.
-        """
-        fields: dict[str, Any] = dump(self)
-        if not self.generates:
-            fields.pop("synthesis", None)
-        return fields
-
     @property
     def trains(self) -> bool:
         """Whether its engine takes steps at all."""
@@ -229,7 +242,7 @@ class TrialConfig(Frozen):
     @property
     def generates(self) -> bool:
         """Whether its task generates text and uses the section `synthesis`."""
-        return kind_for(self.task, "generation") is not None
+        return bool(catalogue.about("tasks", self.task).generation)
 
     @property
     def id(self) -> str:
@@ -240,9 +253,103 @@ class TrialConfig(Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
+def _of_engine(section: str, part: Any, engine: Any) -> Any:
+    """A section of an engine with the tag that its union is told apart by."""
+    if isinstance(part, Frozen):
+        part = part.model_dump(exclude_unset=True)
+    if not isinstance(part, dict):
+        return part
+    tag, value = "engine", engine
+    if section == "training":
+        steps = "steps" if part.get("steps") is not None else "epochs"
+        prior = isinstance(engine, str) and catalogue.kind_of("engines", engine) == "prior"
+        tag, value = "counted", "nothing" if prior else steps
+    if tag in part:
+        raise ValueError(f"expected no {section}.{tag}, which follows from other fields")
+    return {**part, tag: value}
+
+
 def parse(fields: dict[str, Any]) -> TrialConfig:
     """A config from plain data.
 
     Raises: InvalidInput, one sentence for the first problem.
     """
     return validated(TrialConfig, fields)
+
+
+def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
+    """The name of the entry that owns a section of a config; the entry may not exist."""
+    found: Any = fields
+    for part in TAGS[section].split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return catalogue.default(SHELVES[section]) if found is None else found
+
+
+def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
+    """The fields that a section has with this entry; None where there is no such entry."""
+    if name not in catalogue.names(SHELVES[section]):
+        return None
+    every = [field for each in classes_of(section, name) for field in written_fields(each)]
+    return tuple(dict.fromkeys(every))
+
+
+def kind_for(task: str, shelf: str) -> str:
+    """The kind of the entries of datasets or of models that a task uses.
+
+    >>> kind_for("nlu", "models")
+    'frames'
+    """
+    return str(getattr(catalogue.about("tasks", task), shelf))
+
+
+def data_config(**fields: Any) -> DataConfig:
+    """The data part of a config alone, of any kind of corpus.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    found: DataConfig = _part("data", fields)
+    return found
+
+
+def model_part(**fields: Any) -> ModelConfig:
+    """The model part of a config alone, of any kind of model.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    found: ModelConfig = _part("model", fields)
+    return found
+
+
+def engine_config(engine: str, fields: Any) -> PrivacyConfig:
+    """The privacy part of a config in its engine's class, from its fields or another class.
+
+    Raises: InvalidInput as `data_config`.
+    """
+    found: PrivacyConfig = _part("privacy", _of_engine("privacy", fields, engine))
+    return found
+
+
+def synthesis_config(fields: dict[str, Any]) -> SynthesisConfig:
+    """The part of a config on generating text, of the class of its method.
+
+    Raises: InvalidInput as `data_config`.
+    """
+    found: SynthesisConfig = _part("synthesis", fields)
+    return found
+
+
+def _part(section: str, fields: Any) -> Any:
+    tag = TAGS[section].rpartition(".")[2]
+    if isinstance(fields, dict):
+        fields = {tag: catalogue.default(SHELVES[section]), **fields}
+    try:
+        return _adapter(section, catalogue.names(SHELVES[section])).validate_python(fields)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error, union_of(section), section=section)) from None
+
+
+@cache
+def _adapter(section: str, names: tuple[str, ...]) -> TypeAdapter[Any]:
+    tag = TAGS[section].rpartition(".")[2]
+    union: Any = Annotated[union_of(section), Field(discriminator=tag)]
+    return TypeAdapter(union)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from functools import cached_property, lru_cache
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +135,10 @@ def key_of(*mechanisms: Mechanism, accountant: str | None = None, **question: An
 @lru_cache(maxsize=8)
 def _text_of(accountant: str | None) -> str:
     """The source text of a named entry, which `VERSION` does not cover if a user added it."""
-    known = accountant in catalogue.names("accountants")
-    return catalogue.text_of("accountants", accountant) if accountant and known else ""
+    if accountant not in catalogue.names("accountants"):
+        return ""
+    found = find_spec(f"{accountants.__name__}.{accountant}")  # which imports no entry
+    return Path(str(found and found.origin)).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=1)

@@ -1,25 +1,22 @@
-"""Immutable parts of a config, and one-line messages for their errors."""
+"""The base of frozen descriptions, and the one line that says what is wrong with one."""
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    Strict,
     ValidationError,
     model_serializer,
-    model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from trainables.documents import did_you_mean, one_line, quote
 from trainables.errors import InvalidInput
@@ -30,148 +27,120 @@ MAX_RECORDS = 10**9
 MAX_EPOCHS = 100_000
 MAX_WIDTH = 65_536
 MAX_ROWS = 10**7  # of a table of vectors
-# What pydantic calls one of several forms of a field, and the ends of its problems with a value
-# that is of another one.
-_FORM = re.compile(r"(constrained-)?(float|int|str|bool)|literal\[.*\]|function-.*|[A-Z]\w*")
 # In place of pydantic's words, which are those of Python.
 _EXPECTED = {
+    "bool_type": "expected true or false",
     "dict_type": "expected a mapping",
     "model_type": "expected a mapping",
+    "model_attributes_type": "expected a mapping",
     "tuple_type": "expected a list",
     "string_type": "expected text",
     "float_type": "expected a number",
-    "int_type": "expected a whole number",
-    "int_from_float": "expected a whole number",
+    "int_type": "expected an integer",
     "too_short": "expected at least one value",
 }
-_OF_ANOTHER_FORM = ("_type", "_parsing", "literal_error")
+Item = TypeVar("Item")
 Model = TypeVar("Model", bound=BaseModel)
+Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 
 
-class Frozen(BaseModel):
-    """An immutable model that refuses unknown keys and names the nearest field.
+class With:
+    """Marks a field that is read only where other fields have these values.
 
-    A field made irrelevant by others (`unread`) must have its default value and is not dumped.
+    A tuple stands for any of its values, a type for all of its own. Of several marks one must hold.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    section: ClassVar[str] = ""  # where it stands in a trial's config, for messages
-    lacks: ClassVar[frozenset[str]] = frozenset()  # fields of its base class that it does not have
+    def __init__(self, **others: Any) -> None:
+        self.others = others
+
+    def holds(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the other fields have such values, of those that there are."""
+        return all(
+            name not in fields or _is_one_of(fields[name], each)
+            for name, each in self.others.items()
+        )
+
+    def words(self, prefix: str) -> str:
+        """The condition, with the path of the fields' section before their names."""
+        return " and ".join(f"{prefix}{name}={_words(each)}" for name, each in self.others.items())
+
+
+def _is_one_of(value: Any, allowed: Any) -> bool:
+    if isinstance(allowed, type):
+        return isinstance(value, allowed)
+    return value in allowed if isinstance(allowed, tuple) else bool(value == allowed)
+
+
+def _words(allowed: Any) -> str:
+    if isinstance(allowed, type):
+        return "a number"
+    if isinstance(allowed, bool):
+        return str(allowed).lower()
+    return " or ".join(allowed) if isinstance(allowed, tuple) else str(allowed)
+
+
+class Frozen(BaseModel):
+    """An immutable model of exact types that refuses unknown fields, and those that the values of
+    others leave unread (`With`), which are not dumped.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+    whose: ClassVar[str | None] = None  # in a message on an unknown field; None: that of its tag
 
     @classmethod
-    def fields(cls) -> tuple[str, ...]:
-        """Names of the fields that may be given."""
-        return tuple(name for name in cls.model_fields if name not in cls.lacks)
+    def unread(cls, given: Mapping[str, Any]) -> dict[str, list[With]]:
+        """Fields that are not read beside the `given` ones, and what they are read with."""
+        marks = marks_of(cls)
+        values = {n: given.get(n, info.default) for n, info in cls.model_fields.items() if marks}
+        return {
+            name: found
+            for name, found in marks.items()
+            if not any(mark.holds(values) for mark in found)
+        }
 
-    def unread(self) -> frozenset[str]:
-        """Names of the fields that are not read because of the values of other fields."""
-        return frozenset()
-
-    @classmethod
-    def title(cls) -> str:
-        """The entry that the fields belong to, such as `model clc`; empty where there is none."""
-        name = cls.model_fields.get("name")
-        return f"{cls.section} {name.default}" if name is not None and cls.section else ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own_fields_alone(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        require_types(cls, fields)
-        known, lacks = cls.__pydantic_fields__, cls.lacks
-        for name in fields:
-            if name not in known or name in lacks:
-                raise foreign_field(str(name), cls.fields(), title=cls.title())
-        return fields
-
-    @model_validator(mode="after")
-    def _unread_is_default(self) -> Self:
-        for name in self.unread() | self.lacks:
-            default = type(self).model_fields[name].get_default(call_default_factory=True)
-            object.__setattr__(self, name, default)
-        return self
+    def model_post_init(self, context: Any, /) -> None:
+        """Raises: PydanticCustomError for a given field that is not read."""
+        for name, marks in self.unread(self.__dict__).items():
+            value = getattr(self, name)
+            if name in self.model_fields_set and value is not None:
+                found = {"field": name, "marks": marks, "value": value}
+                raise PydanticCustomError("unread", "{field} is not read", found)
 
     @model_serializer(mode="wrap")
     def _what_is_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = dump(self)
-        left_out = self.unread() | self.lacks
-        return {name: value for name, value in fields.items() if name not in left_out}
-
-
-@dataclass(frozen=True)
-class _Given:
-    """The plain values that a field accepts: types (int stands for every number), words of a
-    choice, and the values of each element of a list.
-    """
-
-    types: frozenset[type] = frozenset()
-    words: frozenset[Any] = frozenset()
-    elements: _Given | None = None
-
-    def problem(self, value: Any) -> tuple[tuple[int, ...], Any, str] | None:
-        """(index in a list, value, expected type) of a value that would be coerced to another."""
-        if isinstance(value, list | tuple) and self.elements is not None:
-            for place, each in enumerate(value):
-                if (found := self.elements.problem(each)) is not None:
-                    return (place, *found[0]), *found[1:]
-        kind = int if isinstance(value, float) else type(value)
-        if kind not in (bool, int, str) or kind in self.types or value in self.words:
-            return None
-        if int in self.types:
-            return (), value, "a number"
-        if bool in self.types:
-            return (), value, "true or false"
-        return None
-
-    def __or__(self, other: _Given) -> _Given:
-        return _Given(
-            self.types | other.types, self.words | other.words, self.elements or other.elements
-        )
-
-
-def _given(annotation: Any) -> _Given:
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _given(inner[0])
-    if origin is Literal:
-        return _Given(words=frozenset(inner))
-    if origin in (Union, UnionType):
-        return reduce(operator.or_, map(_given, inner))
-    if origin is tuple and inner:
-        return _Given(elements=_given(inner[0]))
-    kind = int if annotation is float else annotation
-    return _Given(types=frozenset({kind}) if kind in (bool, int, str) else frozenset())
+        unread = self.unread(self.__dict__)
+        return {name: value for name, value in fields.items() if name not in unread}
 
 
 @cache
-def _given_fields(model: type[BaseModel]) -> dict[str, _Given]:
-    return {
-        info.alias or name: _given(info.annotation) for name, info in model.model_fields.items()
+def marks_of(model: type[BaseModel]) -> dict[str, list[With]]:
+    """The conditions under which fields of a model are read."""
+    found = {
+        name: [each for each in info.metadata if isinstance(each, With)]
+        for name, info in model.model_fields.items()
     }
+    return {name: marks for name, marks in found.items() if marks}
 
 
-def require_types(model: type[BaseModel], fields: Mapping[str, Any]) -> None:
-    """Refuse implicit conversions to numbers and booleans, such as "3" for 3 or true for 1.
+def written_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """Names of a model's fields as they are written, without tags that are handed in."""
+    fields = model.model_fields.items()
+    return tuple(info.alias or name for name, info in fields if not info.exclude)
 
-    Raises: ValidationError for the first such field.
+
+def forms(annotation: Any) -> list[Any]:
+    """The alternatives of a type, without None and without what annotates them.
+
+    >>> forms(Annotated[int | Annotated[str, "a"] | None, "b"])
+    [<class 'int'>, <class 'str'>]
     """
-    known = _given_fields(model)
-    for name, value in fields.items():
-        found = known[name].problem(value) if name in known else None
-        if found is None:
-            continue
-        place, wrong, wanted = found
-        problem = PydanticCustomError("another_type", "expected {wanted}", {"wanted": wanted})
-        details = InitErrorDetails(type=problem, loc=(name, *place), input=wrong)
-        raise ValidationError.from_exception_data(model.__name__, [details])
-
-
-def foreign_field(name: str, known: Iterable[str], *, title: str) -> PydanticCustomError:
-    """The problem of a field that is not among the `known` ones of an entry."""
-    hint = (f" for {title}" if title else "") + nearest(name, known)
-    return PydanticCustomError("foreign_field", "{hint}", {"field": name, "hint": hint})
+    if get_origin(annotation) in (Union, UnionType):
+        return [each for part in get_args(annotation) for each in forms(part)]
+    if get_origin(annotation) is Annotated:
+        return forms(get_args(annotation)[0])
+    return [] if annotation is type(None) else [annotation]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -183,46 +152,93 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) or f" (its fields: {', '.join(sorted(known))})"
 
 
-def _intended_problem(problems: Sequence[Any]) -> Any:
-    """The first problem; of a field with alternative forms, that of the form that was meant."""
-    found = next((each for each in problems if each["type"] == "another_type"), problems[0])
-    form = next((k for k, each in enumerate(found["loc"]) if _is_form(each)), None)
-    if form is None:
-        return found
-    same = [each for each in problems if each["loc"][:form] == found["loc"][:form]]
-    unknown = [each for each in same if each["type"] == "foreign_field"]
-    meant = [each for each in same if not each["type"].endswith(_OF_ANOTHER_FORM)]
-    return [*unknown, *meant, found][0]
+def _below(form: Any, place: str | int) -> list[Any]:
+    """The forms of what stands at a place in a value of one form."""
+    if isinstance(form, type) and issubclass(form, BaseModel):
+        fields = form.model_fields
+        found = [info for name, info in fields.items() if place in (name, info.alias)]
+        return forms(found[0].annotation) if found else []
+    inner = [each for each in get_args(form) if each is not Ellipsis]
+    return forms(inner[-1]) if inner else []
 
 
-def _is_form(place: Any) -> bool:
-    """Whether a place in a problem is pydantic's name of one of several forms, and no field.
+def _tags(form: Any) -> dict[Any, str]:
+    """The words of pydantic for a form of a union, and the field whose value a word is."""
+    if not (isinstance(form, type) and issubclass(form, BaseModel)):
+        return {}
+    fields = form.model_fields.items()
+    tags = {info.default: n for n, info in fields if get_origin(info.annotation) is Literal}
+    return {form.__name__: "", **tags}
 
-    >>> [_is_form(each) for each in ("constrained-float", "TargetEpsilon", "target_epsilon", 0)]
-    [True, True, False, False]
+
+def _walk(place: Sequence[str | int], of: Any, section: str) -> tuple[list[str], Any, str]:
+    """A problem's path in the document, the class of what stands there, and in words whose fields
+    these are. Pydantic's own place also has names for the forms of a union.
     """
-    return isinstance(place, str) and _FORM.fullmatch(place) is not None
+    path = [section] * bool(section)
+    found, whose = forms(of), ""
+    for each in place:
+        if len(found) > 1:
+            found = [form for form in found if each in _tags(form)]
+            tag = _tags(found[0])[each] if found else ""
+            whose = f" for {path[-1] if tag == 'name' else tag} {each}" if tag else ""
+            continue
+        path.append(one_line(str(each), characters=80))
+        found, whose = _below(found[0], each) if found else [], ""
+    model = found[0] if len(found) == 1 else None
+    own = getattr(model, "whose", None)
+    return path, model, whose if own is None else own
 
 
-def first_problem(error: ValidationError, *, section: str = "") -> str:
+def first_problem(error: ValidationError, of: Any = None, *, section: str = "") -> str:
     """The first problem of a pydantic error in one line: field, allowed values, given value.
 
-    `section` names the part of a config that was parsed alone.
+    `of` is the type that was parsed, for the nearest name of an unknown field; `section` names the
+    part of a config that was parsed alone.
     """
-    problem = _intended_problem(error.errors(include_url=False))
-    loc = [each for each in problem["loc"] if not _is_form(each)]
-    place = [section] * bool(section) + [one_line(str(each), characters=80) for each in loc]
-    if problem["type"] == "foreign_field":
-        name = one_line(str(problem.get("ctx", {})["field"]), characters=80)
-        return f"unknown field {'.'.join([*place, name])}{problem['msg']}"
-    field = ".".join(place) or "config"
-    message = _EXPECTED.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "another_type" or problem["type"] in _EXPECTED:
-        return f"{field}: {message}, got {quote(problem['input'])}"
+    problems = error.errors(include_url=False)
+    for problem in problems:
+        if problem["type"] in ("extra_forbidden", "invalid_key"):
+            *place, name = problem["loc"]
+            path, model, whose = _walk(place, of, section)
+            field = ".".join([*path, one_line(str(name), characters=80)])
+            known = written_fields(model) if model is not None else ()
+            return f"unknown field {field}{whose}{nearest(str(name), known) if known else ''}"
+    # Of a value that may have several forms, the problem with the form that was meant.
+    places = [(_walk(each["loc"], of, section)[0], each) for each in problems]
+    first = places[0][0]
+    same = [(path, each) for path, each in places if path[: len(first)] == first]
+    path, problem = min(same, key=lambda p: (p[1]["type"].endswith("_type"), -len(p[0])))
+    return _sentence(".".join(path), problem)
+
+
+def _sentence(field: str, problem: Any) -> str:
+    kind, value, about = problem["type"], problem["input"], problem.get("ctx", {})
+    prefix = f"{field}." if field else ""
+    if kind == "unread":
+        read = " or ".join(mark.words(prefix) for mark in about["marks"])
+        return (
+            f"expected no {prefix}{about['field']}, which is read only with {read}, got"
+            f" {quote(about['value'])}"
+        )
+    if kind == "missing":
+        return f"expected {field}, got none"
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        tag = about["discriminator"].strip("'")
+        given = value.get(tag) if isinstance(value, Mapping) else None
+        allowed = about.get("expected_tags", "a name").replace("'", "")
+        return (
+            f"expected {prefix}{tag} to be one of {allowed}, got {quote(given)}"
+            f"{did_you_mean(str(given), allowed.split(', '))}"
+        )
+    field = field or "config"
+    message = _EXPECTED.get(kind) or problem["msg"].removeprefix("Value error, ")
+    if kind in _EXPECTED:
+        return f"{field}: {message}, got {quote(value)}"
     if message.startswith("expected "):
         said = field == "config" or message.startswith(f"expected {field}.")
         return message if said else f"{field}: {message}"
-    return f"{field}: {message[0].lower()}{message[1:]}, got {quote(problem['input'])}"
+    return f"{field}: {message[0].lower()}{message[1:]}, got {quote(value)}"
 
 
 def validated(kind: type[Model], fields: Any) -> Model:
@@ -233,4 +249,4 @@ def validated(kind: type[Model], fields: Any) -> Model:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
+        raise InvalidInput(first_problem(error, kind)) from None

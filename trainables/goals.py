@@ -1,4 +1,4 @@
-"""The figures that rank the trials of each task, as its entry names them. Pure.
+"""The figures that rank the trials of each task, as its shelf names them. Pure.
 
 A trial of intents and slots is compared by its semantic error rate, one that generates text by
 MAUVE against human text, because a loss would rank predictions instead of generated text.
@@ -15,15 +15,15 @@ from trainables.figures import VALIDATION, label
 def tasks() -> tuple[str, ...]:
     """The tasks of a trial, the default task first."""
     default = default_task()
-    return (default, *(t for t in catalogue.names("tasks", kind="trial") if t != default))
+    return (default, *(task for task in catalogue.names("tasks") if task != default))
 
 
 def default_task() -> str:
     """The task where a config names none."""
-    return catalogue.marked_entry("tasks", "DEFAULT")
+    return catalogue.default("tasks")
 
 
-def quality(task: str) -> tuple[str, ...]:
+def quality(task: str) -> tuple[str, str]:
     """Figures that trials of a task are compared by, in order of preference.
 
     Figures of validation records come first, because choosing by test error makes the test error
@@ -32,11 +32,8 @@ def quality(task: str) -> tuple[str, ...]:
     >>> quality("nlu")
     ('validation_ser', 'ser')
     """
-    return tuple(
-        name
-        for constant in ("BEST_BY", "OTHERWISE_BY")
-        if (name := catalogue.constant("tasks", task, constant)) is not None
-    )
+    known = catalogue.about("tasks", task)
+    return known.best_by, known.otherwise_by
 
 
 def after_an_epoch(task: str) -> str:
@@ -45,7 +42,7 @@ def after_an_epoch(task: str) -> str:
     >>> after_an_epoch("synthesis")
     'validation_loss'
     """
-    return catalogue.constant("tasks", task, "AFTER_AN_EPOCH") or quality(task)[0]
+    return str(catalogue.about("tasks", task).after_an_epoch)
 
 
 def headline(task: str) -> str:
@@ -54,7 +51,7 @@ def headline(task: str) -> str:
     >>> [headline(task) for task in tasks()]
     ['ser', 'mauve']
     """
-    return catalogue.constant("tasks", task, "HEADLINE") or quality(task)[0]
+    return str(catalogue.about("tasks", task).headline)
 
 
 def validated_tasks() -> tuple[str, ...]:

@@ -1,14 +1,16 @@
-"""The sections of a trial's config: records, model, mechanism, training, evaluation.
+"""The sections of a trial's config: records, model, mechanism, training, evaluation, text.
 
-An entry of a shelf adds fields to a section, or lists those that it lacks. Field names are those of
-the glossary; each description has the paper's letter (Dupuy et al. 2021, "P1").
+A section is a union of the classes of its shelf's entries. Each is composed of the groups of fields
+here that its entry reads, and has constants in place of those that code of any entry asks for.
+Field names are those of the glossary; each description has the paper's letter (Dupuy et al. 2021,
+"P1"; Mireshghallah et al. 2022, "P2").
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from trainables.catalogue import NameOf
 from trainables.documents import quote
@@ -16,9 +18,13 @@ from trainables.frozen import (
     MAX_EPOCHS,
     MAX_NUMBER,
     MAX_RECORDS,
+    MAX_ROWS,
     MAX_SEED,
+    MAX_WIDTH,
     Frozen,
+    Listed,
     PositiveFloat,
+    With,
 )
 
 Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
@@ -28,12 +34,12 @@ GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
+HANDED_IN = Field(exclude=True, repr=False)  # a tag that a config writes at its top, or never
 
 
 class DataConfig(Frozen):
     """The records for training, validation and test. An entry of datasets adds its fields."""
 
-    section = "data"
     name: str = Field(description="entry of trainables/datasets")
     split: SplitMode = Field(
         "paper",
@@ -61,7 +67,6 @@ class DataConfig(Frozen):
 class ModelConfig(Frozen):
     """The model. An entry of models adds its fields."""
 
-    section = "model"
     name: str = Field(description="entry of trainables/models")
 
     @property
@@ -98,34 +103,63 @@ class TargetEpsilon(Frozen):
     )
 
 
-class PrivacyConfig(Frozen):
-    """The mechanism, in the terms of privacy accounting. None means the engine's default.
-
-    An entry of engines has the defaults, and lists the fields that it lacks.
+class DeltaConfig(Frozen):
+    """The mechanism, in the terms of privacy accounting: what every engine reads of it. None means
+    the engine's default.
     """
 
-    section = "privacy"
-    engine: ClassVar[str] = ""
+    delta: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_the_default(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class DrawnConfig(DeltaConfig):
+    """The mechanism of an engine that draws records."""
+
+    sampling: Sampling | None = Field(
+        None,
+        description="how records are assigned to steps; full: every record in every step, with"
+        " training.expected_batch_size = n",
+    )
+    unit: Literal["record", "group"] = Field(
+        "record", description="privacy unit in which neighbouring data sets differ"
+    )
+    max_records_per_group: Annotated[int, With(unit="group")] = Field(
+        1, ge=1, le=MAX_RECORDS, description="largest number of records per group"
+    )
+    reproducible_noise: bool = Field(
+        False, description="for tests: noise from the public seed, so epsilon is infinite"
+    )
+
+
+class PrivacyConfig(DrawnConfig):
+    """The mechanism of an engine that clips and adds noise."""
+
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
-    noise_multiplier: float | TargetEpsilon = Field(
+    noise_multiplier: Annotated[float, Field(ge=0, le=MAX_NUMBER)] | TargetEpsilon = Field(
         1.0, description="noise multiplier z0 at epoch 0"
     )
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScale = Field(
         "none", description="source of alpha_k, the scales of parameter groups before clipping"
     )
-    max_group_scale: float = Field(
+    max_group_scale: Annotated[float, With(group_scale="public")] = Field(
         1.0, gt=0, le=1, description="public bound on the largest alpha_k"
     )
     noise_calibration: NoiseCalibration | None = Field(
         None,
         description="standard deviation of the noise of each of N workers: paper: C z / N; central:"
         " C z / sqrt(N)",
-    )
-    sampling: Sampling | None = Field(
-        None,
-        description="how records are assigned to steps; full: every record in every step, with"
-        " training.expected_batch_size = n",
     )
     neighboring_relation: NeighboringRelation | None = Field(
         None, description="difference between neighbouring data sets; default: that of the sampling"
@@ -137,53 +171,29 @@ class PrivacyConfig(Frozen):
         description="records whose mean gradient is clipped as one; default: 1 or a"
         " worker's whole batch, depending on the engine",
     )
-    delta: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller",
-    )
-    unit: Literal["record", "group"] = Field(
-        "record", description="privacy unit in which neighbouring data sets differ"
-    )
-    max_records_per_group: int = Field(
-        1, ge=1, le=MAX_RECORDS, description="largest number of records per group"
-    )
     secure_noise: bool = Field(
         True,
         description="draw noise from AES-256-CTR on every device; false: a GPU's own generator,"
         " which is faster, no cipher, and ends near 6.7 standard deviations (a CPU ignores it)",
     )
-    reproducible_noise: bool = Field(
-        False, description="for tests: noise from the public seed, so epsilon is infinite"
-    )
     accountant: str | None = Field(
         None, description="entry of trainables/accountants; default: the tightest sound one"
     )
 
-    @classmethod
-    def title(cls) -> str:
-        """The engine that the fields belong to."""
-        return f"engine {cls.engine}" if cls.engine else ""
 
-    def unread(self) -> frozenset[str]:
-        """Bounds that do not apply: of groups of records, and of alpha_k."""
-        found = {"max_records_per_group"} if self.unit == "record" else set()
-        return frozenset(found | ({"max_group_scale"} if self.group_scale != "public" else set()))
+class NoNoise:
+    """What an engine has that neither clips nor adds noise."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _none_is_the_default(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        return {name: value for name, value in fields.items() if value is not None}
-
-    @model_validator(mode="after")
-    def _ranges(self) -> PrivacyConfig:
-        z = self.noise_multiplier
-        if not isinstance(z, TargetEpsilon) and not 0 <= z <= MAX_NUMBER:
-            raise ValueError(f"expected noise_multiplier >= 0 and <= {MAX_NUMBER:g}, got {z:g}")
-        return self
+    max_grad_norm: ClassVar[float] = 1.0
+    noise_multiplier: ClassVar[float] = 0.0
+    noise_decay: ClassVar[NoiseDecay] = NoiseDecay()
+    group_scale: ClassVar[GroupScale] = "none"
+    max_group_scale: ClassVar[float] = 1.0
+    noise_calibration: ClassVar[NoiseCalibration | None] = None
+    neighboring_relation: ClassVar[NeighboringRelation | None] = None
+    microbatch_size: ClassVar[int | None] = None
+    secure_noise: ClassVar[bool] = True
+    accountant: ClassVar[str | None] = None
 
 
 class TotalNoise(Frozen):
@@ -199,21 +209,9 @@ class TotalNoise(Frozen):
     )
 
 
-_COUNTS = ("epochs", "steps", "evaluate_every")
+class WorkersConfig(Frozen):
+    """The workers of a trial."""
 
-
-class TrainingConfig(Frozen):
-    """The optimisation of a trial."""
-
-    epochs: int = Field(
-        30,
-        ge=1,
-        le=MAX_EPOCHS,
-        description="number of epochs E; with full batches an epoch is one step",
-    )
-    expected_batch_size: int = Field(
-        64, ge=1, le=MAX_RECORDS, description="expected batch size B over all workers"
-    )
     physical_batch_size: int | None = Field(
         None,
         ge=1,
@@ -225,6 +223,14 @@ class TrainingConfig(Frozen):
         ge=1,
         le=10_000,
         description="number of logical workers N (Algorithm 1); fewer processes may compute them",
+    )
+
+
+class StepsConfig(WorkersConfig):
+    """The optimisation of a trial."""
+
+    expected_batch_size: int = Field(
+        64, ge=1, le=MAX_RECORDS, description="expected batch size B over all workers"
     )
     learning_rate: PositiveFloat | TotalNoise = Field(
         1e-3,
@@ -243,20 +249,6 @@ class TrainingConfig(Frozen):
         description="largest norm of a step's mean gradient, for engines without privacy (others"
         " clip by privacy.max_grad_norm); default: no limit",
     )
-    steps: int | None = Field(
-        None,
-        ge=1,
-        le=1_000_000,
-        description="number of steps T instead of epochs; needs sampling poisson or full, which are"
-        " accounted per step",
-    )
-    evaluate_every: int | None = Field(
-        None,
-        ge=1,
-        le=1_000_000,
-        description="with steps: number of steps that count as one epoch, after which the model is"
-        " validated, saved and charged; default: a tenth of the steps",
-    )
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",
         description="precision of products in training passes; norms, clipped sums,"
@@ -269,44 +261,103 @@ class TrainingConfig(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _steps_or_epochs(cls, fields: Any) -> Any:
-        """With steps an epoch is a piece of `evaluate_every` of them, and `epochs` their number."""
         if not isinstance(fields, dict):
             return fields
-        given = {name: fields[name] for name in _COUNTS if fields.get(name) is not None}
-        fields = {name: each for name, each in fields.items() if name not in _COUNTS} | given
-        steps, every = given.get("steps"), given.get("evaluate_every")
-        if steps is not None and "epochs" in given:
+        epochs, steps, every = (fields.get(name) for name in _COUNTS)
+        if steps is not None and epochs is not None:
             raise ValueError(
                 "expected training.epochs or training.steps, got"
-                f" epochs={quote(given['epochs'])} and steps={quote(steps)}"
+                f" epochs={quote(epochs)} and steps={quote(steps)}"
             )
         if steps is None and every is not None:
             raise ValueError(
                 "expected training.evaluate_every only with training.steps, got"
                 f" evaluate_every={quote(every)} and no steps"
             )
-        counts = [each for each in (steps, every) if each is not None]
-        if steps is None or not all(type(each) is int and each > 0 for each in counts):
-            return fields  # their own checks name them
-        every = min(every or -(-steps // 10), steps)
-        if -(-steps // every) > MAX_EPOCHS:
-            raise ValueError(
-                f"expected training.evaluate_every >= {-(-steps // MAX_EPOCHS)} with"
-                f" steps={steps}, got {every}"
-            )
-        return {**fields, "evaluate_every": every, "epochs": -(-steps // every)}
+        return {n: each for n, each in fields.items() if n not in _COUNTS or each is not None}
 
-    @model_serializer(mode="wrap")
-    def _what_is_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what follows from the steps, or is only read with them."""
-        left_out = "evaluate_every" if self.steps is None else "epochs"
-        return {name: each for name, each in dump(self).items() if name != left_out}
+
+_COUNTS = ("epochs", "steps", "evaluate_every")
+
+
+class TrainingConfig(StepsConfig):
+    """An optimisation counted in epochs."""
+
+    whose = ""
+    counted: Annotated[Literal["epochs"], HANDED_IN] = "epochs"
+    epochs: int = Field(
+        30,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="number of epochs E; with full batches an epoch is one step",
+    )
+    steps: ClassVar[int | None] = None
+    evaluate_every: ClassVar[int | None] = None
+
+
+class TrainingBySteps(StepsConfig):
+    """An optimisation counted in steps, of which an epoch is a piece of `evaluate_every`."""
+
+    whose = ""
+    counted: Annotated[Literal["steps"], HANDED_IN] = "steps"
+    steps: int = Field(
+        ge=1,
+        le=1_000_000,
+        description="number of steps T instead of epochs; needs sampling poisson or full, which are"
+        " accounted per step",
+    )
+    evaluate_every: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="with steps: number of steps that count as one epoch, after which the model is"
+        " validated, saved and charged; default: a tenth of the steps",
+    )
+
+    @property
+    def epochs(self) -> int:
+        """The number of pieces."""
+        return -(-self.steps // (self.evaluate_every or self.steps))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_tenth(cls, fields: Any) -> Any:
+        steps = fields.get("steps") if isinstance(fields, dict) else None
+        if type(steps) is not int or steps < 1 or fields.get("evaluate_every") is not None:
+            return fields
+        return {**fields, "evaluate_every": -(-steps // 10)}
+
+    @model_validator(mode="after")
+    def _few_pieces(self) -> TrainingBySteps:
+        if self.epochs > MAX_EPOCHS:
+            raise ValueError(
+                f"expected training.evaluate_every >= {-(-self.steps // MAX_EPOCHS)} with"
+                f" steps={self.steps}, got {self.evaluate_every}"
+            )
+        return self
+
+
+class NoTraining(WorkersConfig):
+    """The section of an engine that takes no step."""
+
+    whose = " for an engine that takes no step"
+    counted: Annotated[Literal["nothing"], HANDED_IN] = "nothing"
+    epochs: ClassVar[int] = 1
+    expected_batch_size: ClassVar[int] = 64
+    learning_rate: ClassVar[float] = 1e-3
+    optimizer: ClassVar[str] = "adam"
+    learning_rate_decay: ClassVar[str] = "constant"
+    gradient_clip_norm: ClassVar[float | None] = None
+    steps: ClassVar[int | None] = None
+    evaluate_every: ClassVar[int | None] = None
+    precision: ClassVar[Literal["fp32"]] = "fp32"
+    seed: ClassVar[int] = 0
 
 
 class EvaluationConfig(Frozen):
     """The evaluation after training."""
 
-    attacks: tuple[str, ...] | None = Field(
+    attacks: Listed[str] | None = Field(
         None, description="entries of trainables/attacks; default: all that the split allows"
     )
     shadow_corpus: str | None = Field(
@@ -324,7 +375,138 @@ class EvaluationConfig(Frozen):
     )
 
 
-# Fields of `privacy` that only a mechanism with noise has.
-NOISE_FIELDS = frozenset(PrivacyConfig.model_fields) - {
-    *("sampling", "delta", "unit", "max_records_per_group", "reproducible_noise")
-}
+class TextConfig(Frozen):
+    """The generation of utterances, with task=synthesis: what every method reads."""
+
+    measuring_parser_epochs: int = Field(
+        8,
+        ge=0,
+        le=MAX_EPOCHS,
+        description="epochs of the parser that evaluates generated text, trained on"
+        " held-out human text; 0: no figures of functions",
+    )
+    public_fraction: float = Field(
+        0.1, gt=0, lt=1, description="share of the training part that is declared public"
+    )
+    remove_function: str | None = Field(
+        None, description="function that the public part must not use (Name, or Name* for a prefix)"
+    )
+    only_function: str | None = Field(
+        None, description="keep only private records that use this function (few modes)"
+    )
+    vocabulary_size: int = Field(
+        2_048, ge=300, le=1_000_000, description="vocabulary size of the public BPE"
+    )
+    max_tokens: int = Field(
+        128, ge=16, le=MAX_WIDTH, description="largest number of tokens per record, prompt included"
+    )
+    pretrain_epochs: int = Field(
+        3, ge=0, le=MAX_EPOCHS, description="epochs on public text before private training"
+    )
+    pretrain_learning_rate: PositiveFloat = Field(1e-3, description="learning rate on public text")
+    lora_rank: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_WIDTH,
+        description="rank of LoRA adapters, which are then the only trained weights",
+    )
+    lora_alpha: Annotated[PositiveFloat, With(lora_rank=int)] = Field(
+        32.0, description="adapters are scaled by lora_alpha / lora_rank"
+    )
+    num_generated: int = Field(
+        2_000, ge=2, le=MAX_ROWS, description="number of utterances generated for evaluation"
+    )
+    num_beams: int = Field(
+        5, ge=1, le=1_000, description="beam width for utterances with a prompt; 1 otherwise"
+    )
+    top_k: int = Field(
+        50, ge=1, le=1_000_000, description="number of most probable tokens to sample from"
+    )
+    temperature: float = Field(
+        1.0, ge=1e-6, le=MAX_NUMBER, description="temperature of the sampling"
+    )
+
+
+class StagedConfig(Frozen):
+    """Two models in a row."""
+
+    parse_epochs: int | None = Field(
+        None, description="T1, epochs of the parse model (two_stage); T2 is training.epochs - T1"
+    )
+    only: Literal["parses", "utterances"] | None = Field(
+        None,
+        description="two_stage: train only this stage, for training.epochs; another"
+        " trial trains the other stage",
+    )
+    other_epochs: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="with only: epochs of the other stage, which the accounting includes",
+    )
+    shuffle_pairs: bool = Field(
+        False,
+        description="exchange the programs within pairs of records; a pair is then"
+        " the privacy unit",
+    )
+
+
+class PromptedConfig(Frozen):
+    """Utterances behind a prompt."""
+
+    prompt: Literal["domain", "function_types"] = Field(
+        "domain", description="one_and_a_half_stage: kind of prompt"
+    )
+    histogram: Literal["dp", "public", "true"] = Field(
+        "dp",
+        description="one_and_a_half_stage: source of the prompts' frequencies; true:"
+        " private records without noise (as in the paper, no finite epsilon)",
+    )
+    histogram_noise_multiplier: Annotated[PositiveFloat, With(histogram="dp")] = Field(
+        20.0, description="standard deviation of the noise on the counts of the dp histogram"
+    )
+
+
+class ProgramsConfig(Frozen):
+    """Programs of the private records."""
+
+    parses: Annotated[Literal["parser", "gold"], With(prompt="function_types")] = Field(
+        "parser",
+        description="source of private programs: a parser trained on the public part,"
+        " or the corpus",
+    )
+    parser_epochs: Annotated[int, With(prompt="function_types")] = Field(
+        64,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="epochs of the low-resource parser, many because pairs are few",
+    )
+
+
+class SynthesisConfig(TextConfig, StagedConfig, PromptedConfig, ProgramsConfig):
+    """All that code of any method asks for."""
+
+    method: str = Field("one_stage", description="entry of trainables/generation")
+
+
+class NoStages:
+    """What a method of one model has."""
+
+    parse_epochs: ClassVar[int | None] = None
+    only: ClassVar[str | None] = None
+    other_epochs: ClassVar[int | None] = None
+    shuffle_pairs: ClassVar[bool] = False
+
+
+class NoPrompts:
+    """What a method without prompts has."""
+
+    prompt: ClassVar[str] = "domain"
+    histogram: ClassVar[str] = "public"
+
+
+class NoPrograms:
+    """What a method without programs has."""
+
+    parses: ClassVar[str] = "parser"
+    parser_epochs: ClassVar[int] = 64

@@ -225,7 +225,7 @@ def _records(config: TrialConfig, cache_dir: Path) -> tuple[PairCorpus, dict[str
     """The corpus, and its parts as a trial reads them."""
     corpus = open_pairs(config.data, data_dir=DATA)
     split = split_pairs(corpus, config.data, config.synthesis)
-    method = catalogue.entry("generation", config.synthesis.method, kind="method")
+    method = catalogue.entry("generation", config.synthesis.method)
     return corpus, materials(config, corpus, split, method, cache_dir=cache_dir)
 
 

@@ -1,4 +1,1 @@
 """Every combination of the values of the axes."""
-
-KIND = "listed"
-DEFAULT = True

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-KIND = "adaptive"
 REPLAYS = True  # a generation consists of its own proposals
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
 
-KIND = "drawn"
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-KIND = "drawn"
-
 
 def shares(random: np.random.Generator, *, num_axes: int) -> Iterator[list[float]]:
     """Endless independent points of the unit cube."""

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-KIND = "adaptive"
 REPLAYS = False
-# It proposes the next trial in the advice of `sweep show`.
-ADVISES = True
 
 
 def sampler(*, seed: int, startup: int) -> BaseSampler:

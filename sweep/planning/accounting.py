@@ -10,14 +10,14 @@ from sweep import phases
 from sweep.settings import Settings
 from sweep.spending.entries import Account, Accounted
 from sweep.store.data_sets import open_data, open_pair_data
-from trainables import accountants, catalogue
+from trainables import accountants, catalogue, engines
 from trainables.config import (
     DataConfig,
-    PrivacyConfig,
     SynthesisConfig,
     TargetEpsilon,
     TrainingConfig,
     TrialConfig,
+    engine_config,
     model_part,
 )
 from trainables.data.pair_split import num_private_records
@@ -145,8 +145,8 @@ def _size_of_pairs(
 
 def _require_ready(config: TrialConfig, settings: Settings) -> None:
     """Raises: InvalidInput where the trial would fail before its first step."""
-    plain = catalogue.marked_entry("engines", "BASELINE")
-    parts = {"training": TrainingConfig(), "privacy": PrivacyConfig(), "engine": plain}
+    plain = engines.BASELINE
+    parts = {"training": TrainingConfig(), "privacy": engine_config(plain, {}), "engine": plain}
     _ready(config.model_copy(update=parts), settings)
 
 

@@ -25,7 +25,7 @@ def fields_of(config: Path | None) -> dict[str, Any]:
     """The parts of a config that accounting reads, as plain data; empty without a file."""
     if config is None:
         return {
-            "engine": catalogue.marked_entry("engines", "DEFAULT"),
+            "engine": catalogue.default("engines"),
             "data": {},
             "training": {},
             "privacy": {},

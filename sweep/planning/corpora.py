@@ -38,16 +38,16 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
     rows = []
     for name in catalogue.names("datasets"):
         config = data_config(name=name)
-        entry = catalogue.entry("datasets", name)
+        entry, kind = catalogue.entry("datasets", name), catalogue.kind_of("datasets", name)
         rows.append(
             {
                 "name": name,
-                "kind": entry.KIND,
+                "kind": kind,
                 "public": bool(entry.PUBLIC),
                 "at_hand": is_at_hand(config, settings),
                 "path": str(data_path(config, data_dir=settings.data_dir)),
                 "num_records": declared_pool_size(config),
-                "num_training": declared_training_size(config) if entry.KIND == "frames" else None,
+                "num_training": declared_training_size(config) if kind == "frames" else None,
                 "description": (entry.__doc__ or "").split("\n")[0].strip(),
             }
         )

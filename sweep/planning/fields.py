@@ -5,11 +5,9 @@ The list is derived from the classes that parse them, so it cannot differ from t
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -19,10 +17,10 @@ from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config import SHELVES, TAGS, TrialConfig, kinds_of
+from trainables.config import SHELVES, TAGS, TrialConfig, classes_of
 from trainables.documents import nearest_name
 from trainables.errors import InvalidInput
-from trainables.frozen import Frozen
+from trainables.frozen import With, forms
 
 _NAMES: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "true | false"}
 _BOUNDS = (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
@@ -44,18 +42,13 @@ def config_fields() -> tuple[FieldRow, ...]:
     """The fields of a trial's config, in the order of its sections."""
     rows: list[FieldRow] = []
     for name, info in TrialConfig.model_fields.items():
-        if name in SHELVES and name != "training":
-            rows += _of_shelf(name)
-        else:
-            rows += _rows(name, info)
+        rows += _of_shelf(name) if name in SHELVES else _rows(name, info, ())
     return tuple(rows)
 
 
 def space_fields() -> tuple[FieldRow, ...]:
     """The fields of a search space beside the config in its `base`."""
-    return tuple(
-        row for name, info in SearchSpace.model_fields.items() for row in _rows(name, info)
-    )
+    return tuple(_of_model(SearchSpace, ""))
 
 
 def fields_below(path: str | None) -> tuple[FieldRow, ...]:
@@ -83,102 +76,84 @@ def _hint(path: str, rows: tuple[FieldRow, ...]) -> str:
 
 def _of_shelf(section: str) -> list[FieldRow]:
     """The fields of all entries that can own the section, each once."""
-    shelf = SHELVES[section]
-    kinds = kinds_of(shelf)
-    names = [
-        name
-        for name in catalogue.names(shelf)
-        if not kinds or catalogue.kind_of(shelf, name) in kinds
-    ]
-    have: dict[FieldRow, list[str]] = {}
+    shelf, tag = SHELVES[section], TAGS[section]
+    names = catalogue.names(shelf)
+    have: dict[FieldRow, dict[str, None]] = {}
     for name in names:
-        own: type[Frozen] = catalogue.entry(shelf, name).Config
-        for field in own.fields():
-            path = f"{section}.{field}"
-            if path == TAGS[section]:
-                continue
-            for row in _rows(path, own.model_fields[field]):
-                meant = row if row.description else replace(row, description=_meaning(own, field))
-                have.setdefault(meant, []).append(name)
-    # A section whose entry is named outside of it has a row for that field.
-    first = FieldRow(TAGS[section], "text", "-", " | ".join(names), f"entry of {shelf}")
-    tag = [first] if TAGS[section].startswith(f"{section}.") else []
+        for own in classes_of(section, name):
+            for row in _of_model(own, f"{section}."):
+                have.setdefault(row, {})[name] = None
     rows = [
-        FieldRow(
-            **{
-                **vars(row),
-                "entries": () if len(owners) == len(names) else tuple(owners),
-            }
-        )
+        replace(row, entries=() if len(owners) == len(names) else tuple(owners))
         for row, owners in have.items()
+        if row.path != tag
     ]
-    return tag + sorted(rows, key=lambda row: row.path)
+    # A section whose entry is named outside of it has a row for that field.
+    first = FieldRow(tag, "text", "-", " | ".join(names), f"entry of {shelf}")
+    return [first] * tag.startswith(f"{section}.") + sorted(rows, key=lambda row: row.path)
 
 
-def _meaning(own: type[Frozen], field: str) -> str:
-    """The meaning of a field whose default alone an entry changes: that of the section."""
-    for parent in own.__mro__:
-        info = getattr(parent, "model_fields", {}).get(field)
-        if info is not None and info.description:
-            return " ".join(info.description.split())
-    return ""
+def _of_model(model: type[BaseModel], prefix: str) -> Iterator[FieldRow]:
+    for name, info in model.model_fields.items():
+        if not info.exclude:
+            yield from _rows(f"{prefix}{info.alias or name}", info, model.__mro__)
 
 
-def _rows(path: str, info: FieldInfo) -> Iterator[FieldRow]:
+def _rows(path: str, info: FieldInfo, parents: tuple[type, ...]) -> Iterator[FieldRow]:
     """The row of a field, or the rows of its parts."""
-    parts = [part for part in _options(info.annotation) if _is_part(part)]
-    plain = [part for part in _options(info.annotation) if not _is_part(part)]
+    every = forms(info.annotation)
+    parts = [each for each in every if _is_part(each)]
+    plain = [each for each in every if each not in parts]
     if plain or not parts:
         yield FieldRow(
             path=path,
-            type=" | ".join(dict.fromkeys(_type(part) for part in plain)) or "text",
+            type=" | ".join(dict.fromkeys(map(_type, plain))) or "text",
             default=_default(info),
-            allowed=_constraints_of(info, plain),
-            description=" ".join((info.description or "").split()),
+            allowed=_allowed(info, plain),
+            description=_meaning(path, info, parents),
         )
     for part in parts:
-        for name, inner in part.model_fields.items():
-            yield from _rows(f"{path}.{name}", inner)
+        yield from _of_model(part, f"{path}.")
 
 
-def _options(annotation: Any) -> list[Any]:
-    """The alternatives of a type, without None and without annotations."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [each for part in get_args(annotation) for each in _options(part)]
-    if hasattr(annotation, "__metadata__"):
-        return _options(annotation.__origin__)
-    return [] if annotation is type(None) else [annotation]
+def _meaning(path: str, info: FieldInfo, parents: tuple[type, ...]) -> str:
+    """The meaning of a field, that of a parent where an entry changes its default alone, and the
+    fields that it is read with.
+    """
+    section, _, name = path.rpartition(".")
+    same = [each.model_fields.get(name) for each in parents if issubclass(each, BaseModel)]
+    words = [each.description for each in (info, *same) if each is not None and each.description]
+    meaning = " ".join("".join(words[:1]).split())
+    read = [mark.words(f"{section}.") for mark in info.metadata if isinstance(mark, With)]
+    return f"{meaning} (read only with {' or '.join(read)})" if read else meaning
 
 
-def _is_part(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+def _is_part(form: Any) -> bool:
+    return isinstance(form, type) and issubclass(form, BaseModel)
 
 
-def _type(annotation: Any) -> str:
-    origin = get_origin(annotation)
-    if origin is Literal or (isinstance(annotation, type) and issubclass(annotation, Enum)):
+def _type(form: Any) -> str:
+    origin = get_origin(form)
+    if origin is Literal:
         return "choice"
-    if origin in (tuple, list):
-        inner = [each for each in get_args(annotation) if each is not Ellipsis]
-        names = dict.fromkeys(_type(o) for each in inner for o in _options(each))
-        return f"list of {' | '.join(names)}"
-    if dict in (origin, annotation) or _is_part(annotation):
+    if origin is tuple:
+        inner = dict.fromkeys(map(_type, forms(get_args(form)[0])))
+        return f"list of {' | '.join(inner)}"
+    if dict in (origin, form) or _is_part(form):
         return "mapping"
-    return _NAMES.get(annotation, "value")
+    return _NAMES.get(form, "value")
 
 
 def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "required"
     value = info.default
-    if value is PydanticUndefined or info.default_factory is not None or _is_part(type(value)):
+    if value in (PydanticUndefined, None, ()) or _is_part(type(value)):
         return "-"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "-" if value is None or value == () else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _constraints_of(info: FieldInfo, options: list[Any]) -> str:
+def _allowed(info: FieldInfo, plain: list[Any]) -> str:
     rules = [
         f"{sign} {getattr(each, name)}"
         for each in info.metadata
@@ -186,7 +161,5 @@ def _constraints_of(info: FieldInfo, options: list[Any]) -> str:
         if getattr(each, name, None) is not None
     ]
     rules += [" | ".join(each.names()) for each in info.metadata if isinstance(each, NameOf)]
-    for option in options:
-        if get_origin(option) is Literal:
-            rules.append(" | ".join(str(value) for value in get_args(option)))
+    rules += [" | ".join(map(str, get_args(e))) for e in plain if get_origin(e) is Literal]
     return ", ".join(rules)

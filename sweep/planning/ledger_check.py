@@ -1,7 +1,7 @@
 """Checks that the ledger has all releases of the sweeps of a home, and adds missing ones.
 
 Every epoch of a trial on disk was charged before its release, so the ledger must have an entry for
-each. A trial of an engine that trains on no private record (`KIND` prior) has nothing to charge;
+each. A trial of an engine that trains on no private record (kind prior) has nothing to charge;
 a planned epsilon of 0 does not show this. Deleted sweeps cannot be compared.
 """
 

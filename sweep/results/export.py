@@ -32,14 +32,13 @@ from sweep.store import manifest
 from sweep.store.files import write_json, write_text
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables import formats
+from trainables import catalogue, formats
 from trainables.accountants import SweepSpend
 from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
 from trainables.cards.page import to_markdown
 from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
-from trainables.entries import kind_for
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, LEAKAGE, is_public
 from trainables.privacy.rounding import format_epsilon
@@ -296,7 +295,7 @@ def _about(
 def _command(trial: PlannedTrial) -> str:
     """A command that uses the exported model. It names the user's code, which is never imported
     without being named."""
-    if kind_for(trial.task, "generation") is not None:
+    if catalogue.about("tasks", trial.task).generation:
         return _GENERATE
     factory = trial.fields["model"].get("factory")
     return _PREDICT.format(f" --factory {factory}" if factory else "")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from search_spaces import strategies
 from search_spaces.domains import branches, rank
 from search_spaces.expansion import Point, points_at
 from search_spaces.objectives import default_objectives
-from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.results.gap import USABLE
@@ -18,7 +18,7 @@ from sweep.search import suggest as search
 from sweep.search.source import observations_of
 from sweep.store.plans import label, setting, short
 from sweep.store.sweeps import TrialRecord
-from trainables import catalogue, formats
+from trainables import formats
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON
 
@@ -192,7 +192,7 @@ def _proposal(
     epsilon; None where it is among them or `tried`, or the space refuses it.
     """
     update: dict[str, Any] = {
-        "strategy": catalogue.marked_entry(STRATEGIES, "ADVISES"),
+        "strategy": strategies.ADVISES,
         "num_startup": 1,
     }
     if not space.search.is_adaptive:

@@ -169,6 +169,6 @@ def _texts(trained: Trained, draw: Draw, *, number: int, seed: int) -> Sequence[
         seed=seed,
         frequencies=trained.about["frequencies"],
     )
-    method = catalogue.entry("generation", synthesis.method, kind="method")
+    method = catalogue.entry("generation", synthesis.method)
     found: Drawn = method.draw(partial(draw, seed=seed), plan)
     return found.utterances

@@ -93,7 +93,7 @@ def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any],
     Raises: InvalidInput where the folders do not match.
     """
     own = tuple(trained.about["stages"])
-    method = catalogue.entry("generation", trained.synthesis.method, kind="method")
+    method = catalogue.entry("generation", trained.synthesis.method)
     folders = dict.fromkeys(own, trained)
     if parses is not None:
         if own != (UTTERANCES,) or tuple(parses.about["stages"]) != (PARSES,):
@@ -154,7 +154,7 @@ def scoring_model(folder: Path) -> tuple[Any, Any, int]:
         most = model.sizes.positions if isinstance(model, CausalLm) else _MOST_SCORED
         return model, source.tokenizer, min(most, _MOST_SCORED)
     trained = open_trained(folder)
-    method = catalogue.entry("generation", trained.synthesis.method, kind="method")
+    method = catalogue.entry("generation", trained.synthesis.method)
     if method.READS_PROMPTS or method.STAGES != (UTTERANCES,):
         raise InvalidInput(
             "expected a model of utterances without prompts, got one of synthesis.method="

@@ -1,4 +1,4 @@
-"""A temporary shelf: a file dropped beside the entries of one is found by its name."""
+"""A temporary entry: one file beside those of a shelf, and one line in the shelf's list."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trainables import catalogue
+from trainables.config import SHELVES, TrialConfig, union_of
 
-DropIn = Callable[[str, str, str], None]
+DropIn = Callable[..., None]
 
 
-def forget_names() -> None:
-    """Let shelves be looked at anew."""
-    for kept in (catalogue._names, catalogue.constant, catalogue.marked_entry):
-        kept.cache_clear()
+def read_lists_anew() -> None:
+    """Let a config be of the entries that are listed now, as in a new process."""
+    for section in SHELVES:
+        TrialConfig.__pydantic_fields__[section].annotation = union_of(section)
+    TrialConfig.model_rebuild(force=True)
 
 
 @pytest.fixture
 def drop_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DropIn]:
-    """`drop_in(shelf, name, text)` puts one new file on a shelf, for one test."""
+    """`drop_in(shelf, name, text, kind)` puts one new entry on a shelf, for one test."""
     added: list[str] = []
 
-    def add(shelf: str, name: str, text: str) -> None:
-        whole = catalogue._package(shelf)
+    def add(shelf: str, name: str, text: str, kind: Any = None) -> None:
+        package = catalogue.shelf_of(shelf)
         folder = tmp_path / "shelves" / shelf
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.py").write_text(text)
-        package = importlib.import_module(whole)
-        if str(folder) not in package.__path__:
-            places = [*package.__path__, str(folder)]
-            monkeypatch.setattr(package, "__path__", places)
-            monkeypatch.setattr(package.__spec__, "submodule_search_locations", places)
-        added.append(f"{whole}.{name}")
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+        listed = package.ENTRIES
+        line = {**listed, name: kind} if isinstance(listed, dict) else (*listed, name)
+        monkeypatch.setattr(package, "ENTRIES", line)
+        added.append(f"{package.__name__}.{name}")
         importlib.invalidate_caches()
-        forget_names()
+        read_lists_anew()
 
     yield add
     monkeypatch.undo()
-    forget_names()
+    read_lists_anew()
     for name in added:
         sys.modules.pop(name, None)

@@ -111,7 +111,7 @@ def scores(target, knowledge, *, seed=0):
 
 
 def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
-    drop_in("attacks", "guess", GUESS)
+    drop_in("attacks", "guess", GUESS, "attack")
     assert all("guess" in valid_attacks(mode) for mode in get_args(SplitMode))
     chosen = parse({"evaluation": {"attacks": ["guess"]}})
     assert chosen.id != parse({"evaluation": {"attacks": ["loss_threshold"]}}).id

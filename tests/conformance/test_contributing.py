@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +17,12 @@ from tests.conformance.shelves import DropIn
 from trainables import catalogue
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NAME = re.compile(r"`(\w+)(?:\(([^)]*)\))?`(?: \(([\w, ]+)\))?")
+_NAME = re.compile(r"`(\w+)(?:\(([^)]*)\))?`")
 
 
 @dataclass(frozen=True)
 class Row:
-    """What entries of a shelf have: `members` by `KIND` ("" for all), with their parameters."""
+    """What entries of a shelf have: `members` by kind ("" for all), with their parameters."""
 
     shelf: str
     kinds: tuple[str, ...]
@@ -28,7 +30,7 @@ class Row:
     suite: str
 
     def required(self, kind: str | None) -> dict[str, tuple[str, ...]]:
-        return {**self.members[""], **self.members.get(kind or "", {})}
+        return {**self.members.get("", {}), **self.members.get(kind or "", {})}
 
 
 def rows() -> list[Row]:
@@ -40,14 +42,13 @@ def rows() -> list[Row]:
             continue
         folder = cells[1].strip("`").removesuffix("/NAME.py").replace("/", ".")
         members: dict[str, dict[str, tuple[str, ...]]] = {}
-        kinds: tuple[str, ...] = ()
+        listed = re.search(r"\bkind \(([\w, ]+)\)", cells[2])
+        kinds = tuple(listed[1].split(", ")) if listed else ()
         for part in cells[2].split("; "):
             kind, _, rest = part.rpartition(": ")
-            for name, parameters, values in _NAME.findall(rest):
+            for name, parameters in _NAME.findall(rest):
                 names = [p.strip().rstrip("=") for p in parameters.split(",") if p.strip()]
                 members.setdefault(kind, {})[name] = tuple(names)
-                if name == "KIND":
-                    kinds = tuple(value.strip() for value in values.split(","))
         found.append(Row(folder, kinds, members, cells[3].strip("`")))
     return found
 
@@ -58,8 +59,6 @@ def problems(row: Row) -> list[str]:
     found = []
     for name in catalogue.names(shelf):
         kind = catalogue.kind_of(shelf, name)
-        if row.kinds and kind not in row.kinds:
-            continue  # it serves the entries, or a command of its own
         module = catalogue.entry(shelf, name)
         for member, parameters in row.required(kind).items():
             found += [f"{row.shelf}.{name}: {text}" for text in _lack(module, member, parameters)]
@@ -122,6 +121,9 @@ def test_an_entry_that_lacks_something_is_found(drop_in: DropIn) -> None:
 
 def test_a_command_has_the_name_of_its_file() -> None:
     (row,) = (row for row in rows() if row.shelf == "sweep.commands")
-    for name in catalogue.names(row.shelf):
-        command = getattr(catalogue.entry(row.shelf, name), name)
+    folder = catalogue.shelf_of(row.shelf)
+    for name in (each.name for each in pkgutil.iter_modules(folder.__path__)):
+        if name.startswith("_"):
+            continue
+        command = getattr(importlib.import_module(f"{row.shelf}.{name}"), name)
         assert isinstance(command, typer.Typer) or command.__name__ == name

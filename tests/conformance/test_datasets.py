@@ -12,11 +12,12 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config import data_config, kinds_of, parse
+from trainables.config import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData, InvalidInput
+from trainables.tasks import ENTRIES
 
 NAMES = catalogue.names("datasets")
 RECORDS = {"frames": "Utterance", "pairs": "Pair"}
@@ -38,15 +39,14 @@ def test_the_shelf_has_the_papers_corpora():
 
 
 def test_it_states_its_kind_and_whether_it_is_public(name, entry):
-    assert entry.KIND in RECORDS
-    assert catalogue.kind_of("datasets", name) == entry.KIND
-    assert entry.KIND in kinds_of("datasets")
+    kind = catalogue.kind_of("datasets", name)
+    assert kind in {task.datasets for task in ENTRIES.values()}
     assert isinstance(entry.PUBLIC, bool)
 
 
-def test_it_yields_the_records_of_its_kind(entry):
+def test_it_yields_the_records_of_its_kind(name, entry):
     yields = inspect.signature(entry.read).return_annotation
-    assert RECORDS[entry.KIND] in str(yields)
+    assert RECORDS[catalogue.kind_of("datasets", name)] in str(yields)
     assert {Utterance.__name__, Pair.__name__} == set(RECORDS.values())
 
 
@@ -84,10 +84,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainables.config import DataConfig
 from trainables.data.records import LabelSchema, Utterance
+from trainables.sections import DataConfig
 
-KIND = "frames"
 PUBLIC = True
 _COLOURS = ("red", "green", "blue", "white")
 
@@ -126,7 +125,7 @@ def pool_size(config):
 
 
 def test_a_new_corpus_is_found_used_in_a_space_and_priced(drop_in, tmp_path):
-    drop_in("datasets", "lamps", COLOURS)
+    drop_in("datasets", "lamps", COLOURS, "frames")
     space = spaces.parse(
         {
             "name": "s",

@@ -20,10 +20,12 @@ from tests.conformance.shelves import DropIn
 from tests.dashboards import samples
 from tests.engines.engine_checks import SIZE, engine_on
 from tests.sweep.sweeps import settings_in
-from trainables import catalogue
-from trainables.config import PrivacyConfig, parse
+from trainables import catalogue, engines
+from trainables.config import parse
 from trainables.errors import InvalidInput
+from trainables.frozen import written_fields
 from trainables.privacy.from_config import build
+from trainables.sections import DeltaConfig
 
 _NAMES = catalogue.names("engines")
 _PRIVATE = catalogue.names("engines", kind="private")
@@ -45,11 +47,11 @@ _OTHER: dict[str, Any] = {
 @pytest.mark.parametrize("name", _NAMES)
 def test_the_contract(name: str) -> None:
     module = catalogue.entry("engines", name)
-    assert module.KIND in ("private", "plain", "prior")
+    assert catalogue.kind_of("engines", name) in ("private", "plain", "prior")
     assert set(module.TASKS) <= set(catalogue.names("tasks"))
     assert module.TASKS
-    assert issubclass(module.Config, PrivacyConfig)
-    assert module.Config.engine == name
+    assert issubclass(module.Config, DeltaConfig)
+    assert module.Config().engine == name
     assert isinstance(module.PAPER_FIGURE, bool)
     assert list(inspect.signature(module.make).parameters) == ["model", "mechanism", "setup"]
     assert list(inspect.signature(module.check).parameters) == ["mechanism"]
@@ -60,13 +62,13 @@ def test_the_contract(name: str) -> None:
 
 
 def test_one_is_the_default_and_one_the_baseline() -> None:
-    assert catalogue.marked_entry("engines", "DEFAULT") in _PRIVATE
-    assert catalogue.kind_of("engines", catalogue.marked_entry("engines", "BASELINE")) == "plain"
+    assert catalogue.default("engines") in _PRIVATE
+    assert catalogue.kind_of("engines", engines.BASELINE) == "plain"
 
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_it_has_the_fields_that_it_reads_and_no_other(name: str) -> None:
-    known = catalogue.entry("engines", name).Config.fields()
+    known = written_fields(catalogue.entry("engines", name).Config)
     usual = parse({"engine": name})
     assert parse(usual.model_dump(mode="json")) == usual
     for field, value in _OTHER.items():
@@ -124,15 +126,14 @@ def test_no_module_names_an_engine_outside_its_file() -> None:
 
 HALVED = '''"""DP-SGD that adds a declared share of its noise."""
 
-from typing import ClassVar
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config import PrivacyConfig, Sampling
 from trainables.engines._look import Look
 from trainables.errors import InvalidInput
+from trainables.sections import HANDED_IN, PrivacyConfig, Sampling
 
-KIND = "private"
 TASKS = ("nlu",)
 LOOK = Look(label="Quiet SGD", light="#123456", dark="#abcdef", mark="square")
 PAPER_FIGURE = False
@@ -140,7 +141,7 @@ AUDITED = ()
 
 
 class Config(PrivacyConfig):
-    engine: ClassVar[str] = "quiet"
+    engine: Annotated[Literal["quiet"], HANDED_IN] = "quiet"
     sampling: Sampling | None = "poisson"
     microbatch_size: int | None = 1
     noise_calibration: str | None = "central"
@@ -161,7 +162,7 @@ def make(model, mechanism, setup):
 
 @pytest.fixture
 def quiet(drop_in: DropIn) -> str:
-    drop_in("engines", "quiet", HALVED)
+    drop_in("engines", "quiet", HALVED, "private")
     return "quiet"
 
 
@@ -218,4 +219,4 @@ def test_a_new_engine_is_shown(quiet: str) -> None:
 
 
 def _plain() -> str:
-    return catalogue.marked_entry("engines", "BASELINE")
+    return engines.BASELINE

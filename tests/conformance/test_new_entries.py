@@ -1,4 +1,4 @@
-"""A new accountant and a new decay are one file each: found, held to a target, held to a budget."""
+"""A new accountant and a new decay are a file and a line each: found, held to budgets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share 
 
 from trainables.accountants import gaussian
 from trainables.accountants._release import Release, release
-
-KIND = "guarantee"
 
 
 def epsilon(mechanism, *, delta):
@@ -49,7 +47,7 @@ def factor(epoch, *, tau):
 @pytest.fixture(autouse=True)
 def shelves(drop_in: DropIn) -> None:
     """Each shelf with one new file beside its own."""
-    drop_in("accountants", "basic", ACCOUNTANT)
+    drop_in("accountants", "basic", ACCOUNTANT, "guarantee")
     drop_in("schedules", "staircase", DECAY)
 
 
@@ -99,9 +97,9 @@ def test_a_budget_is_held_by_them() -> None:
     assert "(basic) after 6 epochs exceeds budget.epsilon" in str(epsilon_refusal(budget, built, 5))
 
 
-def test_one_without_a_kind_holds_no_target(drop_in: DropIn) -> None:
-    drop_in("accountants", "guess", ACCOUNTANT.replace('KIND = "guarantee"', ""))
-    with pytest.raises(InvalidInput, match=r"guess: its KIND is not guarantee .*basic, gaussian"):
+def test_one_of_another_kind_holds_no_target(drop_in: DropIn) -> None:
+    drop_in("accountants", "guess", ACCOUNTANT, "figure")
+    with pytest.raises(InvalidInput, match=r"guess: it is no guarantee .*basic, gaussian"):
         accountants.resolve(
             config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"), num_records=640
         )

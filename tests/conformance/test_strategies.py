@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from search_spaces import space as spaces
+from search_spaces import strategies
 from search_spaces.expansion import expand
 from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
@@ -38,18 +39,19 @@ def names(kind: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", catalogue.names(STRATEGIES))
 def test_the_contract(name: str) -> None:
     module = catalogue.entry(STRATEGIES, name)
-    assert module.KIND in _KINDS
+    kind = catalogue.kind_of(STRATEGIES, name)
+    assert kind in _KINDS
     assert module.__doc__
-    if module.KIND == "drawn":
+    if kind == "drawn":
         assert list(inspect.signature(module.shares).parameters) == ["random", "num_axes"]
-    if module.KIND == "adaptive":
+    if kind == "adaptive":
         assert list(inspect.signature(module.sampler).parameters) == ["seed", "startup"]
         assert isinstance(module.REPLAYS, bool)
 
 
 def test_one_is_the_default_and_one_gives_advice() -> None:
-    assert catalogue.marked_entry(STRATEGIES, "DEFAULT") in names("listed")
-    assert catalogue.marked_entry(STRATEGIES, "ADVISES") in names("adaptive")
+    assert catalogue.default(STRATEGIES) in names("listed")
+    assert strategies.ADVISES in names("adaptive")
 
 
 @pytest.mark.parametrize("name", names("drawn"))
@@ -97,8 +99,6 @@ def _draws(name: str, *, seed: int) -> list[list[float]]:
 
 LADDER = '''"""The diagonal of the cube, rung by rung."""
 
-KIND = "drawn"
-
 
 def shares(random, *, num_axes):
     rung = 0
@@ -108,7 +108,6 @@ def shares(random, *, num_axes):
 '''
 BLIND = '''"""Proposals without regard to results."""
 
-KIND = "adaptive"
 REPLAYS = False
 
 
@@ -120,7 +119,7 @@ def sampler(*, seed, startup):
 
 
 def test_a_new_file_is_found_and_used_in_a_space(drop_in: DropIn) -> None:
-    drop_in(STRATEGIES, "ladder", LADDER)
+    drop_in(STRATEGIES, "ladder", LADDER, "drawn")
     points = expand(space_of("ladder", num_samples=4)).points
     rates = [point.values["training.learning_rate"] for point in points]
     assert rates == sorted(rates)
@@ -128,7 +127,7 @@ def test_a_new_file_is_found_and_used_in_a_space(drop_in: DropIn) -> None:
 
 
 def test_a_new_adaptive_file_suggests_trials(drop_in: DropIn) -> None:
-    drop_in(STRATEGIES, "blind", BLIND)
+    drop_in(STRATEGIES, "blind", BLIND, "adaptive")
     space = space_of("blind", num_samples=4, num_startup=1)
     assert space.search.is_adaptive
     observations = [

@@ -17,7 +17,7 @@ from sweep.planning.accounting import accounting
 from sweep.planning.fields import fields_below
 from tests.conformance.shelves import DropIn
 from tests.sweep.sweeps import settings_in
-from trainables import catalogue
+from trainables import catalogue, engines
 from trainables.config import parse
 from trainables.engines._toy import ChosenGradients, ChosenRecords
 from trainables.errors import InvalidInput
@@ -109,7 +109,7 @@ def test_it_is_shown_among_the_fields(
 def _train(**training: Any) -> torch.Tensor:
     """Weights after an epoch of two steps of plain training."""
     fields = {"expected_batch_size": 4, "epochs": 1, "learning_rate": 0.25, **training}
-    engine = catalogue.marked_entry("engines", "BASELINE")
+    engine = engines.BASELINE
     config = parse({"engine": engine, "training": fields})
     model = ChosenGradients([3])
     mechanism = build(config, num_records=8)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from trainables import catalogue
 from trainables.config import data_config, parse
 from trainables.data.pairs import open_pairs, pair_files, read_pairs
 from trainables.datasets import treedst
@@ -190,10 +189,3 @@ def test_each_kind_of_corpus_is_refused_where_the_other_is_needed():
         parse({"data": {"name": "smcalflow"}})
     with pytest.raises(InvalidInput, match=r"one of pair_lines, .* got 'atis'"):
         open_pairs(data_config(name="atis"), data_dir=Path("nowhere"))
-
-
-def test_every_corpus_states_its_kind():
-    kinds = {name: catalogue.kind_of("datasets", name) for name in catalogue.names("datasets")}
-    assert set(kinds.values()) == {"frames", "pairs"}
-    for name, kind in kinds.items():
-        assert kind == catalogue.entry("datasets", name).KIND

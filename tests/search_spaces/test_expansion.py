@@ -154,7 +154,7 @@ def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_e
         ({"data": {"name": "atiss"}}, "expected data.name to be one of .*atis.* got 'atiss'"),
         ({"model": {"name": "gpt"}}, "expected model.name to be one of .*got 'gpt'"),
         ({"engine": "sdg"}, "engine: .* got 'sdg'"),
-        ({"privacy": {"noise_multiplier": -1}}, "expected noise_multiplier >= 0"),
+        ({"privacy": {"noise_multiplier": -1}}, r"noise_multiplier: input should be .* 0, got -1"),
     ],
 )
 def test_a_wrong_base_names_field_value_and_what_is_allowed(

@@ -1,7 +1,7 @@
 """From a mechanism to its epsilon.
 
 Each file is one accountant with `epsilon(mechanism, *, delta) -> float` (`math.inf` where no
-finite figure holds; `CannotAnalyze` outside its theorem) and a `KIND`. One whose `KIND` is
+finite figure holds; `CannotAnalyze` outside its theorem) and has a kind. One of the kind
 "guarantee" also has `of_release(what, *, delta) -> float`, which must not rise with the noise. A
 config may name it, and `target_epsilon` and budgets may use it. The optional `is_exact(what) ->
 bool` is True where the figure is the smallest epsilon. The other kinds give in `NO_GUARANTEE` the
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from trainables.accountants._running import RunningBound as RunningBound
     from trainables.accountants._values import values_of as values_of
 
+ENTRIES = {
+    "gaussian": "guarantee",
+    "paper_zcdp": "figure",
+    "pld": "guarantee",
+    "rdp": "guarantee",
+    "selection": "choice",
+}
 _HOMES = {
     "account": "_choose",
     "epsilon_after": "_choose",

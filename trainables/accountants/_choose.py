@@ -131,14 +131,14 @@ def _points(what: Release, effort: Effort) -> int | None:
 
 
 def bounding(accountant: str) -> ModuleType:
-    """The accountant of that name, whose `KIND` must be "guarantee".
+    """The accountant of that name, which must be a guarantee.
 
     Raises: InvalidInput for an unknown accountant, CannotAnalyze for another kind.
     """
     module = catalogue.entry("accountants", accountant)
     allowed = catalogue.names("accountants", kind="guarantee")
     if accountant not in allowed:
-        reason = getattr(module, "NO_GUARANTEE", "its KIND is not guarantee")
+        reason = getattr(module, "NO_GUARANTEE", "it is no guarantee")
         raise CannotAnalyze(f"{accountant}: {reason} (expected {', '.join(allowed)})")
     return module
 

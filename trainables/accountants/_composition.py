@@ -22,8 +22,8 @@ from trainables.accountants._gauss import (
     terms_of,
 )
 from trainables.accountants._release import Release, merge_phases
-from trainables.config import NeighboringRelation
 from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.sections import NeighboringRelation
 
 MIXED_UNITS = (
     "groups (privacy.unit) and single records are composed: no theorem covers a record that is"

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
-from trainables.config import NeighboringRelation, Sampling
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import plain
+from trainables.sections import NeighboringRelation, Sampling
 
 
 def merge_phases(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:

@@ -21,8 +21,6 @@ from trainables.accountants._release import Release, release
 from trainables.privacy.claim import PROFILE_DELTAS
 from trainables.privacy.mechanism import Mechanism
 
-KIND = "guarantee"
-
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:
     """Epsilon of all epochs; `math.inf` where anything is unaccounted for."""

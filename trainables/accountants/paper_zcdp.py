@@ -11,7 +11,6 @@ from trainables import catalogue
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 
-KIND = "figure"
 NO_GUARANTEE = "its figure is no guarantee of what runs; it is reported beside epsilon"
 
 

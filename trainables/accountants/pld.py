@@ -19,7 +19,6 @@ from trainables.errors import CannotAnalyze
 from trainables.privacy.claim import PROFILE_EPSILONS
 from trainables.privacy.mechanism import Mechanism
 
-KIND = "guarantee"
 FINE, MEDIUM, QUICK, COARSE = (
     200_000,
     60_000,

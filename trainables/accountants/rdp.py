@@ -11,8 +11,6 @@ from trainables.accountants._renyi import of_release as _of_release
 from trainables.privacy.claim import PROFILE_DELTAS
 from trainables.privacy.mechanism import Mechanism
 
-KIND = "guarantee"
-
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:
     """Epsilon of all epochs; `math.inf` where anything is unaccounted for."""

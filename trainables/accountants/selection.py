@@ -22,7 +22,6 @@ from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.rounding import format_delta, format_epsilon
 
-KIND = "choice"
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
 # Searches whose trials are independent draws from a fixed distribution.
 INDEPENDENT = ("random", "private_selection")

@@ -10,12 +10,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from trainables.attacks._headline import FIGURES as FIGURES
 from trainables.attacks._headline import Strongest as Strongest
 from trainables.attacks._headline import attacks_on_models as attacks_on_models
 from trainables.attacks._headline import auc_of as auc_of
 from trainables.attacks._headline import audited as audited
 from trainables.attacks._headline import every_auc as every_auc
+from trainables.attacks._headline import figures as figures
 from trainables.attacks._headline import oriented_attacks as oriented_attacks
 from trainables.attacks._headline import strongest as strongest
 from trainables.attacks._knowledge import Knowledge as Knowledge
@@ -37,6 +37,19 @@ if TYPE_CHECKING:
     from trainables.attacks._panel import record_scores as record_scores
     from trainables.attacks._panel import sweep_panel as sweep_panel
     from trainables.attacks._panel import sweep_scores as sweep_scores
+
+ENTRIES = {
+    "bavaria": "attack",
+    "blind": "control",  # it sees no model, so its figure is no leakage
+    "calibrated": "attack",
+    "lira": "attack",
+    "loss_threshold": "attack",
+    "one_run": "attack",
+    "quantile": "attack",
+    "rmia": "attack",
+    "shadow": "attack",
+}
+FIGURES = figures()
 
 # A config that names attacks imports this package, so statistics are imported at first use.
 _LATER = {

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from trainables import catalogue
-from trainables.config import SplitMode
 from trainables.figures import ATTACKS, EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, Figure
 from trainables.metrics import membership
 from trainables.metrics.membership import around, log_odds
+from trainables.sections import SplitMode
 
 _CONFIDENCE = 0.95
 _TAIL = (1 - _CONFIDENCE) / 2
@@ -45,58 +45,64 @@ def every_auc() -> tuple[str, ...]:
     return tuple(auc_of(name) for name in catalogue.names("attacks"))
 
 
-FIGURES = (
-    Figure(
-        name=LEAKAGE,
-        label="AUC of the strongest attack",
-        better="lower",
-        task="nlu",
-        written="rate",
-        objective=True,
-        is_listed=True,
-        has_bounds=True,
-    ),
-    Figure(
-        name="leakage_inverted",
-        label="whether the strongest attack is inverted: members score lower",
-        task="nlu",
-    ),
-    Figure(
-        name="leakage_num_attacks",
-        label="number of attacks",
-        task="nlu",
-        written="count",
-    ),
-    *(
-        replace(
-            figure,
-            name=f"{ATTACKS}{attack}_{figure.name}",
-            label=f"{figure.label} of the attack {attack}",
+def figures() -> tuple[Figure, ...]:
+    """The figures of all attacks."""
+    return (
+        Figure(
+            name=LEAKAGE,
+            label="AUC of the strongest attack",
+            better="lower",
             task="nlu",
-        )
-        for attack in catalogue.names("attacks")
-        for figure in membership.OF_SCORES
-    ),
-    Figure(name="mia_num_references", label="number of reference trials of the attacks"),
-    Figure(name="mia_one_run_num_units", label="coins of the one-run audit", written="count"),
-    Figure(name="mia_one_run_num_guesses", label="guesses of the one-run audit", written="count"),
-    Figure(
-        name="mia_one_run_num_correct",
-        label="correct guesses of the one-run audit",
-        written="count",
-    ),
-    Figure(
-        name="epsilon_lower_bound",
-        label="certified lower bound of epsilon",
-        written="lower_bound",
-    ),
-    Figure(name="epsilon_lower_bound_delta", label="delta of the certified bound"),
-    Figure(name="epsilon_lower_bound_p", label="error probability of the certified bound"),
-    *(
-        Figure(name=f"epsilon_estimate_{name}", label=f"estimated epsilon ({name}), no certificate")
-        for name in ("fdp", "gdp", "cp")
-    ),
-)
+            written="rate",
+            objective=True,
+            is_listed=True,
+            has_bounds=True,
+        ),
+        Figure(
+            name="leakage_inverted",
+            label="whether the strongest attack is inverted: members score lower",
+            task="nlu",
+        ),
+        Figure(
+            name="leakage_num_attacks",
+            label="number of attacks",
+            task="nlu",
+            written="count",
+        ),
+        *(
+            replace(
+                figure,
+                name=f"{ATTACKS}{attack}_{figure.name}",
+                label=f"{figure.label} of the attack {attack}",
+                task="nlu",
+            )
+            for attack in catalogue.names("attacks")
+            for figure in membership.OF_SCORES
+        ),
+        Figure(name="mia_num_references", label="number of reference trials of the attacks"),
+        Figure(name="mia_one_run_num_units", label="coins of the one-run audit", written="count"),
+        Figure(
+            name="mia_one_run_num_guesses", label="guesses of the one-run audit", written="count"
+        ),
+        Figure(
+            name="mia_one_run_num_correct",
+            label="correct guesses of the one-run audit",
+            written="count",
+        ),
+        Figure(
+            name="epsilon_lower_bound",
+            label="certified lower bound of epsilon",
+            written="lower_bound",
+        ),
+        Figure(name="epsilon_lower_bound_delta", label="delta of the certified bound"),
+        Figure(name="epsilon_lower_bound_p", label="error probability of the certified bound"),
+        *(
+            Figure(
+                name=f"epsilon_estimate_{name}", label=f"estimated epsilon ({name}), no certificate"
+            )
+            for name in ("fdp", "gdp", "cp")
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,9 @@ from trainables.attacks._knowledge import (
 from trainables.attacks._masks import refuse_dependent_masks
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
-from trainables.config import Sampling
 from trainables.errors import InvalidInput
 from trainables.metrics import membership
+from trainables.sections import Sampling
 from trainables.seeding import generator
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.config import SplitMode
 from trainables.documents import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
+from trainables.sections import SplitMode
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -14,7 +14,6 @@ from trainables.attacks._signals import Floats, Signals
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
 
-KIND = "control"  # it sees no model, so its figure is no leakage
 NEEDS = frozenset({"texts"})
 _FOLDS = 5
 

@@ -26,8 +26,8 @@ from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._references import leave_one_out, psi_against
 from trainables.attacks._relative import all_relative_scores, relative_scores
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
-from trainables.config import NeighboringRelation, Sampling, SplitMode
 from trainables.errors import InvalidInput
+from trainables.sections import NeighboringRelation, Sampling, SplitMode
 
 NEEDS = frozenset({"coins"})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from trainables.config import DataConfig
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_SEED
+from trainables.sections import DataConfig
 
 
 class FromFiles(DataConfig):

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue
-from trainables.config import DataConfig
 from trainables.data import storage
 from trainables.data.bio import slots_lenient
 from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
+from trainables.sections import DataConfig
 from trainables.seeding import generator
 from trainables.system.locks import alone
 

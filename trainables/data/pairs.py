@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from trainables import catalogue
-from trainables.config import DataConfig
 from trainables.data.bio_files import PART_FOLDERS
 from trainables.data.configs import refuse_too_many
 from trainables.data.corpus import data_path
@@ -29,6 +28,7 @@ from trainables.documents import object_lines, without_problems
 from trainables.errors import InvalidData, InvalidInput
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
+from trainables.sections import DataConfig
 from trainables.seeding import generator
 
 # Names of the parts in official releases: whole words of the name of a file.

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from trainables import catalogue
-from trainables.config import DataConfig
 from trainables.data.configs import path_of
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.split import training_size
 from trainables.data.tokenization import TOKENIZATIONS
 from trainables.documents import kind_of, quote, read_json
 from trainables.errors import InvalidData
+from trainables.sections import DataConfig
 
 _SHIPPED = "trainables.data.schemas"
 _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred letters

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainables.config import DataConfig
 from trainables.data.corpus import Corpus
 from trainables.data.schema import declared_training_size
 from trainables.data.split import make_split, training_size
 from trainables.errors import InvalidData
+from trainables.sections import DataConfig
 
 _COUNTED_BY = "`sweep data describe` counts them, for the curator alone"
 _FAR = 2  # times the training part, or a half of it

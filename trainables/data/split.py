@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.config import DataConfig
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
+from trainables.sections import DataConfig
 from trainables.seeding import generator
 
 if TYPE_CHECKING:

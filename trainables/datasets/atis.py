@@ -10,8 +10,6 @@ from typing import Literal
 from trainables.data import configs as data_configs
 from trainables.datasets._bio_set import BioSet
 
-KIND = "frames"
-DEFAULT = True
 PUBLIC = True
 LICENCE = "LDC (LDC93S5, LDC94S19, LDC95S26)"
 

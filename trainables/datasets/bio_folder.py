@@ -11,7 +11,6 @@ from trainables.data import configs as data_configs
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import schema_of
 
-KIND = "frames"
 PUBLIC = False
 
 

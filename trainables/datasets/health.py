@@ -9,7 +9,6 @@ from trainables.data.grammar import Domain, uniform, zipf
 from trainables.data.made import Made
 from trainables.datasets import _lexicon
 
-KIND = "frames"
 PUBLIC = True
 LICENCE = "made by this project"
 

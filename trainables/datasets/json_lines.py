@@ -21,7 +21,6 @@ from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import schema_of
 from trainables.errors import InvalidData
 
-KIND = "frames"
 PUBLIC = False
 
 

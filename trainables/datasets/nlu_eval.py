@@ -18,7 +18,6 @@ from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
 from trainables.documents import file_lines, without_problems
 from trainables.errors import InvalidData
 
-KIND = "frames"
 PUBLIC = True
 LICENCE = "CC BY 4.0"
 _COLUMNS = ("scenario", "intent", "answer_annotation")

@@ -13,7 +13,6 @@ from typing import Literal
 from trainables.data import configs as data_configs
 from trainables.datasets._pair_set import PairSet
 
-KIND = "pairs"
 PUBLIC = False
 
 

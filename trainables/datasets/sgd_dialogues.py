@@ -20,7 +20,6 @@ from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
 from trainables.documents import read_json
 from trainables.errors import InvalidData
 
-KIND = "frames"
 PUBLIC = True
 LICENCE = "CC BY-SA 4.0"
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+(?:[.:]\d+)*|[^\sa-z\d.?!,]")

@@ -10,7 +10,6 @@ from typing import Literal
 from trainables.data import configs as data_configs
 from trainables.datasets._bio_set import BioSet
 
-KIND = "frames"
 PUBLIC = True
 LICENCE = "CC0 1.0"
 

@@ -11,7 +11,6 @@ from typing import Literal
 from trainables.data import configs as data_configs
 from trainables.datasets._pair_set import PairSet
 
-KIND = "pairs"
 PUBLIC = True
 DOMAINS = (
     *("calendarEvent", "flight", "hotel", "message", "navigation", "phoneCall"),

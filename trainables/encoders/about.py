@@ -12,7 +12,7 @@ from trainables.documents import read_written_json
 from trainables.errors import InvalidData, InvalidInput
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.sections import DataConfig
 
 # Files of a folder, of which `encoders.folder` has all.
 ABOUT, WEIGHTS = "encoder.json", "weights.safetensors"

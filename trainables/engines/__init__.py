@@ -1,10 +1,8 @@
 """Engines take the steps of training: plain SGD, eDP-SGD (Dupuy et al. 2021), per-example DP-SGD.
 
-An entry is a file without torch, so that plans and charts read it at no cost:
+Its kind is private (clips and adds noise), plain or prior (takes no step). An entry is a file
+without torch, so that plans and charts read it at no cost:
 
-    DEFAULT         of one entry: the engine of a config that names none
-    BASELINE        of one entry: the engine without privacy that others are measured against
-    KIND            private (clips and adds noise) | plain | prior (takes no step)
     TASKS           the tasks that it trains
     LOOK            its label, colours and mark in charts
     PAPER_FIGURE    whether the paper's epsilon is of its noise schedule
@@ -26,6 +24,14 @@ if TYPE_CHECKING:
     from trainables.engines._engine import Setup as Setup
     from trainables.engines._gradient import GradientSource as GradientSource
 
+ENTRIES = {
+    "dp_sgd": "private",
+    "edp_sgd": "private",
+    "sgd": "plain",
+    "untrained": "prior",
+}
+DEFAULT = "edp_sgd"
+BASELINE = "sgd"  # without privacy, which the others are measured against
 _HOMES = {
     "audit_step": "_audit",
     "Engine": "_engine",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config import NoiseCalibration, PrivacyConfig, Sampling
 from trainables.engines._look import Look
 from trainables.errors import InvalidInput
+from trainables.sections import HANDED_IN, NoiseCalibration, PrivacyConfig, Sampling
 
 if TYPE_CHECKING:
     from torch import nn
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from trainables.engines._engine import Engine, Setup
     from trainables.privacy.mechanism import Mechanism
 
-KIND = "private"
 TASKS = ("nlu", "synthesis")
 LOOK = Look(label="DP-SGD", light="#B84F00", dark="#F0995A", mark="diamond")
 PAPER_FIGURE = False
@@ -30,7 +29,7 @@ AUDITED = (
 class Config(PrivacyConfig):
     """The fields of `privacy` with `engine: dp_sgd`."""
 
-    engine: ClassVar[str] = "dp_sgd"
+    engine: Annotated[Literal["dp_sgd"], HANDED_IN] = "dp_sgd"
     sampling: Sampling | None = "poisson"
     noise_calibration: NoiseCalibration | None = "central"
     microbatch_size: int | None = Field(1, ge=1, description="gradients are clipped per record")

@@ -6,10 +6,10 @@ noise of standard deviation C z / N. `central` and smaller micro-batches are its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from trainables.config import NoiseCalibration, PrivacyConfig, Sampling
 from trainables.engines._look import Look
+from trainables.sections import HANDED_IN, NoiseCalibration, PrivacyConfig, Sampling
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from trainables.engines._engine import Engine, Setup
     from trainables.privacy.mechanism import Mechanism
 
-KIND = "private"
-DEFAULT = True
 TASKS = ("nlu",)
 LOOK = Look(label="eDP-SGD", light="#0072B2", dark="#56B4E9", mark=None)
 PAPER_FIGURE = True
@@ -49,7 +47,7 @@ AUDITED = (
 class Config(PrivacyConfig):
     """The fields of `privacy` with `engine: edp_sgd`. The defaults are the paper's."""
 
-    engine: ClassVar[str] = "edp_sgd"
+    engine: Annotated[Literal["edp_sgd"], HANDED_IN] = "edp_sgd"
     sampling: Sampling | None = "shuffle"
     noise_calibration: NoiseCalibration | None = "paper"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from trainables.config import NOISE_FIELDS, PrivacyConfig, Sampling, TargetEpsilon
 from trainables.engines._look import Look
+from trainables.sections import HANDED_IN, DrawnConfig, NoNoise, Sampling
 
 if TYPE_CHECKING:
     from torch import nn
@@ -13,21 +13,17 @@ if TYPE_CHECKING:
     from trainables.engines._engine import Engine, Setup
     from trainables.privacy.mechanism import Mechanism
 
-KIND = "plain"
-BASELINE = True
 TASKS = ("nlu", "synthesis")
 LOOK = Look(label="SGD", light="#595959", dark="#b8b8b8", mark="cross")
 PAPER_FIGURE = False
 AUDITED = ()
 
 
-class Config(PrivacyConfig):
+class Config(NoNoise, DrawnConfig):
     """The fields of `privacy` with `engine: sgd`: those that say how records are drawn."""
 
-    engine: ClassVar[str] = "sgd"
-    lacks = NOISE_FIELDS
+    engine: Annotated[Literal["sgd"], HANDED_IN] = "sgd"
     sampling: Sampling | None = "shuffle"
-    noise_multiplier: float | TargetEpsilon = 0.0
 
 
 def check(mechanism: Mechanism) -> None:

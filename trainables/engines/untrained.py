@@ -6,10 +6,10 @@ third reference beside the same model without privacy and the best trial of the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from trainables.config import NoiseCalibration, PrivacyConfig, Sampling, TargetEpsilon
 from trainables.engines._look import Look
+from trainables.sections import HANDED_IN, DeltaConfig, NoiseCalibration, NoNoise, Sampling
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,23 +17,22 @@ if TYPE_CHECKING:
     from trainables.engines._engine import Engine, Setup
     from trainables.privacy.mechanism import Mechanism
 
-KIND = "prior"
 TASKS = ("nlu",)
 LOOK = Look(label="ε = 0 (prior)", light="#5B4A9C", dark="#A99BE0", mark="square")
 PAPER_FIGURE = False
 AUDITED = ()
-TRAINING = ("num_workers", "physical_batch_size")  # what it reads of that section
 
 
-class Config(PrivacyConfig):
+class Config(NoNoise, DeltaConfig):
     """The fields of `privacy` with `engine: untrained`: the delta at which epsilon is 0."""
 
-    engine: ClassVar[str] = "untrained"
-    lacks = frozenset(PrivacyConfig.model_fields) - {"delta"}
-    sampling: Sampling | None = "full"
-    noise_calibration: NoiseCalibration | None = "central"
-    microbatch_size: int | None = 1
-    noise_multiplier: float | TargetEpsilon = 0.0
+    engine: Annotated[Literal["untrained"], HANDED_IN] = "untrained"
+    sampling: ClassVar[Sampling] = "full"
+    unit: ClassVar[str] = "record"
+    max_records_per_group: ClassVar[int] = 1
+    reproducible_noise: ClassVar[bool] = False
+    noise_calibration: ClassVar[NoiseCalibration | None] = "central"
+    microbatch_size: ClassVar[int | None] = 1
 
 
 def check(mechanism: Mechanism) -> None:

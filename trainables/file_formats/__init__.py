@@ -9,3 +9,14 @@ from trainables.file_formats._source import Source, open_source
 from trainables.file_formats._survey import Survey
 
 __all__ = ["Options", "Record", "Source", "SpanUnit", "Survey", "open_source"]
+
+ENTRIES = (
+    "bio_folder",
+    "conll",
+    "delimited",
+    "hugging_face",
+    "json_lines",
+    "json_list",
+    "massive",
+    "rasa_nlu",
+)

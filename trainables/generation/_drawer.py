@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainables.config import SynthesisConfig
 from trainables.data.texts import Tokenizer, opening
 from trainables.generation.decoding import Decoding, draw
+from trainables.sections import SynthesisConfig
 from trainables.seeding import stream_seed
 from trainables.system.communication import Alone, Communicator
 

@@ -18,25 +18,17 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
-from trainables.synthesis_section import PROGRAM_FIELDS, STAGE_FIELDS, SynthesisConfig
+from trainables.sections import NoStages, ProgramsConfig, PromptedConfig, TextConfig
 
-KIND = "method"
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # prompts may be derived from them
 READS_PROMPTS = True
 
 
-class Config(SynthesisConfig):
+class Config(NoStages, PromptedConfig, ProgramsConfig, TextConfig):
     """The fields of `synthesis` with `method: one_and_a_half_stage`."""
 
     method: Literal["one_and_a_half_stage"] = "one_and_a_half_stage"
-    lacks = STAGE_FIELDS
-
-    def unread(self) -> frozenset[str]:
-        """Programs where prompts are domains, noise where the histogram has none."""
-        programs = PROGRAM_FIELDS if self.prompt == "domain" else frozenset()
-        noise = {"histogram_noise_multiplier"} if self.histogram != "dp" else set()
-        return programs | noise
 
 
 def texts(stage: str, material: Material) -> StageTexts:

@@ -12,25 +12,17 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
-from trainables.synthesis_section import (
-    PROGRAM_FIELDS,
-    PROMPT_FIELDS,
-    STAGE_FIELDS,
-    SynthesisConfig,
-)
+from trainables.sections import NoPrograms, NoPrompts, NoStages, TextConfig
 
-KIND = "method"
-DEFAULT = True
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # of the private records, by a parser or as given
 READS_PROMPTS = False
 
 
-class Config(SynthesisConfig):
+class Config(NoStages, NoPrompts, NoPrograms, TextConfig):
     """The fields of `synthesis` with `method: one_stage`."""
 
     method: Literal["one_stage"] = "one_stage"
-    lacks = STAGE_FIELDS | PROMPT_FIELDS | PROGRAM_FIELDS
 
 
 def texts(stage: str, material: Material) -> StageTexts:

@@ -21,19 +21,17 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
-from trainables.synthesis_section import PROMPT_FIELDS, SynthesisConfig
+from trainables.sections import NoPrompts, ProgramsConfig, StagedConfig, TextConfig
 
-KIND = "method"
 STAGES = (PARSES, UTTERANCES)
 READS_PROGRAMS = True
 READS_PROMPTS = False
 
 
-class Config(SynthesisConfig):
+class Config(NoPrompts, StagedConfig, ProgramsConfig, TextConfig):
     """The fields of `synthesis` with `method: two_stage`."""
 
     method: Literal["two_stage"] = "two_stage"
-    lacks = PROMPT_FIELDS
 
     @model_validator(mode="after")
     def _epochs_of_both_stages(self) -> Config:

@@ -13,3 +13,22 @@ from trainables.metrics._counts import count_frames as count_frames
 from trainables.metrics._score import FIGURES as FIGURES
 from trainables.metrics._score import compare as compare
 from trainables.metrics._score import summarize as summarize
+
+ENTRIES = (
+    "frame_accuracy",
+    "function_distance",
+    "function_overlap",
+    "generation",
+    "intent_accuracy",
+    "intent_f1",
+    "loss_filter",
+    "mauve",
+    "membership",
+    "neighbours",
+    "parsing",
+    "semantic_error_rate",
+    "slot_f1",
+    "slot_f1_strict",
+    "training",
+    "word_overlap",
+)

@@ -1,5 +1,14 @@
 """Models. Each file is one architecture: `build(...)` returns a torch module.
 
-`KIND` states a model's inputs and outputs: "frames" (utterances, intents and slots), "text" (a
+Its kind says its inputs and outputs: "frames" (utterances, intents and slots), "text" (a
 language model), "pairs" (utterances, programs).
 """
+
+ENTRIES = {
+    "bert": "frames",
+    "causal_lm": "text",
+    "clc": "frames",
+    "features": "frames",
+    "module": "frames",
+}
+DEFAULT = "clc"

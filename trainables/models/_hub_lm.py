@@ -31,7 +31,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from trainables.config import SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.documents import read_written_json
 from trainables.encoders import hub
@@ -44,6 +43,7 @@ from trainables.models._causal_lm import CausalLm, LmModule, LmSizes
 from trainables.models._lora import AdaptedForeign
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
 from trainables.models.causal_lm import Config, build
+from trainables.sections import SynthesisConfig
 
 _SHORT = 5  # tokens of the record whose losses are compared
 _SMOLLM2 = "SmolLM2-135M-Instruct"

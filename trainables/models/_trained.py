@@ -6,12 +6,12 @@ below the lowest trained one have no backward pass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from trainables.errors import InvalidInput
-from trainables.frozen import PositiveFloat
+from trainables.frozen import PositiveFloat, With
 from trainables.sections import ModelConfig
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from trainables.models._nlu import NluModel
-
-_OF_LORA = frozenset({"lora_rank", "lora_alpha"})
 
 
 class EncoderConfig(ModelConfig):
@@ -33,20 +31,17 @@ class EncoderConfig(ModelConfig):
         " top_layers (BitFit, Bu et al. 2022); lora: also low-rank"
         " adapters of top_layers (Hu et al. 2022, Yu et al. 2022)",
     )
-    top_layers: int | None = Field(
+    top_layers: Annotated[int | None, With(trained=("biases", "lora"))] = Field(
         None,
         ge=1,
         description="with partial training: number of trained layers from the top; default: all",
     )
-    lora_rank: int = Field(8, ge=1, description="lora: rank of the adapters")
-    lora_alpha: PositiveFloat = Field(
+    lora_rank: Annotated[int, With(trained="lora")] = Field(
+        8, ge=1, description="lora: rank of the adapters"
+    )
+    lora_alpha: Annotated[PositiveFloat, With(trained="lora")] = Field(
         16.0, description="lora: the output of the adapters is scaled by alpha / rank"
     )
-
-    def unread(self) -> frozenset[str]:
-        """Fields of parts that are not trained."""
-        found = frozenset() if self.trained == "lora" else _OF_LORA
-        return found | {"top_layers"} if self.trained in ("all", "heads") else found
 
     @property
     def layers(self) -> int | None:

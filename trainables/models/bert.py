@@ -10,25 +10,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from trainables.encoders.about import about_of, refuse_learnt, require_kind, shipped_encoders, words
 from trainables.encoders.hub import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_ROWS, MAX_WIDTH
+from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
 from trainables.models._trained import EncoderConfig, require_rank
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
     from trainables.data.records import LabelSchema
     from trainables.models._bert import Bert
+    from trainables.sections import DataConfig
 
-KIND = "frames"
 SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
-_OF_SCRATCH = frozenset({"word_buckets", "hidden_size", "num_heads", "intermediate_size"})
+_SCRATCH = With(encoder="scratch")
 
 
 class Config(EncoderConfig):
@@ -48,16 +47,22 @@ class Config(EncoderConfig):
         description="number of encoder layers, the first ones of a loaded encoder; default: 4, or"
         " all of a folder with fewer",
     )
-    word_buckets: int = Field(
+    word_buckets: Annotated[int, _SCRATCH] = Field(
         8_192, ge=3, le=MAX_ROWS, description="scratch: number of buckets of hashed pieces"
     )
-    hidden_size: int = Field(312, ge=2, le=MAX_WIDTH, description="scratch: width")
-    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads")
-    intermediate_size: int = Field(
+    hidden_size: Annotated[int, _SCRATCH] = Field(
+        312, ge=2, le=MAX_WIDTH, description="scratch: width"
+    )
+    num_heads: Annotated[int, _SCRATCH] = Field(
+        12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads"
+    )
+    intermediate_size: Annotated[int, _SCRATCH] = Field(
         1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
-    freeze_embeddings: bool = Field(False, description="keep the loaded embeddings fixed")
+    freeze_embeddings: Annotated[bool, With(trained="all")] = Field(
+        False, description="keep the loaded embeddings fixed"
+    )
     pooling: Literal["first", "mean"] = Field(
         "first",
         description="what the intent head reads: the state of [CLS], or the mean over all pieces,"
@@ -73,11 +78,6 @@ class Config(EncoderConfig):
         found = _layers_of(fields.get("encoder"))
         default = cls.model_fields["num_layers"].default
         return fields if found is None or found >= default else {**fields, "num_layers": found}
-
-    def unread(self) -> frozenset[str]:
-        """Sizes defined by a loaded encoder, and the tables of a frozen one."""
-        found = super().unread() | (frozenset() if self.encoder == "scratch" else _OF_SCRATCH)
-        return found if self.trained == "all" else found | {"freeze_embeddings"}
 
     @property
     def narrowest(self) -> int | None:

@@ -8,19 +8,18 @@ directory or a hub name (GPT-2's weights fit this module; see `_hub_lm` for othe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_WIDTH
+from trainables.frozen import MAX_WIDTH, With
+from trainables.sections import ModelConfig
 
 if TYPE_CHECKING:
     from trainables.models._causal_lm import CausalLm
 
-KIND = "text"
-_OF_SCRATCH = frozenset({"hidden_size", "num_layers", "num_heads", "intermediate_size", "dropout"})
+_SCRATCH = With(encoder="scratch")
 
 
 class Config(ModelConfig):
@@ -30,19 +29,21 @@ class Config(ModelConfig):
     encoder: str = Field(
         "scratch", description="scratch | smollm2 (extra) | a local directory | a hub name"
     )
-    hidden_size: int = Field(192, ge=2, le=MAX_WIDTH, description="scratch: width")
-    num_layers: int = Field(4, ge=1, le=1_000, description="scratch: number of blocks")
-    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads")
-    intermediate_size: int = Field(
+    hidden_size: Annotated[int, _SCRATCH] = Field(
+        192, ge=2, le=MAX_WIDTH, description="scratch: width"
+    )
+    num_layers: Annotated[int, _SCRATCH] = Field(
+        4, ge=1, le=1_000, description="scratch: number of blocks"
+    )
+    num_heads: Annotated[int, _SCRATCH] = Field(
+        12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads"
+    )
+    intermediate_size: Annotated[int, _SCRATCH] = Field(
         1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
     )
-    dropout: float = Field(
+    dropout: Annotated[float, _SCRATCH] = Field(
         0.1, ge=0, lt=1, description="scratch: dropout rate; a loaded model trains without dropout"
     )
-
-    def unread(self) -> frozenset[str]:
-        """The sizes, which a loaded model defines."""
-        return frozenset() if self.encoder == "scratch" else _OF_SCRATCH
 
 
 def config_of(model: ModelConfig) -> Config:

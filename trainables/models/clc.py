@@ -7,7 +7,7 @@ vectors are hashed unless a public file is named.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -19,25 +19,18 @@ from trainables.encoders.about import (
     words,
 )
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_ROWS, MAX_WIDTH, validated
+from trainables.frozen import MAX_ROWS, MAX_WIDTH, With, validated
 from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
     from trainables.data.records import LabelSchema
     from trainables.encoders.folder import EncoderFolder
     from trainables.models._clc import Clc
+    from trainables.sections import DataConfig
 
-KIND = "frames"
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
-DEFAULT = True
-_OF_SCRATCH = frozenset(
-    {
-        *("word_vectors", "word_buckets", "word_dim", "char_dim", "char_filters", "char_kernel"),
-        *("hidden_size", "num_layers", "freeze_embeddings"),
-    }
-)
+_SCRATCH = With(encoder="scratch")
 _OF_TRIAL = ("dropout", "trained", "top_layers", "lora_rank", "lora_alpha")
 
 
@@ -50,38 +43,42 @@ class Config(EncoderConfig):
         description="scratch | a shipped encoder | a folder of `sweep pretrain`,"
         " which defines words and sizes",
     )
-    word_vectors: str = Field("hashed", description="hashed | glove (extra) | a .vec or GloVe file")
-    word_buckets: int = Field(
+    word_vectors: Annotated[str, _SCRATCH] = Field(
+        "hashed", description="hashed | glove (extra) | a .vec or GloVe file"
+    )
+    word_buckets: Annotated[
+        int,
+        With(encoder="scratch", word_vectors="hashed"),
+        With(encoder="scratch", freeze_embeddings=False),
+    ] = Field(
         8_192,
         ge=2,
         le=MAX_ROWS,
         description="number of buckets of hashed words; with a file, number of its"
         " first rows that are trained",
     )
-    word_dim: int = Field(50, ge=1, le=MAX_WIDTH, description="width of hashed word vectors")
-    char_dim: int = Field(16, ge=1, le=MAX_WIDTH, description="width of character embeddings")
-    char_filters: int = Field(
+    word_dim: Annotated[int, With(encoder="scratch", word_vectors="hashed")] = Field(
+        50, ge=1, le=MAX_WIDTH, description="width of hashed word vectors"
+    )
+    char_dim: Annotated[int, _SCRATCH] = Field(
+        16, ge=1, le=MAX_WIDTH, description="width of character embeddings"
+    )
+    char_filters: Annotated[int, _SCRATCH] = Field(
         50, ge=1, le=MAX_WIDTH, description="number of filters of the character CNN"
     )
-    char_kernel: int = Field(
+    char_kernel: Annotated[int, _SCRATCH] = Field(
         3, ge=1, le=255, description="kernel width of the character CNN, in characters"
     )
-    hidden_size: int = Field(
+    hidden_size: Annotated[int, _SCRATCH] = Field(
         384, ge=2, le=MAX_WIDTH, description="size of the biLSTM state per direction"
     )
-    num_layers: int = Field(2, ge=1, le=1_000, description="number of biLSTM layers")
+    num_layers: Annotated[int, _SCRATCH] = Field(
+        2, ge=1, le=1_000, description="number of biLSTM layers"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
-    freeze_embeddings: bool = Field(False, description="keep the loaded word vectors fixed")
-
-    def unread(self) -> frozenset[str]:
-        """Sizes defined by a file of vectors or by an encoder, and the trained rows of a frozen
-        table."""
-        found = super().unread()
-        if self.encoder != "scratch":
-            return found | _OF_SCRATCH
-        if self.word_vectors == "hashed":
-            return found
-        return found | {"word_dim"} | ({"word_buckets"} if self.freeze_embeddings else set())
+    freeze_embeddings: Annotated[bool, _SCRATCH] = Field(
+        False, description="keep the loaded word vectors fixed"
+    )
 
     @property
     def layers(self) -> int | None:

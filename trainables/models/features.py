@@ -9,11 +9,10 @@ the names of the labels do not say already (see `encoders.names`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainables.config import DataConfig, ModelConfig
 from trainables.encoders.about import (
     MOMENTS,
     NAMES,
@@ -24,7 +23,8 @@ from trainables.encoders.about import (
 )
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_NUMBER, MAX_WIDTH
+from trainables.frozen import MAX_NUMBER, MAX_WIDTH, Listed, With
+from trainables.sections import DataConfig, ModelConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from trainables.encoders.about import About
     from trainables.models._features import Features
 
-KIND = "frames"
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 NO_NAMES = (
     "expected model.prior=none with model.encoder={}: it has learnt no names of labels (an encoder"
@@ -51,7 +50,7 @@ class Config(ModelConfig):
         " hub name of a Hugging Face encoder (with prior: none) | minilm"
         " (extra)",
     )
-    layers: tuple[int, ...] | None = Field(
+    layers: Listed[int] | None = Field(
         None,
         min_length=1,
         description="layers whose states are concatenated, 0 the embeddings; default:"
@@ -64,7 +63,7 @@ class Config(ModelConfig):
     whitening: float | None = Field(
         0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance; null: none"
     )
-    components: int | None = Field(
+    components: Annotated[int | None, With(whitening=float)] = Field(
         None, ge=1, le=MAX_WIDTH, description="number of public principal components; default: all"
     )
     tag_head: Literal["plain", "factored"] = Field(
@@ -88,10 +87,6 @@ class Config(ModelConfig):
     def has_prior(self) -> bool:
         """With names."""
         return self.prior == "names"
-
-    def unread(self) -> frozenset[str]:
-        """Without whitening there are no components."""
-        return frozenset({"components"} if self.whitening is None else ())
 
 
 def require_usable(config: Config, data: DataConfig) -> None:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from trainables.config import DataConfig, ModelConfig
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS
 from trainables.models._own import factory as factories
+from trainables.sections import DataConfig, ModelConfig
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
     from trainables.models._own.network import OwnModel
 
-KIND = "frames"
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 NOTE = (
     "Own code (model.name=module) is clipped record by record with torch.func: exact, and slower"

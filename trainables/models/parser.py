@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from trainables.seeding import stream_seed
 
-KIND = "pairs"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ParserSizes:

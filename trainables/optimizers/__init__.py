@@ -3,3 +3,5 @@
 Each file has `make(layout, *, learning_rate) -> Optimizer` (see `_optimizer`) over the flat vector
 of a model's trainable parameters.
 """
+
+ENTRIES = ("adam", "adam_bc", "adamw", "momentum")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import Field, model_validator
 
 from trainables import catalogue
-from trainables.config import DataConfig, ModelConfig, entry_config
+from trainables.config import DataConfig, ModelConfig, union_of
 from trainables.encoders.identity import NO_FILE
 from trainables.frozen import (
     MAX_EPOCHS,
@@ -16,24 +16,18 @@ from trainables.frozen import (
     MAX_ROWS,
     MAX_SEED,
     Frozen,
+    Listed,
     PositiveFloat,
     validated,
 )
 from trainables.layers.precision import Precision
 
-
-def _corpus(fields: Any) -> Any:
-    return fields if isinstance(fields, DataConfig) else entry_config("data", fields, kind="frames")
-
-
-def _encoder(fields: Any) -> Any:
-    if isinstance(fields, ModelConfig):
-        return fields
-    return entry_config("model", fields, kind="frames")
-
-
-Corpus = Annotated[SerializeAsAny[DataConfig], BeforeValidator(_corpus)]
-Encoder = Annotated[SerializeAsAny[ModelConfig], BeforeValidator(_encoder)]
+if TYPE_CHECKING:
+    Corpus = DataConfig
+    Encoder = ModelConfig
+else:
+    Corpus = Annotated[union_of("data", kind="frames"), Field(discriminator="name")]
+    Encoder = Annotated[union_of("model", kind="frames"), Field(discriminator="name")]
 
 
 class PretrainingConfig(Frozen):
@@ -43,10 +37,10 @@ class PretrainingConfig(Frozen):
         pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="name of the encoder's folder"
     )
     encoder: Encoder = Field(description="fields of `model` (clc or bert) with its initial weights")
-    corpora: tuple[Corpus, ...] = Field(
+    corpora: Listed[Corpus] = Field(
         min_length=1, description="public corpora, each with the fields of `data`"
     )
-    leave_out: tuple[str, ...] = Field(
+    leave_out: Listed[str] = Field(
         (), description="corpora whose texts are excluded, by the lists in the repository"
     )
     vocabulary: int | None = Field(
@@ -56,7 +50,7 @@ class PretrainingConfig(Frozen):
         description="size of the vocabulary that is kept, in words of a clc or pieces"
         " of a loaded bert",
     )
-    layers: tuple[int, ...] | None = Field(
+    layers: Listed[int] | None = Field(
         None,
         min_length=1,
         description="layers whose states are features, 0 the lowest; default: all",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from trainables import catalogue
 from trainables.config import (
@@ -67,7 +68,7 @@ def _of_synthesis(
     if synthesis.parse_epochs is not None:
         first = synthesis.parse_epochs
         made = replace(made, stages=(first, training.epochs - first))
-    method = catalogue.entry("generation", synthesis.method, kind="method")
+    method = catalogue.entry("generation", synthesis.method)
     if method.READS_PROMPTS and made.claims_privacy:
         if synthesis.histogram == "dp":
             made = replace(made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier)
@@ -87,22 +88,23 @@ def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
     """The config of all stages that one noise multiplier covers: this trial's and, where another
     trial trains the other one, that one too.
     """
-    other = config.synthesis.other_epochs
-    if not config.generates or other is None:
+    other = config.synthesis.other_epochs if config.generates else None
+    if other is None:
         return mechanism
     return replace(mechanism, epochs=mechanism.epochs + other, stages=(mechanism.epochs, other))
 
 
 def build_from(
     engine: str,
-    privacy: PrivacyConfig,
+    privacy: PrivacyConfig | dict[str, Any],
     *,
     training: TrainingConfig,
     num_records: int,
     undeclared: tuple[str, ...] = (),
 ) -> Mechanism:
     """As `build`, from the parts of a config that a mechanism reads."""
-    privacy = engine_config(engine, privacy)
+    if isinstance(privacy, dict) or getattr(privacy, "engine", None) != engine:
+        privacy = engine_config(engine, privacy)
     z = privacy.noise_multiplier
     if isinstance(z, TargetEpsilon):
         raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
@@ -140,7 +142,7 @@ def build_from(
         reproducible_noise=privacy.reproducible_noise,
         undeclared=undeclared,
         num_steps=training.steps or 0,
-        steps_per_epoch=training.evaluate_every or 1,
+        steps_per_epoch=min(training.evaluate_every or 1, training.steps or 1),
     )
     return made
 

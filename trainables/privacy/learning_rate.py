@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from trainables.config import TotalNoise
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
+from trainables.sections import TotalNoise
 
 
 def learning_rate_of(rate: float | TotalNoise, mechanism: Mechanism) -> float:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from trainables import catalogue
-from trainables.config import (
+from trainables.privacy.covered import refuse_out_of_range, refuse_uncovered
+from trainables.sections import (
     GroupScale,
     NeighboringRelation,
     NoiseCalibration,
     Sampling,
 )
-from trainables.privacy.covered import refuse_out_of_range, refuse_uncovered
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from trainables.config import NeighboringRelation
 from trainables.figures import EPSILON, EPSILON_PAPER, EPSILON_REPLACE_ONE, public, public_count
+from trainables.sections import NeighboringRelation
 
 # `sweep plan` knows them before anything is trained.
 _epsilon = partial(public, better="lower", written="epsilon")

@@ -1,6 +1,48 @@
 """Tasks: training and evaluation of trials.
 
-An entry with `KIND = "trial"` is a `task` of configs: `run` trains and measures one trial, `probe`
-measures the cost of its pieces, and `DATASETS`, `MODELS` and `GENERATION` state the `KIND` of the
-entries that it uses.
+An entry is a `task` of configs: `run` trains and measures one trial, `probe` measures the cost of
+its pieces. What the rest of the house must know of it stands in the list.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """The kinds of the entries that a task uses, and the figures that its trials are ranked by.
+
+    `generation` is whether it generates text. `best_by` compares trials, `otherwise_by` where that
+    is missing; a scheduler compares `after_an_epoch`; `headline` represents a trial in tables.
+    """
+
+    datasets: str
+    models: str
+    generation: bool = False
+    best_by: str
+    otherwise_by: str
+    after_an_epoch: str
+    headline: str
+
+
+ENTRIES = {
+    "nlu": Task(
+        datasets="frames",
+        models="frames",
+        best_by="validation_ser",
+        otherwise_by="ser",
+        after_an_epoch="validation_ser",
+        headline="ser",
+    ),
+    "synthesis": Task(
+        datasets="pairs",
+        models="text",
+        generation=True,
+        best_by="mauve",
+        otherwise_by="word_type_overlap",
+        after_an_epoch="validation_loss",
+        headline="mauve",
+    ),
+}
+DEFAULT = "nlu"

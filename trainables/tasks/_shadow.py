@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from trainables import attacks, catalogue
+from trainables import attacks, catalogue, engines
 from trainables.attacks import Signals, read_signals, write_signals
 from trainables.attacks.shadow import cache_key, default_corpus, disjoint
-from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig, data_config
+from trainables.config import DataConfig, EvaluationConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
 from trainables.encoders.identity import files_digest
@@ -37,21 +37,23 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
         config.data.name, available_corpora(data_dir)
     )
     entry = catalogue.entry("models", config.model.name)
-    return TrialConfig(
-        engine=catalogue.marked_entry("engines", "BASELINE"),
-        data=_shadow_data(name, config.data),
-        model=config.model,
-        privacy=PrivacyConfig(sampling=config.privacy.sampling if by_steps else None),
-        training=config.training.model_copy(
-            # Public and fixed: a sweep over learning rates shares one shadow, and so do a baseline
-            # that bounds its gradients and the private trials that are compared with it.
-            update={
-                "seed": 0,
-                "learning_rate": entry.SHADOW_LEARNING_RATE,
-                "gradient_clip_norm": None,
-            }
-        ),
-        evaluation=EvaluationConfig(attacks=(), bootstrap_samples=0),
+    training = {
+        **config.training.model_dump(),
+        # Public and fixed: a sweep over learning rates shares one shadow, and so do a baseline
+        # that bounds its gradients and the private trials that are compared with it.
+        "seed": 0,
+        "learning_rate": entry.SHADOW_LEARNING_RATE,
+        "gradient_clip_norm": None,
+    }
+    return TrialConfig.model_validate(
+        {
+            "engine": engines.BASELINE,
+            "data": _shadow_data(name, config.data),
+            "model": config.model,
+            "privacy": {"sampling": config.privacy.sampling if by_steps else None},
+            "training": training,
+            "evaluation": EvaluationConfig(attacks=(), bootstrap_samples=0),
+        }
     )
 
 

@@ -41,7 +41,7 @@ def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSpli
     """Raises: InvalidInput where records lack fields that the method reads, or there are too few to
     compare with; of private records without their number.
     """
-    method: Any = catalogue.entry("generation", synthesis.method, kind="method")
+    method: Any = catalogue.entry("generation", synthesis.method)
     by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
     if method.READS_PROMPTS and not by_functions and not any(corpus.domains):
         raise InvalidInput(

@@ -89,7 +89,7 @@ def prepare(
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
     synthesis, seed = config.synthesis, config.training.seed
-    method = catalogue.entry("generation", synthesis.method, kind="method")
+    method = catalogue.entry("generation", synthesis.method)
     corpus = open_pairs(config.data, data_dir=data_dir)
     split = split_pairs(corpus, config.data, synthesis, mask_seed=stream_seed(seed, config.id))
     require_data(synthesis, corpus, split)

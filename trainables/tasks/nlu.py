@@ -25,16 +25,7 @@ from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
 
-KIND = "trial"
-DEFAULT = True
-# The entries that it uses: those of this `KIND`.
-DATASETS = "frames"
-MODELS = "frames"
 # The figures that say how good a trial is (see `goals`).
-BEST_BY = "validation_ser"
-OTHERWISE_BY = "ser"
-AFTER_AN_EPOCH = "validation_ser"
-HEADLINE = "ser"
 
 
 def run(

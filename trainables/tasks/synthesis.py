@@ -26,16 +26,7 @@ from trainables.tasks._pretraining import pretrain
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.training import Trained, train
 
-KIND = "trial"
-# The entries that it uses: those of this `KIND`.
-DATASETS = "pairs"
-MODELS = "text"
-GENERATION = "method"
 # The figures that say how good a trial is (see `goals`).
-BEST_BY = "mauve"
-OTHERWISE_BY = "word_type_overlap"
-AFTER_AN_EPOCH = "validation_loss"
-HEADLINE = "mauve"
 GENERATED = "synthetic.jsonl"
 MEMBERS, HELD_OUT = "members.jsonl", "held_out.jsonl"  # private records: never exported
 ABOUT = "synthesis.json"

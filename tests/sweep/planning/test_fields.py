@@ -38,7 +38,8 @@ def test_fields_that_entries_own_name_them() -> None:
     rows = {row.path: row for row in config_fields()}
     assert rows["model.char_filters"].entries == ("clc",)
     assert "features" in rows["model.name"].allowed
-    assert rows["training.epochs"].entries == ()
+    assert rows["training.epochs"].entries == ("dp_sgd", "edp_sgd", "sgd")
+    assert rows["training.num_workers"].entries == ()
 
 
 def test_meanings_and_ranges_are_there() -> None:
