@@ -120,11 +120,11 @@ def test_no_field_is_overwritten_in_silence(fields: dict[str, Any], line: str) -
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"training": {"epochs": "3"}}, "training.epochs: expected an integer, got '3'"),
-        ({"training": {"epochs": True}}, "training.epochs: expected an integer, got True"),
+        ({"training": {"epochs": "3"}}, "training.epochs: expected a whole number, got '3'"),
+        ({"training": {"epochs": True}}, "training.epochs: expected a whole number, got True"),
         ({"training": {"learning_rate": True}}, "training.learning_rate: expected a number"),
         ({"model": {"freeze_embeddings": 1}}, "model.freeze_embeddings: expected true or false"),
-        ({"model": {"name": "features", "layers": [1, "2"]}}, "model.layers.1: expected an inte"),
+        ({"model": {"name": "features", "layers": [1, "2"]}}, "model.layers.1: expected a whole"),
         ({"model": {"name": "features", "layers": 3}}, "model.layers: expected a list, got 3"),
         ({"privacy": {"noise_decay": "linear"}}, "privacy.noise_decay: expected a mapping"),
         (

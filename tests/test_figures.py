@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +11,12 @@ from dashboards import live_metrics
 from search_spaces.search import Search
 from sweep.results import comparison
 from sweep.tracking.text import learning_curves, metric_name
+from tests.conformance.shelves import DropIn, drop_in
 from tests.metrics.nlu_scores import score
-from trainables import catalogue, figures
+from trainables import figures
 from trainables.data.records import Frame
 
+__all__ = ["drop_in"]
 METRIC = '''"""Share of utterances without any slot error."""
 
 import numpy as np
@@ -45,20 +45,15 @@ OF_COUNTS = {"slot_accuracy": value}
 
 
 @pytest.fixture
-def new_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder beside the shelf of metrics, which holds one new file."""
-    (tmp_path / "slot_accuracy.py").write_text(METRIC)
-    package = importlib.import_module("trainables.metrics")
-    places = [*package.__path__, str(tmp_path)]
-    monkeypatch.setattr(package, "__path__", places)
-    monkeypatch.setattr(package.__spec__, "submodule_search_locations", places)
-    caches = (catalogue._names, figures.registry, live_metrics.metrics)
+def new_metric(drop_in: DropIn) -> Iterator[None]:
+    """The shelf of metrics with one new entry."""
+    drop_in("metrics", "slot_accuracy", METRIC)
+    caches = (figures.registry, live_metrics.metrics)
     for each in caches:
         each.cache_clear()
     yield
     for each in caches:
         each.cache_clear()
-    sys.modules.pop("trainables.metrics.slot_accuracy", None)
 
 
 @pytest.mark.usefixtures("new_metric")

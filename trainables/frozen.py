@@ -15,6 +15,7 @@ from pydantic import (
     Strict,
     ValidationError,
     model_serializer,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -36,7 +37,7 @@ _EXPECTED = {
     "tuple_type": "expected a list",
     "string_type": "expected text",
     "float_type": "expected a number",
-    "int_type": "expected an integer",
+    "int_type": "expected a whole number",
     "too_short": "expected at least one value",
 }
 Item = TypeVar("Item")
@@ -98,6 +99,15 @@ class Frozen(BaseModel):
             for name, found in marks.items()
             if not any(mark.holds(values) for mark in found)
         }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_numbers(cls, fields: Any) -> Any:
+        """3.0 is 3, as in JSON."""
+        if not isinstance(fields, dict):
+            return fields
+        whole = (n for n, v in fields.items() if type(v) is float and v.is_integer())
+        return {**fields, **{name: int(fields[name]) for name in whole}}
 
     def model_post_init(self, context: Any, /) -> None:
         """Raises: PydanticCustomError for a given field that is not read."""
@@ -179,9 +189,10 @@ def _walk(place: Sequence[str | int], of: Any, section: str) -> tuple[list[str],
     found, whose = forms(of), ""
     for each in place:
         if len(found) > 1:
-            found = [form for form in found if each in _tags(form)]
-            tag = _tags(found[0])[each] if found else ""
-            whose = f" for {path[-1] if tag == 'name' else tag} {each}" if tag else ""
+            word = str(each).removesuffix("]").rpartition(" ")[2]  # function-before[..., Name]
+            found = [form for form in found if word in _tags(form)]
+            tag = _tags(found[0])[word] if found else ""
+            whose = f" for {path[-1] if tag == 'name' else tag} {word}" if tag else ""
             continue
         path.append(one_line(str(each), characters=80))
         found, whose = _below(found[0], each) if found else [], ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from sweep.spending.entries import ENTRY
 from trainables.accountants import Release
-from trainables.config import Engine, NoiseDecay, PrivacyConfig, TrainingConfig
+from trainables.config import Engine, TrainingConfig
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 
@@ -24,9 +24,11 @@ def mechanism(
     undeclared: tuple[str, ...] = (),
     **privacy: Any,
 ) -> Mechanism:
+    if decay != "none":
+        privacy["noise_decay"] = {"kind": decay, "tau": tau}
     return build_from(
         engine,
-        PrivacyConfig(delta=delta, noise_decay=NoiseDecay(kind=decay, tau=tau), **privacy),
+        {"delta": delta, **privacy},
         training=TrainingConfig(expected_batch_size=batch, num_workers=workers, epochs=epochs),
         num_records=num_records,
         undeclared=undeclared,

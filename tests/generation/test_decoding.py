@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from trainables.config import synthesis_config
@@ -44,7 +43,7 @@ def chain(seed: int = 0) -> Chain:
 def test_the_least_temperature_of_a_config_draws_the_likeliest(beams: int) -> None:
     """A smaller one leaves the range of float32 after the whole budget is spent."""
     least = 1e-6
-    with pytest.raises(ValidationError, match=r"greater than or equal to 0\.000001"):
+    with pytest.raises(InvalidInput, match=r"greater than or equal to 0\.000001"):
         synthesis_config({"temperature": least / 2})
     assert synthesis_config({"temperature": least}).temperature == least
     model = chain()

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from search_spaces.foreign import own_fields
 from trainables import catalogue
 from trainables.config import model_part
 from trainables.data.batches import PackedBatch
@@ -57,8 +58,14 @@ PARTLY: dict[str, dict[str, object]] = {
 MODELS = FULLY | PARTLY
 
 
+def read_fields(fields: dict[str, object]) -> dict[str, object]:
+    """Those that a model reads beside the others."""
+    own: dict[str, object] = own_fields({"model": fields})[0]["model"]
+    return own
+
+
 def build_model(name: str, **changes: object) -> NluModel:
-    config = model_part(**({"dropout": 0.2} | MODELS[name] | changes))
+    config = model_part(**read_fields({"dropout": 0.2} | MODELS[name] | changes))
     return catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
 
 

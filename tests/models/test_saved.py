@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from sweep.results.export_encoder import write_encoder
-from tests.models._builds import MODELS, SCHEMA, build_model
+from tests.models._builds import MODELS, SCHEMA, build_model, read_fields
 from trainables import catalogue, saved
 from trainables.config import model_part
 from trainables.data.records import NO_INTENT
@@ -72,7 +72,7 @@ def test_word_vectors_of_another_file_are_refused(tmp_path: Path) -> None:
     """The rows of a trained table are those of the file's words in their order."""
     vectors = tmp_path / "words.vec"
     vectors.write_text("call 1 0\nann 0 1\n")
-    config = model_part(**MODELS["clc"], word_vectors=str(vectors))
+    config = model_part(**read_fields({**MODELS["clc"], "word_vectors": str(vectors)}))
     model = catalogue.entry("models", "clc").build(config, schema=SCHEMA, seed=0)
     save_file(dict(model.state_dict()), str(tmp_path / "weights.safetensors"))
     fields = config.model_dump(mode="json")
