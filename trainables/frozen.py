@@ -86,7 +86,9 @@ class Frozen(BaseModel):
     others leave unread (`With`), which are not dumped.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, strict=True, defer_build=True
+    )
     whose: ClassVar[str | None] = None  # in a message on an unknown field; None: that of its tag
 
     @classmethod

@@ -8,13 +8,14 @@ import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sweep.planning.accounting import accounting
 from sweep.settings import Settings
-from trainables import accountants, catalogue, figure_cache
+from trainables import accountants, figure_cache
 from trainables.accountants import _values
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
@@ -210,8 +211,9 @@ def test_an_edited_decay_is_accounted_anew(tmp_path: Path, monkeypatch: pytest.M
 def test_an_edited_accountant_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     built = build(_config(), num_records=640)
     keys = {key_of(built, accountant="rdp"), key_of(built)}
+    edited = SimpleNamespace(origin=__file__)
     for change in (
-        lambda: monkeypatch.setattr(catalogue, "text_of", lambda *_: "edited"),
+        lambda: monkeypatch.setattr(figure_cache, "find_spec", lambda _: edited),
         lambda: monkeypatch.setattr(_values, "VERSION", -1),
         lambda: monkeypatch.setattr(metadata, "version", lambda _: "0.0"),
     ):
