@@ -25,7 +25,7 @@ import psutil
 
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.ledger import FILE, Ledger
-from trainables.config import PrivacyConfig, TrainingConfig
+from trainables.config import TrainingConfig
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 
@@ -37,7 +37,7 @@ def mechanism(noise: float, sampling: str) -> Mechanism:
     """A trial's mechanism."""
     return build_from(
         "dp_sgd",
-        PrivacyConfig(noise_multiplier=noise, delta=1e-5, sampling=sampling),
+        {"noise_multiplier": noise, "delta": 1e-5, "sampling": sampling},
         training=TrainingConfig(epochs=EPOCHS, expected_batch_size=64, num_workers=1),
         num_records=4_478,
     )

@@ -18,24 +18,22 @@ from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, first_problem, validated, written_fields
-from trainables.sections import COUNTED_BY_STEPS as COUNTED_BY_STEPS
+from trainables.sections import (
+    COUNTED_BY_STEPS,
+    SPLITS_WITH_COINS,
+    EvaluationConfig,
+    NoTraining,
+    TotalNoise,
+    TrainingBySteps,
+)
 from trainables.sections import LEAST_TARGET_EPSILON as LEAST_TARGET_EPSILON
-from trainables.sections import SPLITS_WITH_COINS as SPLITS_WITH_COINS
 from trainables.sections import DataConfig as DataConfig
-from trainables.sections import EvaluationConfig as EvaluationConfig
-from trainables.sections import GroupScale as GroupScale
 from trainables.sections import ModelConfig as ModelConfig
-from trainables.sections import NeighboringRelation as NeighboringRelation
-from trainables.sections import NoiseCalibration as NoiseCalibration
 from trainables.sections import NoiseDecay as NoiseDecay
-from trainables.sections import NoTraining as NoTraining
 from trainables.sections import PrivacyConfig as PrivacyConfig
-from trainables.sections import Sampling as Sampling
 from trainables.sections import SplitMode as SplitMode
 from trainables.sections import SynthesisConfig as SynthesisConfig
 from trainables.sections import TargetEpsilon as TargetEpsilon
-from trainables.sections import TotalNoise as TotalNoise
-from trainables.sections import TrainingBySteps as TrainingBySteps
 from trainables.sections import TrainingConfig as TrainingConfig
 
 # Of each section with entries: their shelf, and the path that names the entry.
@@ -329,6 +327,15 @@ def engine_config(engine: str, fields: Any) -> PrivacyConfig:
     return found
 
 
+def training_config(engine: str, fields: dict[str, Any]) -> TrainingConfig:
+    """The training part of a config with an engine, by epochs or by steps.
+
+    Raises: InvalidInput as `data_config`.
+    """
+    found: TrainingConfig = _part("training", _of_engine("training", fields, engine))
+    return found
+
+
 def synthesis_config(fields: dict[str, Any]) -> SynthesisConfig:
     """The part of a config on generating text, of the class of its method.
 
@@ -340,7 +347,7 @@ def synthesis_config(fields: dict[str, Any]) -> SynthesisConfig:
 
 def _part(section: str, fields: Any) -> Any:
     tag = TAGS[section].rpartition(".")[2]
-    if isinstance(fields, dict):
+    if isinstance(fields, dict) and section != "training":
         fields = {tag: catalogue.default(SHELVES[section]), **fields}
     try:
         return _adapter(section, catalogue.names(SHELVES[section])).validate_python(fields)
@@ -350,6 +357,6 @@ def _part(section: str, fields: Any) -> Any:
 
 @cache
 def _adapter(section: str, names: tuple[str, ...]) -> TypeAdapter[Any]:
-    tag = TAGS[section].rpartition(".")[2]
+    tag = "counted" if section == "training" else TAGS[section].rpartition(".")[2]
     union: Any = Annotated[union_of(section), Field(discriminator=tag)]
     return TypeAdapter(union)

@@ -6,16 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand, open_data
 from trainables import accountants, catalogue
-from trainables.config import TargetEpsilon, TrainingConfig, engine_config, parse
+from trainables.config import TargetEpsilon, engine_config, parse, training_config
 from trainables.documents import quote, read_yaml
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_RECORDS, first_problem
+from trainables.frozen import MAX_RECORDS
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -100,12 +98,9 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
         )
     if given_delta is not None and not 0 < given_delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={given_delta:g}")
-    try:
-        privacy = engine_config(engine, parts["privacy"])
-        _set_default_batch(parts["training"], privacy.microbatch_size or 1)
-        training = TrainingConfig.model_validate(parts["training"])
-    except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
+    privacy = engine_config(engine, parts["privacy"])
+    _set_default_batch(parts["training"], privacy.microbatch_size or 1)
+    training = training_config(engine, parts["training"])
     target = privacy.noise_multiplier
     if isinstance(target, TargetEpsilon):
         privacy = privacy.model_copy(update={"noise_multiplier": 1.0})

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from search_spaces.paths import section_fields
 from search_spaces.space import SearchSpace
 from sweep.planning.fields import fields_below
 from sweep.store.plans import Plan, PlannedTrial
@@ -50,11 +51,13 @@ def require_trials(plan: Plan) -> None:
 
 
 def require_read_fields(space: SearchSpace, plan: Plan) -> None:
-    """Raises: InvalidInput for an overridden field, one of an axis or of a variant that none of its
-    trials reads because of its other fields, such as privacy.max_group_scale without group_scale;
-    and for a dropped axis that is not a field.
+    """Raises: InvalidInput for a field of the base, of an axis, of a variant or an overridden one
+    that none of its trials reads because of its other fields, such as privacy.max_group_scale
+    without group_scale; and for a dropped axis that is not a field.
     """
     every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
+    base = section_fields(space.base)
+    _require_read(every, fixed={p: base[p] for p in base if p not in _BECAUSE}, axes=())
     _require_read(every, fixed=space.override, axes=space.axes)
     for variant in space.variants:
         own = [trial for trial in every if trial.variant == variant.name]

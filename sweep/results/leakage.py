@@ -22,9 +22,9 @@ from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
 from trainables.attacks import Signals, one_run
-from trainables.config import SPLITS_WITH_COINS, SplitMode
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import membership
+from trainables.sections import SPLITS_WITH_COINS, SplitMode
 from trainables.seeding import generator
 
 SIGNALS, PICTURE = "signals.npz", "roc.png"

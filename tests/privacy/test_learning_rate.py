@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainables.config import TotalNoise, parse
+from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
 from trainables.privacy.learning_rate import learning_rate_of
+from trainables.sections import TotalNoise
 
 
 def config(**privacy: Any) -> dict[str, Any]:

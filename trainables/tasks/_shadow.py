@@ -18,10 +18,11 @@ import numpy as np
 from trainables import attacks, catalogue, engines
 from trainables.attacks import Signals, read_signals, write_signals
 from trainables.attacks.shadow import cache_key, default_corpus, disjoint
-from trainables.config import DataConfig, EvaluationConfig, TrialConfig, data_config
+from trainables.config import DataConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
 from trainables.encoders.identity import files_digest
+from trainables.sections import EvaluationConfig
 from trainables.system.communication import Communicator
 from trainables.system.locks import alone
 from trainables.tasks import _setup
