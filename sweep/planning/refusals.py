@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from search_spaces.foreign import own_fields
 from search_spaces.paths import section_fields
 from search_spaces.space import SearchSpace
 from sweep.planning.fields import fields_below
@@ -56,8 +57,9 @@ def require_read_fields(space: SearchSpace, plan: Plan) -> None:
     without group_scale; and for a dropped axis that is not a field.
     """
     every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
+    _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
     base = section_fields(space.base)
-    _require_read(every, fixed={p: base[p] for p in base if p not in _BECAUSE}, axes=())
+    _require_read(every, fixed={path: base[path] for path in alone}, axes=())
     _require_read(every, fixed=space.override, axes=space.axes)
     for variant in space.variants:
         own = [trial for trial in every if trial.variant == variant.name]

@@ -90,7 +90,7 @@ def tiny(place: Path, **changes: Any) -> TrialConfig:
     fields, _ = own_fields(fields)  # an engine without noise has none of its fields
     for path, value in changes.items():
         fields = set_path(fields, path, value)
-    return parse(fields)
+    return parse(own_fields(fields)[0])
 
 
 def run_trial(

@@ -108,7 +108,10 @@ def test_decay(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("--delta", "1.5"), "expected 0 < delta < 1, got delta=1.5"),
         (("--delta", "0"), "expected 0 < delta < 1, got delta=0"),
-        (("--noise-multiplier", "-1"), "expected noise_multiplier >= 0"),
+        (
+            ("--noise-multiplier", "-1"),
+            "privacy.noise_multiplier: input should be greater than or equal to 0, got -1",
+        ),
         (("--sampling", "bogus"), "sampling: input should be"),
         (("--decay", "bogus"), "expected kind to be one of exponential, linear, none"),
         (("--engine", "bogus"), "expected engine to be one of dp_sgd, edp_sgd, sgd"),
@@ -137,7 +140,7 @@ def test_decay(capsys: pytest.CaptureFixture[str]) -> None:
         (("--noise-multiplier", "1", "--target-epsilon", "1"), "got both"),
         (
             ("--delta", "1e-5", "--engine", "sgd", "--target-epsilon", "3"),
-            "unknown field noise_multiplier for engine",
+            "unknown field privacy.noise_multiplier for engine",
         ),
         (
             ("--delta", "1e-5", "--neighboring-relation", "add_or_remove_one"),
