@@ -53,32 +53,28 @@ class With:
     """
 
     def __init__(self, **others: Any) -> None:
-        self.others = others
+        self.others = {n: v if isinstance(v, tuple) else (v,) for n, v in others.items()}
 
     def holds(self, fields: Mapping[str, Any]) -> bool:
         """Whether the other fields have such values, of those that there are."""
         return all(
-            name not in fields or _is_one_of(fields[name], each)
-            for name, each in self.others.items()
+            fields[name] in allowed or type(fields[name]) in allowed
+            for name, allowed in self.others.items()
+            if name in fields
         )
 
     def words(self, prefix: str) -> str:
         """The condition, with the path of the fields' section before their names."""
-        return " and ".join(f"{prefix}{name}={_words(each)}" for name, each in self.others.items())
+        return " and ".join(
+            f"{prefix}{name}={' or '.join(map(_word, allowed))}"
+            for name, allowed in self.others.items()
+        )
 
 
-def _is_one_of(value: Any, allowed: Any) -> bool:
-    if isinstance(allowed, type):
-        return isinstance(value, allowed)
-    return value in allowed if isinstance(allowed, tuple) else bool(value == allowed)
-
-
-def _words(allowed: Any) -> str:
-    if isinstance(allowed, type):
+def _word(value: Any) -> str:
+    if isinstance(value, type):
         return "a number"
-    if isinstance(allowed, bool):
-        return str(allowed).lower()
-    return " or ".join(allowed) if isinstance(allowed, tuple) else str(allowed)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Frozen(BaseModel):

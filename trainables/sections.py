@@ -34,6 +34,11 @@ GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
+Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
+Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
+Steps = Annotated[int, Field(ge=1, le=1_000_000)]
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 HANDED_IN = Field(exclude=True, repr=False)  # a tag that a config writes at its top, or never
 
 
@@ -47,17 +52,15 @@ class DataConfig(Frozen):
         " corpus' own parts; bernoulli: a coin decides for each record and trial; paired: a coin"
         " decides for each matched pair and trial",
     )
-    split_seed: int = Field(0, ge=0, le=MAX_SEED, description="seed of the split")
+    split_seed: Seed = Field(0, description="seed of the split")
     max_records: int | None = Field(
         None,
         ge=20,
         le=MAX_RECORDS,
         description="number of records sampled from the pool with split_seed; default: all",
     )
-    num_records: int | None = Field(
+    num_records: Count | None = Field(
         None,
-        ge=1,
-        le=MAX_RECORDS,
         description="declared, public size n of the training part (number of groups"
         " with privacy.unit=group); without it the size of private data"
         " is an unaccounted release",
@@ -164,10 +167,8 @@ class PrivacyConfig(DrawnConfig):
     neighboring_relation: NeighboringRelation | None = Field(
         None, description="difference between neighbouring data sets; default: that of the sampling"
     )
-    microbatch_size: int | None = Field(
+    microbatch_size: Count | None = Field(
         None,
-        ge=1,
-        le=MAX_RECORDS,
         description="records whose mean gradient is clipped as one; default: 1 or a"
         " worker's whole batch, depending on the engine",
     )
@@ -212,11 +213,8 @@ class TotalNoise(Frozen):
 class WorkersConfig(Frozen):
     """The workers of a trial."""
 
-    physical_batch_size: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_RECORDS,
-        description="records per forward pass of a worker; affects memory, not the result",
+    physical_batch_size: Count | None = Field(
+        None, description="records per forward pass of a worker; affects memory, not the result"
     )
     num_workers: int = Field(
         1,
@@ -229,9 +227,7 @@ class WorkersConfig(Frozen):
 class StepsConfig(WorkersConfig):
     """The optimisation of a trial."""
 
-    expected_batch_size: int = Field(
-        64, ge=1, le=MAX_RECORDS, description="expected batch size B over all workers"
-    )
+    expected_batch_size: Count = Field(64, description="expected batch size B over all workers")
     learning_rate: PositiveFloat | TotalNoise = Field(
         1e-3,
         description="learning rate at the first step; total_noise computes it from n,"
@@ -254,9 +250,7 @@ class StepsConfig(WorkersConfig):
         description="precision of products in training passes; norms, clipped sums,"
         " noise, weights and Adam are always fp32",
     )
-    seed: int = Field(
-        0, ge=0, le=MAX_SEED, description="seed of initialisation and dropout, never of noise"
-    )
+    seed: Seed = Field(0, description="seed of initialisation and dropout, never of noise")
 
     @model_validator(mode="before")
     @classmethod
@@ -285,11 +279,8 @@ class TrainingConfig(StepsConfig):
 
     whose = ""
     counted: Annotated[Literal["epochs"], HANDED_IN] = "epochs"
-    epochs: int = Field(
-        30,
-        ge=1,
-        le=MAX_EPOCHS,
-        description="number of epochs E; with full batches an epoch is one step",
+    epochs: Epochs = Field(
+        30, description="number of epochs E; with full batches an epoch is one step"
     )
     steps: ClassVar[int | None] = None
     evaluate_every: ClassVar[int | None] = None
@@ -300,16 +291,12 @@ class TrainingBySteps(StepsConfig):
 
     whose = ""
     counted: Annotated[Literal["steps"], HANDED_IN] = "steps"
-    steps: int = Field(
-        ge=1,
-        le=1_000_000,
+    steps: Steps = Field(
         description="number of steps T instead of epochs; needs sampling poisson or full, which are"
         " accounted per step",
     )
-    evaluate_every: int | None = Field(
+    evaluate_every: Steps | None = Field(
         None,
-        ge=1,
-        le=1_000_000,
         description="with steps: number of steps that count as one epoch, after which the model is"
         " validated, saved and charged; default: a tenth of the steps",
     )
@@ -323,9 +310,9 @@ class TrainingBySteps(StepsConfig):
     @classmethod
     def _a_tenth(cls, fields: Any) -> Any:
         steps = fields.get("steps") if isinstance(fields, dict) else None
-        if type(steps) is not int or steps < 1 or fields.get("evaluate_every") is not None:
-            return fields
-        return {**fields, "evaluate_every": -(-steps // 10)}
+        if type(steps) is int and steps > 0 and fields.get("evaluate_every") is None:
+            return {**fields, "evaluate_every": -(-steps // 10)}
+        return fields
 
     @model_validator(mode="after")
     def _few_pieces(self) -> TrainingBySteps:
@@ -404,11 +391,8 @@ class TextConfig(Frozen):
         3, ge=0, le=MAX_EPOCHS, description="epochs on public text before private training"
     )
     pretrain_learning_rate: PositiveFloat = Field(1e-3, description="learning rate on public text")
-    lora_rank: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_WIDTH,
-        description="rank of LoRA adapters, which are then the only trained weights",
+    lora_rank: Width | None = Field(
+        None, description="rank of LoRA adapters, which are then the only trained weights"
     )
     lora_alpha: Annotated[PositiveFloat, With(lora_rank=int)] = Field(
         32.0, description="adapters are scaled by lora_alpha / lora_rank"
@@ -438,11 +422,8 @@ class StagedConfig(Frozen):
         description="two_stage: train only this stage, for training.epochs; another"
         " trial trains the other stage",
     )
-    other_epochs: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_EPOCHS,
-        description="with only: epochs of the other stage, which the accounting includes",
+    other_epochs: Epochs | None = Field(
+        None, description="with only: epochs of the other stage, which the accounting includes"
     )
     shuffle_pairs: bool = Field(
         False,

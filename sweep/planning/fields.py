@@ -154,9 +154,12 @@ def _default(info: FieldInfo) -> str:
 
 
 def _allowed(info: FieldInfo, plain: list[Any]) -> str:
+    marks = list(info.metadata)
+    for each in get_args(info.annotation):  # bounds of a number that may be left out
+        marks += [m for a in getattr(each, "__metadata__", ()) for m in getattr(a, "metadata", ())]
     rules = [
         f"{sign} {getattr(each, name)}"
-        for each in info.metadata
+        for each in marks
         for name, sign in _BOUNDS
         if getattr(each, name, None) is not None
     ]
