@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.foreign import own_fields
-from search_spaces.paths import set_path
-from trainables.config import TAGS, TrialConfig, parse
+from search_spaces.paths import set_all
+from trainables.config import TrialConfig, parse
 from trainables.models.parser import ParserSizes
 from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone
@@ -84,13 +84,9 @@ def tiny(place: Path, **changes: Any) -> TrialConfig:
             "num_beams": 2,
         },
     }
-    for path, value in changes.items():
-        if path in TAGS.values():
-            fields = set_path(fields, path, value)
-    fields, _ = own_fields(fields)  # an engine without noise has none of its fields
-    for path, value in changes.items():
-        fields = set_path(fields, path, value)
-    return parse(own_fields(fields)[0])
+    # What a change leaves unread or an engine lacks goes, and what is changed stays.
+    fields, _ = own_fields(set_all(fields, changes.items()))
+    return parse(set_all(fields, changes.items()))
 
 
 def run_trial(

@@ -321,7 +321,7 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
         ({"engine": "edp_sgd"}, "expected engine dp_sgd or sgd with task=synthesis"),
         ({"synthesis.method": "two_stage"}, "expected parse_epochs"),
         ({"synthesis.parse_epochs": 1}, "unknown field synthesis.parse_epochs for method one_"),
-        ({"synthesis.method": "three_stage"}, "expected method to be one of one_and_a_half"),
+        ({"synthesis.method": "three_stage"}, "expected synthesis.method to be one of one_and_"),
         ({"data.split": "paired"}, "expected data.split bernoulli with task=synthesis"),
         ({"evaluation": {"attacks": ["loss_threshold"]}}, "fields of evaluation only with"),
         ({"evaluation": {"bootstrap_samples": 7}}, "fields of evaluation only with task=nlu"),

@@ -156,6 +156,9 @@ def test_a_field_that_no_trial_reads_is_refused(
     with pytest.raises(InvalidInput, match=line):
         make_sweep(settings, **fields, override=override)
     (path,) = override
+    base = {**fields["base"], "privacy": privacy | {path.split(".")[1]: override[path]}}
+    with pytest.raises(InvalidInput, match=line):
+        make_sweep(settings, **{**fields, "base": base})
     with pytest.raises(InvalidInput, match=f"expected no axis {path}, which"):
         make_sweep(settings, **fields, axes={path: [0.25, 0.5] if "privacy" in path else [5, 6]})
     own = {"name": "own", "set": {"training.steps": 3, **override}}
