@@ -21,16 +21,17 @@ from sweep import cli
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.ledger import FILE, Ledger
 from trainables.accountants import epsilon_sweep, release
-from trainables.config import Engine, PrivacyConfig, TrainingConfig
+from trainables.config import Engine, TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:
+    noise = {} if engine == "sgd" else {"noise_multiplier": 20.0}
     return build_from(
         engine,
-        PrivacyConfig(**{"noise_multiplier": 20.0, "delta": 1e-5} | privacy),
+        {**noise, "delta": 1e-5, **privacy},
         training=TrainingConfig(epochs=4, num_workers=2),
         num_records=2_560,
     )
