@@ -123,7 +123,9 @@ def _is_unread(config: TrialConfig, section: str, field: str) -> bool:
     if (section, field) == ("training", "expected_batch_size"):
         return config.privacy.sampling == "full"
     part = getattr(config, section)
-    return isinstance(part, Frozen) and field in part.unread(part.__dict__)
+    return isinstance(part, Frozen) and (
+        field not in type(part).model_fields or field in part.unread(part.__dict__)
+    )
 
 
 def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
