@@ -136,6 +136,8 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
     """
     if space.search.is_private_selection:
         return 1
+    if not plan.to_choose:
+        return len(plan.to_run)
     chosen = sum(trial.baseline for trial in plan.to_run) + plan.to_choose * num_seeds(space)
     return max(len(plan.to_run), min(chosen, space.budget.trials or chosen))
 
