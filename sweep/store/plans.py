@@ -205,7 +205,9 @@ def from_dict(document: Any) -> Plan:
     try:
         return _PLAN.validate_python(document)
     except (TypeError, ValueError):
-        raise InvalidData("expected the plan of a sweep as it was written") from None
+        raise InvalidData(
+            "expected the plan of a sweep as it was written, got other fields: it is damaged"
+        ) from None
 
 
 def trial_from(row: Any) -> PlannedTrial:
