@@ -409,8 +409,8 @@ def _follow(ask: Any, name: str, report: Callable[[dict[str, Any]], None]) -> No
 
 
 class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
-    """Notifies the pool that a Tune trial ended, whose actor may be dead already; no effect where the
-    trial of the sweep was over. It replaces Tune's callback that prints the trials.
+    """Notifies the pool that a Tune trial ended, whose actor may be dead already; no effect where
+    the trial of the sweep was over. It replaces Tune's callback that prints the trials.
     """
 
     def __init__(self, pool: Any, grid: Grid) -> None:
