@@ -238,11 +238,6 @@ def reinstall() -> None:
         _installed.reinstall()
 
 
-def is_installed() -> bool:
-    """Whether this process handles its signals; never in a library."""
-    return _installed is not None
-
-
 def is_stopping() -> bool:
     """Whether this process was requested to end, and is about to; never in a library."""
     return _installed is not None and _installed.is_stopping

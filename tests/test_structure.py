@@ -13,11 +13,11 @@ import pytest
 from tests.structure import ROOT, Structure, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 365_160,
+    "source_tokens": 365_159,
     "source_lines": 60_091,
     "source_files": 498,
-    "test_tokens": 429_903,
-    "test_lines": 52_809,
+    "test_tokens": 429_848,
+    "test_lines": 52_786,
     "docs_words": 23_509,
     "untyped_dicts": 144,
 }

@@ -252,7 +252,7 @@ class TrialConfig(Frozen):
 
 
 def _of_engine(section: str, part: Any, engine: Any) -> Any:
-    """A section of an engine with the tag that its union is told apart by."""
+    """A section of an engine with the tag that discriminates its union."""
     if isinstance(part, Frozen):
         part = part.model_dump(exclude_unset=True)
     if not isinstance(part, dict):

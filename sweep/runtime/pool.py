@@ -100,18 +100,17 @@ class Pool:
             await self._notify()
 
     async def lease_any(self, explorer: str) -> str | None:
-        """Lease a gang for a trial that nobody has: the one that `explorer` had before a restart,
+        """Lease a gang for a trial that no other has: the one that `explorer` had before a restart,
         else another; None: there is none.
         """
-        before = self._leases.get(explorer)
-        if before is not None and self._trials[before].state != "over":
-            return before
-        free = next((name for name, each in self._trials.items() if each.state == "ready"), None)
-        if free is not None and not self._closed:
-            self._leases[explorer] = free
-            await self.lease(free)
-            return free
-        return None
+        held = self._leases.get(explorer)
+        if held is None or self._trials[held].state == "over":
+            ready = [name for name, each in self._trials.items() if each.state == "ready"]
+            if self._closed or not ready:
+                return None
+            held = self._leases[explorer] = ready[0]
+            await self.lease(held)
+        return held
 
     async def news(self, trial_id: str, seen: int, *, wait: float) -> News | None:
         """The report after serial number `seen`, or the end; None when `wait` seconds passed. The
@@ -139,6 +138,11 @@ class Pool:
             trial.state = "over"  # no gang has it
             self._leased = [name for name in self._leased if name != trial_id]
         await self._notify()
+
+    async def leave_any(self, explorer: str, reason: str) -> None:
+        """As `leave`, of the trial for which `explorer` has leased a gang."""
+        if explorer in self._leases:
+            await self.leave(self._leases[explorer], reason)
 
     # ---- the gang's side
 
@@ -185,8 +189,8 @@ class Pool:
         trial.report = report
         serial = trial.serial
         await self._notify()
-        while not (trial.permitted >= serial or trial.stop):
-            await self._until(lambda: trial.permitted >= serial or bool(trial.stop), 60.0)
+        while not await self._until(lambda: trial.permitted >= serial or bool(trial.stop), 60.0):
+            pass
         verdict = await self._ask("epoch", trial, report=report, reason=trial.stop, memory=memory)
         if not verdict.go_on:
             trial.stop = trial.stop or verdict.reason or "stopped by the driver"

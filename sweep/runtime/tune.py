@@ -14,6 +14,7 @@ import logging
 import math
 import shutil
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -66,28 +67,28 @@ def run_on_ray(
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
     with ray_session.session(settings), interrupts.postpone() as interrupted:
         ray_session.finish_acts()  # of an earlier call, whose places these jobs need
-        if jobs or source is not None:  # what a killed process has left
-            shutil.rmtree(_place(jobs, source) / _FOLDER, ignore_errors=True)
+        # What a killed process has left.
+        shutil.rmtree(_place(jobs, source) / _FOLDER, ignore_errors=True)
         size = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
-        groups = [(workers, list(group)) for workers, group in by_workers]
-        if last and not any(workers == last for workers, _ in groups):
-            groups.append((last, []))
-        slots = [choose_slots(workers, settings, size) for workers, _ in groups]
-        for (workers, group), at_a_time in zip(groups, slots, strict=True):
+        groups = {workers: list(group) for workers, group in by_workers}
+        if source is not None:
+            groups.setdefault(last, [])
+        slots = {workers: choose_slots(workers, settings, size) for workers in groups}
+        for workers, group in groups.items():
             own = source if workers == last else None
-            if not group and (own is None or not own.num_left):
+            if not group and own is not None and not own.num_left:
                 continue
             exploration = _Exploration(
                 group,
                 workers,
-                slots=at_a_time,
+                slots=slots[workers],
                 memory=size.memory_bytes,
                 settings=settings,
                 source=own,
             )
             exploration.run(events, lambda: interrupted() or stop_requested())
-            if workers == groups[-1][0]:
+            if workers == [*groups][-1]:
                 ray_session.before_end(exploration.clear_up)
             else:
                 exploration.clear_up()  # the next round needs its places
@@ -168,14 +169,13 @@ class _Exploration:
             if self._error is not None:
                 raise self._error
             unfinished: dict[str, State] = _get(self._pool.unfinished_trials.remote())
-            if not any(thread.is_alive() for thread in self._gangs) and unfinished:
+            if unfinished and not any(thread.is_alive() for thread in self._gangs):
                 why = self._gang_error or "the reason is unknown"
                 raise SweepError(f"workers failed repeatedly: {why}")
             if is_over and not unfinished:
                 return
-            left = sum(state == "ready" for state in unfinished.values())
-            if is_over and left:
-                raise SweepError(f"Ray Tune ended before {left} trials began")
+            if is_over and "ready" in unfinished.values():
+                raise SweepError("Ray Tune ended before every trial had begun")
 
     def clear_up(self) -> None:
         """Wait for the threads that still use Ray, and remove the actors of the round."""
@@ -212,9 +212,10 @@ class _Exploration:
         self._ended.set()
         with suppress(ray.exceptions.RayError):
             ray.get(self._pool.close.remote())
+        deadline = time.monotonic() + _FAREWELL_SECONDS
         for thread in threads:
             if thread.ident is not None:
-                thread.join(_FAREWELL_SECONDS)
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _fill_memory(self) -> None:
         """Start the gangs that the memory permits, and end those that it does not: a worker that is
@@ -430,8 +431,8 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
         self._leave(trial, "its trial of Ray Tune failed")
 
     def _leave(self, trial: Any, reason: str) -> None:
-        if "slot" not in trial.config:
-            self._pool.leave.remote(self._grid.name_of_trial(trial), reason)
+        leave = self._pool.leave_any if "slot" in trial.config else self._pool.leave
+        leave.remote(self._grid.name_of_trial(trial), reason)
 
 
 class _Stop(tune.Stopper):  # type: ignore[misc]

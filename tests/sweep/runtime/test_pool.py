@@ -158,6 +158,9 @@ def test_a_tune_trial_of_a_slot_takes_one_trial_after_another() -> None:
             await taken(pool, slot=slot, trial=trial)
         await pool.finish("t0", 1, result("t0"))
         assert await pool.lease_any("slot 0") is None
+        await pool.leave_any("slot 0", "it has none")
+        await pool.leave_any("slot 1", "its trial of Ray Tune failed")
+        assert not (await pool.report("t1", 1, epoch(1))).go_on
 
     play_scene(scene, count=2)
 

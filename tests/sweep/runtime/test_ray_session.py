@@ -333,32 +333,6 @@ def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
     assert not ray.is_initialized()
 
 
-@pytest.mark.slow
-def test_a_dashboard_that_does_not_come_up_costs_no_training(tmp_path: Path) -> None:
-    """Ray's process of the dashboard ends at once; a trial trains all the same."""
-    program = f"""
-from pathlib import Path
-from ray._private import ray_constants, services
-start = services.start_ray_process
-tried = []
-def start_all_but_the_dashboard(command, kind, *args, **named):
-    if kind == ray_constants.PROCESS_TYPE_DASHBOARD:
-        tried.append(kind)
-        command = ["false"]
-    return start(command, kind, *args, **named)
-services.start_ray_process = start_all_but_the_dashboard
-from tests.sweep.sweeps import run_toy
-done = run_toy(Path({str(tmp_path)!r}), resources={{"executor": "gang"}})
-print(tried, {{record.status.value for record in done.folder.records()}})
-"""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert done.stdout.startswith("['dashboard'"), done.stderr[-3_000:]  # Ray may start twice
-    assert done.stdout.endswith("{'done'}\n")
-
-
 def test_a_ray_that_was_imported_without_its_environment_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
