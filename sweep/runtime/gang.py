@@ -20,7 +20,7 @@ from ray.train.torch import TorchConfig, TorchTrainer, get_device
 
 from sweep.runtime.events import RunSettings, Verdict
 from sweep.runtime.pool import Assignment
-from sweep.runtime.ray_session import NAMESPACE
+from sweep.runtime.ray_session import LOOPBACK, NAMESPACE
 from sweep.runtime.worker_loop import Workplace, work
 from trainables.result import EpochReport, TrialResult
 from trainables.system.memory import peak_memory
@@ -90,11 +90,10 @@ class _Meeting(Backend):  # type: ignore[misc]
         size = len(worker_group)
         if size == 1:
             return
-        on_one_node = len(set(worker_group.execute(_node))) == 1
-        place = worker_group.execute_single(0, _listen, on_one_node)
+        place = worker_group.execute_single(0, _listen, len(set(worker_group.execute(_node))) == 1)
         joining = [
             worker_group.execute_single_async(
-                rank, _join, backend_config.backend, rank, size, place, on_one_node
+                rank, _join, backend_config.backend, rank, size, place
             )
             for rank in range(size)
         ]
@@ -110,15 +109,15 @@ def _node() -> str:
 
 def _listen(on_one_node: bool) -> tuple[str, int]:
     """The address at which the first worker listens for the others."""
-    host = "127.0.0.1" if on_one_node else ray.util.get_node_ip_address()
+    host = LOOPBACK if on_one_node else ray.util.get_node_ip_address()
     _listening.append(socket.create_server((host, 0)))
     return host, _listening[-1].getsockname()[1]
 
 
-def _join(backend: str, rank: int, size: int, place: tuple[str, int], on_one_node: bool) -> None:
+def _join(backend: str, rank: int, size: int, place: tuple[str, int]) -> None:
     import torch.distributed as dist
 
-    if on_one_node:
+    if place[0] == LOOPBACK:  # all are on one node
         os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     # Torch's own rendezvous would listen on every interface.
     store = dist.TCPStore(  # type: ignore[attr-defined]  # its stubs lack it

@@ -58,7 +58,7 @@ _OF_ANOTHER_RAY = (
     *("RAY_OVERRIDE_RESOURCES", "RAY_OVERRIDE_LABELS"),
 )
 # A cluster of this machine is private to its owner: ports on loopback, calls with a token.
-_LOOPBACK = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 _LOCAL_ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     # Ray uses loopback as its address where it can have no other nodes.
@@ -235,7 +235,7 @@ def _start_own(settings: RunSettings, ours: str) -> None:
             namespace=NAMESPACE,
             # None: it may fail to start, which affects nothing else.
             include_dashboard=None if settings.dashboard else False,
-            _node_ip_address=_LOOPBACK,
+            _node_ip_address=LOOPBACK,
             object_store_memory=_OBJECT_STORE_BYTES,
             log_to_driver=False,
             logging_level=logging.ERROR,

@@ -1,9 +1,8 @@
 """Runs trials on Ray: Ray Tune explores, gangs of workers train, this process decides and writes.
 
-A Tune trial stands for one trial of the sweep. It leases a gang of workers from the pool, passes
-each epoch's report to Tune's scheduler, and permits the next epoch when `ray.tune.report` has
-returned; the driver charges it before the workers hear of it. A trial that Tune never starts is
-never trained.
+A Tune trial stands for a trial of the sweep. It leases a gang of workers, passes each epoch's
+report to Tune's scheduler, and permits the next epoch when `ray.tune.report` has returned; the
+driver then charges it. A trial that Tune never starts is never trained.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ class _Exploration:
         self._deciding = threading.Lock()  # one decision at a time: a verdict or a suggestion
         self._ended = threading.Event()
         self._error: BaseException | None = None  # of the thread of Tune
-        self._gang_error = ""
+        self._gang_error = "the reason is unknown"
         self._allowed = 0  # slots at present
         self._gangs: list[threading.Thread] = []  # of the first slots
         self._tuner = ray_session.caller(self._tune)
@@ -168,13 +167,15 @@ class _Exploration:
             _require_daemons(self._sweep)
             if self._error is not None:
                 raise self._error
+            is_served = any(thread.is_alive() for thread in self._gangs)
+            if is_served and not is_over:
+                continue
             unfinished: dict[str, State] = _get(self._pool.unfinished_trials.remote())
-            if unfinished and not any(thread.is_alive() for thread in self._gangs):
-                why = self._gang_error or "the reason is unknown"
-                raise SweepError(f"workers failed repeatedly: {why}")
+            if unfinished and not is_served:
+                raise SweepError(f"workers failed repeatedly: {self._gang_error}")
             if is_over and not unfinished:
                 return
-            if is_over and "ready" in unfinished.values():
+            if "ready" in unfinished.values():
                 raise SweepError("Ray Tune ended before every trial had begun")
 
     def clear_up(self) -> None:
