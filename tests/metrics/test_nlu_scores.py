@@ -312,6 +312,13 @@ def test_an_interval_stays_in_the_range_of_its_metric(is_right):
     assert 0 <= scores["slot_f1_low"] < scores["slot_f1"] < scores["slot_f1_high"] <= 1
 
 
+def test_one_utterance_worse_than_the_others_does_not_widen_an_interval():
+    """All are wrong, so that few errors are no reason to doubt the percentiles."""
+    hypotheses = [Frame("b", (("x", 0, 1),))] + [Frame("b", ())] * 999
+    scores = score([Frame("a", ())] * 1_000, hypotheses)
+    assert 1 <= scores["ser_low"] <= scores["ser"] == 1.001 <= scores["ser_high"] < 1.005
+
+
 @pytest.mark.parametrize(("n", "share"), [(100, 0.01), (300, 0.02), (1_000, 0.001)])
 def test_intervals_cover_where_few_utterances_are_wrong_or_right(n, share):
     """In 60 draws 95 % would miss 7 or more with probability 0.03; percentiles alone cover 60 to 90

@@ -95,19 +95,21 @@ def _few(
     perfect: float,
 ) -> tuple[int, int, float] | None:
     """The utterances that take `metric` away from `end`, where they are few: their number, that of
-    the utterances that could, and how far one alone would take it.
+    the utterances that could, and how far one alone would take it. Such an utterance is away from
+    the end by itself: what its absence does to the whole would say little where all are wrong.
     """
     total = times @ rows
     gap = abs(float(metric(from_table(total))) - end)
+    alone = metric(from_table(rows))
     with np.errstate(invalid="ignore", divide="ignore"):  # nothing is left of one utterance
-        without = np.abs(metric(from_table(total - rows)) - end)
-    hits = int(times[without < gap].sum())
+        counts = np.abs(metric(from_table(total - rows)) - end) != gap
+    hits = int(times[counts & (alone != end)].sum())
     if hits >= _ENOUGH or (gap > 0 and not hits):
         return None
     if hits:
-        counted = without != gap
+        counted = counts
     elif end == perfect:
-        counted = metric(from_table(rows)) == perfect  # without slots no F1 is perfect
+        counted = alone == perfect  # without slots no F1 is perfect
     else:
         counted = metric(from_table(rows + _RIGHT)) != perfect  # nor is it worse
     num = int(times[counted].sum())
