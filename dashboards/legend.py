@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboards import palette
+from dashboards.charts import Chart
 from dashboards.results import Sweep
 from trainables.engines._look import Mark
 
@@ -40,4 +42,14 @@ def entries(sweep: Sweep) -> list[Entry]:
             words=palette.words(engine, decay),
         )
         for engine, decay in sorted(seen)
+    ]
+
+
+def bands(drawn: Sequence[Chart]) -> list[Entry]:
+    """Entries of the bands of epsilon in these charts."""
+    seen = {point.look for chart in drawn for point in chart.points}
+    return [
+        Entry(css_class=palette.css_class(look), path=PATHS["circle"], words=palette.name(look))
+        for look in palette.BANDS
+        if look in seen
     ]

@@ -7,11 +7,20 @@ no chart depends on colours.
 
 from __future__ import annotations
 
+import math
+
 from trainables import catalogue
 from trainables.engines._look import Look, Mark
 
 ACCENT = "#0072B2"  # of elements without an engine
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
+BANDS = {
+    "epsilon-1": Look(label="epsilon up to 1", light="#00734f", dark="#4fd1a5"),
+    "epsilon-10": Look(label="epsilon up to 10", light="#0072B2", dark="#56B4E9"),
+    "epsilon-1000": Look(label="epsilon up to 1000", light="#B84F00", dark="#F0995A"),
+    "epsilon-huge": Look(label="epsilon above 1000", light="#7A4A86", dark="#CC79A7"),
+    "epsilon-none": Look(label="no guarantee", light="#595959", dark="#B8B8B8"),
+}
 MATPLOTLIB_MARKS: dict[Mark, str] = {
     "circle": "o",
     "triangle": "^",
@@ -57,8 +66,22 @@ def shows_decay(engine: str) -> bool:
     return look(engine).mark is None
 
 
+def band(epsilon: float | None) -> str:
+    """The name of the look of an epsilon.
+
+    >>> [name(band(epsilon)) for epsilon in (8.0, 1e5, None)]
+    ['epsilon up to 10', 'epsilon above 1000', 'no guarantee']
+    """
+    if epsilon is None or math.isinf(epsilon):
+        return "epsilon-none"
+    limit = next((limit for limit in (1, 10, 1000) if epsilon <= limit), "huge")
+    return f"epsilon-{limit}"
+
+
 def look(engine: str) -> Look:
-    """The look of an engine; a default for one that is not installed."""
+    """The look of an engine, or of a band of epsilon; a default for one that is not installed."""
+    if engine in BANDS:
+        return BANDS[engine]
     if engine not in catalogue.names("engines"):
         return Look(label=engine, light=_OTHER[0], dark=_OTHER[1])
     found: Look = catalogue.entry("engines", engine).LOOK
@@ -98,9 +121,8 @@ def css() -> str:
 
 
 def _rules(*, dark: bool) -> str:
-    return "\n".join(
-        f".{css_class(engine)} {{ --c: {colour(engine, dark=dark)}; }}" for engine in engines()
-    )
+    names = (*engines(), *BANDS)
+    return "\n".join(f".{css_class(one)} {{ --c: {colour(one, dark=dark)}; }}" for one in names)
 
 
 def css_class(engine: str) -> str:

@@ -1,11 +1,19 @@
-"""Draws charts with Matplotlib; `svg` makes them elements of a page."""
+"""Draws charts with Matplotlib, as PNG and as elements of a page.
+
+In a page points and lines have their trial's id and their figures in words, and colours are those
+of the page, so that they change on dark screens. Axes are hidden from screen readers, which read
+the points.
+"""
 
 from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Sequence
+from html import escape
 from typing import Any
+from xml.etree import ElementTree
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -14,11 +22,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from dashboards import palette
-from dashboards.chart import Axis, Chart, Line, Point
+from dashboards.charts import Axis, Chart, Line, Point
 
+_LONGEST_LABEL = 24  # signs of a name beside a point
+_LETTER = 4.6  # mean width of one of its signs, points
 _WIDTH, _HEIGHT = 520, 380  # of the page's units, 72 an inch
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 30, 50
-_ROW, _LEFT_OF_ROWS = 34, 172
 INK, MUTED, GRID = "#1b1f23", "#555c63", "#e4e7eb"
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -30,6 +39,14 @@ STYLE: Any = {
     "xtick.color": MUTED,
     "ytick.color": MUTED,
 }
+
+# Colours of a drawing, by their names in the page's style sheet.
+_NAMES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--paper)"}
+_SVG = "{http://www.w3.org/2000/svg}"
+_NUMBER = re.compile(r"-?\d+\.\d{2,}")
+_FONT = re.compile(r"font(-size|-family)?: [^;]*;? ?")
+_PART = re.compile(r"part-(\d+)-\d")
+ElementTree.register_namespace("", _SVG[1:-1])
 
 
 def png(chart: Chart) -> bytes:
@@ -46,30 +63,22 @@ def png(chart: Chart) -> bytes:
 
 def figure(chart: Chart) -> Figure:
     """The chart as Matplotlib's figure, with a transparent background."""
-    rows = len(chart.y.rows)
-    height = _TOP + _ROW * max(1, rows) + _BOTTOM if chart.y.rows else _HEIGHT
-    drawn = Figure(figsize=(_WIDTH / 72, height / 72))
+    drawn = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72))
     drawn.patch.set_visible(False)
-    left = _LEFT_OF_ROWS if chart.y.rows else _LEFT
-    axis = drawn.add_axes(
-        (
-            left / _WIDTH,
-            _BOTTOM / height,
-            1 - (left + _RIGHT) / _WIDTH,
-            1 - (_TOP + _BOTTOM) / height,
-        )
-    )
+    size = (1 - (_LEFT + _RIGHT) / _WIDTH, 1 - (_TOP + _BOTTOM) / _HEIGHT)
+    axis = drawn.add_axes((_LEFT / _WIDTH, _BOTTOM / _HEIGHT, *size))
     axis.patch.set_visible(False)
     axis.spines[["top", "right", "left"]].set_visible(False)
     infinity = _limits(axis, chart)
-    _background(axis, chart, infinity)
+    _background(axis, chart)
     for number, point in enumerate(chart.points):
-        _point(axis, point, gid=f"part-{number}", infinity=infinity, across=bool(chart.y.rows))
+        _point(axis, point, gid=f"part-{number}", infinity=infinity)
+    _labels(axis, chart.points, infinity)
     for number, line in enumerate(chart.lines, len(chart.points)):
         dash = (0, line.dash) if line.dash else "-"
         style = "steps-post" if line.is_stepped else "default"
         (path,) = axis.plot(
-            line.x, line.y, color=line.hex_colour, ls=dash, lw=1.4, drawstyle=style, alpha=0.85
+            line.x, line.y, color=_colour(line), ls=dash, lw=1.4, drawstyle=style, alpha=0.85
         )
         path.set_gid(f"part-{number}-0")
     return drawn
@@ -80,11 +89,8 @@ def _limits(axis: Axes, chart: Chart) -> float:
     xs = [p.x for p in chart.points] + [value for line in chart.lines for value in line.x]
     ys = [v for p in chart.points for v in (p.y, p.low, p.high) if v is not None]
     ys += [value for line in chart.lines for value in line.y]
-    if chart.y.rows:
-        xs += [v for p in chart.points for v in (p.low, p.high) if v is not None]
-    if chart.level is not None:
-        (xs if chart.y.rows else ys).append(chart.level[0])
-    low, high = _range(xs, chart.x)
+    ys += [] if chart.level is None else [chart.level[0]]
+    low, high = (-0.5, len(chart.x.names) - 0.5) if chart.x.names else _range(xs, chart.x)
     right = infinity = high
     if any(math.isinf(x) for x in xs):  # infinite values are right of a break
         infinity, right = high * (high / low) ** 0.1, high * (high / low) ** 0.14
@@ -92,22 +98,18 @@ def _limits(axis: Axes, chart: Chart) -> float:
     axis.set_xscale("log" if chart.x.is_log else "linear")
     axis.set_yscale("log" if chart.y.is_log else "linear")
     axis.set_xlim(low, right)
-    places = _ticks(chart.x, low, high)
-    words = [tick_label(place, chart.x.is_log) for place in places]
+    places = [float(n) for n in range(len(chart.x.names))] or _ticks(chart.x, low, high)
+    words = list(chart.x.names) or [tick_label(place, chart.x.is_log) for place in places]
     if right > high:
         places, words = [*places, infinity], [*words, "∞"]
     axis.set_xticks(places, words)
     axis.set_xlabel(chart.x.label)
-    if chart.y.rows:
-        axis.set_ylim(len(chart.y.rows) - 0.5, -0.5)
-        axis.set_yticks(range(len(chart.y.rows)), list(chart.y.rows))
-    else:
-        axis.set_ylim(*_range(ys, chart.y))
-        places = _ticks(chart.y, *axis.get_ylim())
-        axis.set_yticks(places, [tick_label(place, chart.y.is_log) for place in places])
-        axis.set_title(chart.y.label, loc="left", fontsize=9, y=1.0)
+    axis.set_ylim(*_range(ys, chart.y))
+    places = _ticks(chart.y, *axis.get_ylim())
+    axis.set_yticks(places, [tick_label(place, chart.y.is_log) for place in places])
+    axis.set_title(chart.y.label, loc="left", fontsize=9, y=1.0)
     axis.minorticks_off()
-    axis.grid(axis="x" if chart.y.rows else "y", color=GRID, lw=0.8)
+    axis.grid(axis="y", color=GRID, lw=0.8)
     axis.tick_params(axis="y", length=0)
     axis.set_axisbelow(True)
     return infinity
@@ -138,19 +140,16 @@ def _ticks(axis: Axis, low: float, high: float) -> list[float]:
     return [float(place) for place in places if low <= place <= high]
 
 
-def _background(axis: Axes, chart: Chart, infinity: float) -> None:
+def _background(axis: Axes, chart: Chart) -> None:
     """Draw references, the front and the area that meets the target."""
     low, high = axis.get_xlim()
     quiet: dict[str, Any] = {"color": MUTED, "lw": 0.9}
     beside: dict[str, Any] = {"textcoords": "offset points", "color": MUTED}
     if chart.level is not None:
         value, words = chart.level
-        if chart.y.rows:
-            axis.axvline(value, ls=(0, (3, 4)), **quiet)
-        else:
-            axis.axhline(value, ls=(0, (3, 4)), **quiet)
-            where: dict[str, Any] = {"xy": (0.01, value), "xycoords": ("axes fraction", "data")}
-            axis.annotate(words, xytext=(0, 4), **where, **beside)
+        axis.axhline(value, ls=(0, (3, 4)), **quiet)
+        where: dict[str, Any] = {"xy": (0.01, value), "xycoords": ("axes fraction", "data")}
+        axis.annotate(words, xytext=(0, 4), **where, **beside)
     if chart.chance:
         axis.plot([low, high], [low, high], ls=(0, (3, 4)), **quiet)
     if chart.front:
@@ -162,15 +161,14 @@ def _background(axis: Axes, chart: Chart, infinity: float) -> None:
         axis.annotate(f"ε ≤ {chart.shaded:g}", xytext=(4, 0), **where, **beside)
 
 
-def _point(axis: Axes, point: Point, *, gid: str, infinity: float, across: bool) -> None:
-    """Draw a mark with its interval, vertical or `across`, and a ring around the chosen one."""
+def _point(axis: Axes, point: Point, *, gid: str, infinity: float) -> None:
+    """Draw a mark with its interval, and a ring around the chosen one."""
     x = infinity if math.isinf(point.x) else point.x
-    colour = palette.colour(point.engine)
+    colour = _colour(point)
     parts: list[tuple[Any, Any, dict[str, Any]]] = []
     if point.low is not None and point.high is not None:
-        ends, still = (point.low, point.high), (point.y if across else x,) * 2
-        places = (ends, still) if across else (still, ends)
-        parts.append((*places, {"color": colour, "lw": 1.4, "alpha": 0.6}))
+        bar = {"color": colour, "lw": 1.4, "alpha": 0.6}
+        parts.append(([x, x], [point.low, point.high], bar))
     if point.is_chosen:
         ring = {"marker": "o", "ms": 17, "mfc": "none", "mec": INK, "mew": 1.3, "ls": ""}
         parts.append(([x], [point.y], ring))
@@ -182,21 +180,58 @@ def _point(axis: Axes, point: Point, *, gid: str, infinity: float, across: bool)
         line.set_gid(f"{gid}-{number}")
 
 
+def _labels(axis: Axes, points: Sequence[Point], infinity: float) -> None:
+    """Write the names of points beside them; one that would cover another is left out."""
+    taken: list[tuple[float, float, float, float]] = []
+    right = axis.get_window_extent().x1
+    for point in sorted(points, key=lambda point: not point.is_chosen):
+        x = infinity if math.isinf(point.x) else point.x
+        words = point.label[:_LONGEST_LABEL]
+        across, up = axis.transData.transform((x, point.y))
+        scale = axis.figure.dpi / 72
+        wide, high = _LETTER * len(words) * scale, 2 * _LETTER * scale
+        for side, rise in ((1, 4), (-1, 4), (1, -12), (-1, -12), (1, 16), (-1, 16)):
+            low = across + 9 * scale if side > 0 else across - 9 * scale - wide
+            box = (low, up + rise * scale, low + wide, up + rise * scale + high)
+            is_free = all(
+                box[2] < other[0] or other[2] < box[0] or box[3] < other[1] or other[3] < box[1]
+                for other in taken
+            )
+            if words and is_free and box[2] < right + 20 * scale:
+                taken.append(box)
+                align = "left" if side > 0 else "right"
+                axis.annotate(
+                    words,
+                    (x, point.y),
+                    xytext=(9 * side, rise),
+                    textcoords="offset points",
+                    ha=align,
+                    fontsize=8,
+                    color=MUTED,
+                )
+                break
+
+
+def _colour(thing: Point | Line) -> str:
+    own = thing.colour if isinstance(thing, Line) else ""
+    return own or palette.colour(thing.look)
+
+
 def _legend(axis: Axes, chart: Chart) -> None:
     """Draw the legend of points and lines; none for one series, or for very many."""
     seen: dict[str, Point | Line] = {}
     things: Sequence[Point | Line] = (*chart.points, *chart.lines)
     for thing in things:
         seen.setdefault(thing.series, thing)
-    if chart.y.rows or not 1 < len(seen) <= 12:
+    if not 1 < len(seen) <= 12:
         return
     for words, thing in seen.items():
         if isinstance(thing, Point):
             shape = palette.MATPLOTLIB_MARKS[thing.mark]
-            axis.plot([], [], shape, color=palette.colour(thing.engine), label=words)
+            axis.plot([], [], shape, color=_colour(thing), label=words)
         else:
             dash = (0, thing.dash) if thing.dash else "-"
-            axis.plot([], [], color=thing.hex_colour, ls=dash, label=words)
+            axis.plot([], [], color=_colour(thing), ls=dash, label=words)
     axis.legend(frameon=False, fontsize=8, loc="best")
 
 
@@ -210,3 +245,90 @@ def tick_label(value: float, is_log: bool) -> str:
         power = round(math.log10(value))
         return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"{value:.6g}".replace("-", "−")
+
+
+class Svg(str):
+    """SVG text that templates insert without escaping."""
+
+    def __html__(self) -> str:
+        """Itself."""
+        return self
+
+
+def svg(chart: Chart) -> Svg:
+    """The chart as an element of a page."""
+    with matplotlib.rc_context(STYLE):
+        out = io.StringIO()
+        figure(chart).savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    text = re.sub(r"<(\?|!DOCTYPE)[^>]*>", "", out.getvalue())
+    root = ElementTree.fromstring(text)
+    things: Sequence[Point | Line] = (*chart.points, *chart.lines)
+    groups = [_group(thing) for thing in things]
+    for parent in list(root.iter()):
+        for child in list(parent):
+            place = _PART.fullmatch(child.get("id", ""))
+            if place is not None:
+                parent.remove(child)
+                groups[int(place[1])].append(child)
+            # A style of all elements would change the page, not only this chart.
+            elif child.tag in (f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}clipPath"):
+                parent.remove(child)
+    behind = ElementTree.Element(f"{_SVG}g")
+    behind.extend(list(root))
+    for thing, group in zip(things, groups, strict=True):
+        colour = palette.colour(thing.look).lower() if thing.look else ""
+        for part in group.iter():
+            if part is not group:
+                _for_page(part, chart.name)
+                if colour and "style" in part.attrib:
+                    part.set("style", part.attrib["style"].replace(colour, "currentColor"))
+    for part in behind.iter():
+        _for_page(part, chart.name)
+    behind.set("aria-hidden", "true")
+    parts = "".join(map(_text, (behind, *groups)))
+    box = root.get("viewBox", "")
+    return Svg(
+        f'<svg id="{chart.name}" class="chart" viewBox="{box}" role="group"'
+        f' aria-labelledby="{chart.name}-title" aria-describedby="{chart.name}-desc"'
+        f' xmlns="{_SVG[1:-1]}"><title id="{chart.name}-title">{escape(chart.title)}</title>'
+        f'<desc id="{chart.name}-desc">{escape(chart.description)}</desc>{parts}</svg>'
+    )
+
+
+def _group(thing: Point | Line) -> ElementTree.Element:
+    """A point or line in a page: an image with words that a script can find."""
+    kind = "point" if isinstance(thing, Point) else "line"
+    look = f" {palette.css_class(thing.look)}" if thing.look else ""
+    named = {"class": kind + look, "role": "img", "aria-label": thing.words}
+    named |= {"data-tip": thing.words} | ({"data-trial": thing.trial} if thing.trial else {})
+    return ElementTree.Element(f"{_SVG}g", named)
+
+
+def _for_page(part: ElementTree.Element, name: str) -> None:
+    """An element with ids unique to this chart, the page's colours and fonts, and short numbers."""
+    kept = dict(part.attrib)
+    part.attrib.clear()
+    for key, value in kept.items():
+        key = key.rpartition("}")[2]
+        if key in ("d", "x", "y", "width", "height"):
+            value = _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", " ".join(value.split()))
+        elif key == "id":
+            if part.tag == f"{_SVG}g":
+                continue
+            value = f"{name}-{value}"
+        elif key == "clip-path" or (
+            key == "transform" and value.startswith(("rotate(-0 ", "rotate(0 "))
+        ):
+            continue
+        elif key == "style":
+            value = _FONT.sub("", value)
+            for colour, variable in _NAMES.items():
+                value = value.replace(colour, variable)
+        elif key == "href":
+            value = value.replace("#", f"#{name}-")
+        part.set(key, value)
+
+
+def _text(part: ElementTree.Element) -> str:
+    text = ElementTree.tostring(part, "unicode")
+    return re.sub(r' xmlns(:\w+)?="[^"]*"|(?<=>)\s+(?=<)', "", text)

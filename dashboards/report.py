@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dashboards import charts, claims, comparison, legend, palette, roc_charts, tables
+from dashboards import charts, claims, comparison, legend, palette, tables
+from dashboards.render import svg
 from dashboards.results import Sweep, Trial
-from dashboards.svg import svg
 from trainables import formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import card as cards
@@ -79,8 +79,9 @@ def _card(card: PrivacyCard | None, trial: Trial | None) -> dict[str, Any]:
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
-    drawn = roc_charts.with_curves(sweep)
     kinds = charts.kinds(sweep)
+    slices = charts.slices(sweep)
+    with_curves = sum(bool(trial.rocs) for trial in sweep.measured_trials)
     files = tables.files(sweep)
     card = None if sweep.card is None else cards.read(sweep.card, where=sweep.name)
     return {
@@ -104,23 +105,36 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
             key=lambda t: t.epsilon or 0.0,
         ),
         "frontier": [(kind, svg(charts.frontier(sweep, kind))) for kind in kinds],
-        "leakage": [
-            (name, [(kind, svg(charts.leakage(sweep, name, kind))) for kind in kinds])
-            for name in charts.attacks(sweep)
+        "leakage": [(kind, svg(charts.leakage(sweep, kind))) for kind in kinds if sweep.attacks],
+        "slices": [svg(chart) for chart in slices],
+        "bands": legend.bands(slices),
+        "shown_axes": [
+            (name, column)
+            for name, column in _settings(sweep).items()
+            if len(set(column.values())) > 1
         ],
         "decay_rows": comparison.decays(sweep),
         "time_rows": comparison.times(sweep),
-        "times_chart": svg(charts.times(sweep)),
         "epoch_charts": [svg(chart) for chart in charts.epochs(sweep)],
         "roc_charts": [
             (chart.name.removeprefix("roc-").replace("-", "_"), svg(chart))
-            for chart in roc_charts.rocs(sweep)
+            for chart in charts.rocs(sweep)
         ],
-        "roc_left_out": sum(bool(t.rocs) for t in sweep.measured_trials) - len(drawn),
+        "roc_left_out": max(0, with_curves - charts.MOST_CURVES),
         "bounds": _bounds(sweep),
         "card": card,
         **_card(card, sweep.chosen_trial),
     }
+
+
+def _settings(sweep: Sweep) -> dict[str, dict[str, float | str | None]]:
+    """The values of each searched axis, and of C, z0 and tau where they are none, by trial."""
+    found: dict[str, dict[str, float | str | None]] = {
+        axis: {trial.id: trial.values.get(axis) for trial in sweep.trials} for axis in sweep.axes
+    }
+    for name, field in (("C", "max_grad_norm"), ("z0", "noise_multiplier"), ("tau", "decay_tau")):
+        found.setdefault(name, {trial.id: getattr(trial, field) for trial in sweep.trials})
+    return found
 
 
 def _words() -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Trial:
     name; `rocs` and every figure that `curator_only` names are for the curator alone. `audited` is
     the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
     equal for trials of the same data and of the same model, whatever else they say; `model_name` is
-    for people.
+    for people. `values` are those of the searched axes that this trial has.
     """
 
     id: str
@@ -79,6 +79,7 @@ class Trial:
     data: str = ""
     model: str = ""
     model_name: str = ""
+    values: Mapping[str, float | str] = field(default_factory=dict)
 
     @property
     def is_measured(self) -> bool:
@@ -133,7 +134,9 @@ class Choice:
 class Sweep:
     """A sweep in a report. `card` has the fields of the chosen trial's privacy card, `delta` is of
     its epsilon, `config` and `space` are YAML, `helps` says what would bring the answer nearer
-    to the baseline.
+    to the baseline. `axes` are the searched axes that vary, `mattered` their shares of importance
+    in [0, 1] in a model of the results that `explains` a share of them (R^2), `next_steps` advice
+    on the next trials.
     """
 
     name: str
@@ -152,6 +155,10 @@ class Sweep:
     card: Mapping[str, Any] | None = None
     delta: float | None = None
     helps: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
+    mattered: Mapping[str, float] = field(default_factory=dict)
+    explains: float = 0.0
+    next_steps: tuple[str, ...] = ()
 
     @cached_property
     def measured_trials(self) -> tuple[Trial, ...]:

@@ -32,6 +32,7 @@ def trials(sweep: Sweep) -> list[dict[str, Cell]]:
             "decay_tau": trial.decay_tau,
             "max_grad_norm": trial.max_grad_norm,
             "noise_multiplier": trial.noise_multiplier,
+            **{axis: trial.values.get(axis) for axis in sweep.axes},
             "baseline": trial.baseline,
             "status": trial.status,
             "reason": trial.reason,

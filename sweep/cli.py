@@ -36,6 +36,14 @@ _SHORTAGE = (
     "error return without exception set",
     "failed to map segment from shared object",
 )
+# Headings of `sweep --help`, by what people do; a command of none is under "Commands".
+_GROUPS = {
+    "Sweeps": ("plan", "run", "resume", "stop", "list", "delete"),
+    "Results": ("show", "report", "ui", "compare", "export", "predict", "score"),
+    "Own data": ("init", "data"),
+    "Privacy": ("epsilon", "ledger", "unseal", "attack", "audit", "audit_release"),
+    "Public models and made text": ("pretrain", "synthesize", "parser"),
+}
 
 
 def build() -> typer.Typer:
@@ -52,14 +60,15 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    for name in sorted(module.name for module in pkgutil.iter_modules(commands.__path__)):
-        if name.startswith("_"):
-            continue
+    files = [module.name for module in pkgutil.iter_modules(commands.__path__)]
+    grouped = [(group, name) for group, names in _GROUPS.items() for name in names]
+    others = sorted({name for name in files if name[0] != "_"} - {name for _, name in grouped})
+    for group, name in [*grouped, *(("Commands", name) for name in others)]:
         command = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
+            app.add_typer(command, name=name, rich_help_panel=group)
         else:
-            app.command(name.replace("_", "-"))(command)
+            app.command(name.replace("_", "-"), rich_help_panel=group)(command)
     return app
 
 

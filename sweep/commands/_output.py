@@ -85,6 +85,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     """
     from sweep.guard import Guard
     from sweep.results.export import export_best
+    from sweep.results.gap import gaps
     from sweep.results.selected_trial import sentence_of
     from sweep.results.summary import summary
     from sweep.results.tables.curves import curves_of
@@ -107,9 +108,13 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         }
         print_json("run", {**summary(folder), **extra})
     else:
+        answers: list[str] = []
         table: FittedTable | str = ""
         with Guard("the table of results", then=lambda problem: "the results are on the disk"):
+            answers = [found.sentence() for found in gaps(records)]
             table = results_table(folder.name, records, curves=curves_of(folder))
+        for sentence in answers:
+            say(sentence, style="bold")
         console().print(table)  # a stream that takes nothing is the command's failure
         for sentence in violations(records):
             say(sentence, style="bold red")

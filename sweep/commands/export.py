@@ -109,7 +109,7 @@ def _say_what_left(
     """Each folder with its epsilon, and how far the best private trial is from the baseline."""
     from sweep.results import select
     from sweep.results.export import config_to_repeat
-    from sweep.results.gap import sentences
+    from sweep.results.gap import USABLE, sentences
     from trainables import formats
 
     for record, path in zip(chosen, places, strict=True):
@@ -118,7 +118,9 @@ def _say_what_left(
             f"`sweep run {formats.argument(config_to_repeat(folder, record, path))}` repeats it"
         )
         say(f"{path}: {record.plan.name}, epsilon {epsilon} ({repeat})")
-    for sentence in sentences(folder.records(), limit=epsilon_max):
+    for sentence in sentences(
+        folder.records(), limit=USABLE if epsilon_max is None else epsilon_max
+    ):
         say(sentence)
 
 

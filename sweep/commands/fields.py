@@ -8,7 +8,7 @@ import typer
 
 from sweep.commands import _complete
 from sweep.commands._options import JsonFlag
-from sweep.commands._output import print_json, say_table
+from sweep.commands._output import console, print_json
 
 
 def fields(
@@ -23,14 +23,24 @@ def fields(
     as_json: JsonFlag = False,
 ) -> None:
     """List every field of configs and spaces with its type, default, allowed values and meaning."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     from sweep.planning.fields import fields_below
 
     rows = fields_below(path)
     if as_json:
         print_json("fields", {"fields": [vars(row) for row in rows]})
         return
-    cells = []
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(
+        "field", no_wrap=True, overflow="ignore", min_width=max(len(r.path) for r in rows)
+    )
+    table.add_column("type, default, allowed values, meaning")
     for row in rows:
-        of = f" ({', '.join(row.entries)} only)" if row.entries else ""
-        cells.append((row.path, row.type, row.default, row.allowed, f"{row.description}{of}"))
-    say_table(("field", "type", "default", "allowed", "meaning"), cells)
+        words = [row.type, f"default {row.default}", row.allowed]
+        only = f" ({', '.join(row.entries)} only)" if row.entries else ""
+        what = "; ".join(filter(None, words))
+        table.add_row(Text(row.path), Text(f"{what}: {row.description}{only}"))
+    console().print(table)

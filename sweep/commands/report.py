@@ -35,16 +35,30 @@ def report(
     The page needs no network. It recommends a trial at an epsilon and shows the Pareto front of
     error, epsilon and leakage, noise decays, times, attacks and the privacy card.
     """
+    from sweep.commands._answers import answers
     from sweep.results.report_files import write
+    from sweep.results.select import by_corpus
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
 
     folder = store.open_sweep(from_environment().home, name)
     target = output or Path(f"{name}-report")
-    made = write(folder, target, epsilon_max=epsilon, corpus=data, public=public)
+    parts = by_corpus(folder.records())
+    mattered, next_steps = (
+        (None, []) if public or len(parts) != 1 else answers(folder, folder.records())
+    )
+    made = write(
+        folder,
+        target,
+        epsilon_max=epsilon,
+        corpus=data,
+        public=public,
+        mattered=mattered,
+        next_steps=next_steps,
+    )
     if as_json:
         print_json("report", made.summary())
         return
     say(made.sentence)
     say(f"report: {made.page} ({made.page.stat().st_size / 1024:.0f} KiB)")
-    say(f"figures and data beside it: {', '.join(made.beside)}")
+    say(f"its data as CSV, and charts as PNG, are beside it ({len(made.beside)} files)")

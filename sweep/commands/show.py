@@ -11,10 +11,7 @@ from sweep.commands._output import console, print_json, say
 from trainables.system import collector
 
 if TYPE_CHECKING:
-    from search_spaces.expansion import Point
     from sweep.results.standing import Standing
-    from sweep.search.advice import EpsilonOf
-    from sweep.settings import Settings
     from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
@@ -48,13 +45,12 @@ def show(
         }
         print_json("show", {**summary(folder, records), **known})
         return
-    _print_tables(folder, records, list(damaged.values()), every=every)
     for sentence in sentences(records):
-        say(sentence)
+        say(sentence, style="bold" if sentence.startswith("at ") else None)
+    _print_tables(folder, records, list(damaged.values()), every=every)
     for each in where:
         say(each.sentence())
     _print_answers(folder, records, where)
-    _print_front(records)
 
 
 def _best(where: Standing) -> dict[str, Any]:
@@ -98,38 +94,6 @@ def _print_tables(
         say(sentence, style="bold red")
 
 
-def _print_front(records: list[TrialRecord]) -> None:
-    from sweep.results import select
-    from trainables import figures, formats
-
-    for record in select.front(records):
-        main = select.headline(records)
-        good, epsilon = (
-            formats.figure(key, select.value(record, key)) for key in (main, figures.EPSILON)
-        )
-        say(
-            f"front: {record.plan.id} {figures.label(main)} {good} at epsilon {epsilon}:"
-            f" {record.plan.name}"
-        )
-
-
-def _epsilon_of(folder: SweepFolder, settings: Settings) -> EpsilonOf:
-    """What a point of the sweep's space would cost; None where that cannot be worked out here."""
-    from sweep.planning.accounting import accounting
-    from sweep.planning.plan import plan_point
-    from trainables.errors import InvalidInput
-
-    space, account = folder.space(), accounting(settings)
-
-    def epsilon_of(point: Point) -> float | None:
-        try:
-            return plan_point(space, point, account=account).epsilon
-        except InvalidInput:
-            return None
-
-    return epsilon_of
-
-
 def _standings(folder: SweepFolder, records: list[TrialRecord]) -> list[Standing]:
     from sweep.results.comparison import standings_of
     from trainables.errors import InvalidData, InvalidInput
@@ -144,20 +108,10 @@ def _standings(folder: SweepFolder, records: list[TrialRecord]) -> list[Standing
 
 def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: list[Standing]) -> None:
     """Which axis mattered, what the sweep cost together, what to try next."""
-    from sweep.results.importance import importance
-    from sweep.search.advice import advice
-    from sweep.settings import from_environment
+    from sweep.commands._answers import answers
     from sweep.store.plans import label
-    from trainables.errors import InvalidInput
-    from trainables.figure_cache import FigureCache
 
-    try:
-        settings = from_environment()
-        found = importance(records, kept=FigureCache(settings.cache_dir))
-        epsilon_of = _epsilon_of(folder, settings)
-        sentences = advice(folder.space(), records, found, where, epsilon_of=epsilon_of)
-    except InvalidInput:  # no metric that every trial has
-        return
+    found, sentences = answers(folder, records, where)
     if found is not None:
         shares = ", ".join(f"{label(path)} {100 * s:.0f} %" for path, s in found.shares.items())
         tied = ", ".join(map(label, found.tied))

@@ -20,10 +20,11 @@ def ui(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start MLflow's server on loopback. Ctrl-C stops it.
+    """Start MLflow's server on loopback, and Optuna's dashboard where it is installed. Ctrl-C stops
+    them.
 
     While a sweep runs, the address of Ray's dashboard is printed. A server that already runs is
-    kept.
+    kept. Optuna's dashboard shows the trials that had finished when it was started.
     """
     if write_dashboards is not None:
         from dashboards import grafana
@@ -35,17 +36,23 @@ def ui(
             say(str(written))
         return
     from sweep import interrupts, serve
+    from sweep.search import exploration
     from sweep.settings import from_environment
 
     settings = from_environment(tracking_uri=tracking_uri)
-    with interrupts.expected() as over, serve.mlflow_server(settings, port=port) as address:
+    with (
+        interrupts.expected() as over,
+        serve.mlflow_server(settings, port=port) as address,
+        exploration.dashboard(settings.home, host=serve.HOST) as explored,
+    ):
         ray = serve.ray_dashboards()
+        found = {"mlflow": address, "optuna": explored, "ray": ray[0] if ray else None}
         if as_json:
-            print_json("ui", {"mlflow": address, "ray": ray[0] if ray else None})
+            print_json("ui", found)
         else:
-            say(f"MLflow         {address}/#/experiments")
-            token = "(needs a token: `ray get-auth-token` prints yours)"
-            running = f"{', '.join(ray)} {token}" if ray else "not running (while a sweep runs)"
-            say(f"Ray dashboard  {running}")
+            say(f"MLflow  {address}")
+            say(f"Optuna  {explored or 'not installed: pip install optuna-dashboard'}")
+            for each in ray:
+                say(f"Ray     {each} (its token: `ray get-auth-token`)")
             say("Ctrl-C ends what was started here.")
         over.wait()

@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 
 from sweep.results import select
 from sweep.results.select import Group
+from sweep.results.standing import interval_of
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
+from trainables.attacks import strongest
 from trainables.errors import InvalidInput
 from trainables.figures import cost
 from trainables.privacy.mechanism import claims_privacy
 
+ANSWER = 8.0  # the largest epsilon of the trial that is recommended first
 USABLE = 10.0  # the largest epsilon that is exported by default
 FAR = 2.0  # factor of the baseline's error from which advice is given
 _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
@@ -51,24 +54,43 @@ class Gap:
         return [self.sentence(), *(f"what would help: {words}" for words in self.helps())]
 
     def sentence(self) -> str:
-        """The best private trial beside the baseline."""
+        """The answer: which trial to use, its error beside the baseline's, its leakage."""
         limit = formats.number(self.limit)
         where = "" if self.corpus is None else f" on {self.corpus}"
         if self.best is None:
             least = "" if self.least is None else f"; the smallest epsilon is {_of(self.least)}"
             return f"no finished trial{where} has epsilon ≤ {limit}{least}"
-        text = f"best{where} with epsilon ≤ {limit}: {self._label(self.best)}"
+        plan = self.best.plan
+        text = f"at epsilon ≤ {limit}{where} use {plan.name} ({plan.id}, epsilon"
+        text += f" {formats.epsilon(select.value(self.best, figures.EPSILON))}):"
+        text += f" {self._error(self.best)}{self._beside_baseline()}"
+        leaks = strongest(self.best.metrics)
+        if leaks is not None:
+            text += f"; strongest attack's AUC {formats.share(leaks.value)} (curator only)"
+        return text
+
+    def _error(self, record: TrialRecord) -> str:
+        """The test figure of a trial in words, with its 95 % interval."""
+        found = select.value(record, self.figure)
+        if self.figure != "ser" or found is None:
+            return f"{figures.label(self.figure)} {formats.figure(self.figure, found)}"
+        between = interval_of(record)
+        bounds = (
+            "" if between is None else " ({:.1f} to {:.1f})".format(*(100 * x for x in between))
+        )
+        return f"{100 * found:.1f} errors in 100{bounds}"
+
+    def _beside_baseline(self) -> str:
         if self.baseline is None:
-            return f"{text}; no finished baseline to compare it with"
-        spread = self.baseline.spread(self.figure)
-        mean = formats.figure(self.figure, None if spread is None else spread.mean)
-        kin = "" if self._is_kin else ", another model"
-        text += f"; the baseline's is {mean} ({self.baseline.records[0].plan.name}{kin})"
+            return "; no finished baseline to compare it with"
+        name = self.baseline.records[0].plan.name + ("" if self._is_kin else ", another model")
         if not self.factor or math.isinf(self.factor):
-            return text
-        if cost(self.figure, 1.0) < 0:
-            return f"{text}: {formats.number(1 / self.factor, 3)} times as much"
-        return f"{text}: {formats.number(self.factor, 3)} times as many errors"
+            spread = self.baseline.spread(self.figure)
+            mean = formats.figure(self.figure, None if spread is None else spread.mean)
+            return f"; the baseline's is {mean} ({name})"
+        is_gain = cost(self.figure, 1.0) < 0
+        factor = formats.number(1 / self.factor if is_gain else self.factor, 3)
+        return f", {factor} times {'that' if is_gain else 'those'} of {name}"
 
     def helps(self) -> list[str]:
         """Advice for reducing the gap, from the trials of this sweep."""
@@ -116,7 +138,7 @@ class Gap:
         return [f"a larger epsilon: {self._label(self.larger)}"]
 
 
-def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
+def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
     """The gap between the best trial with epsilon at most `limit` and the baseline, on one corpus;
     None without a finished trial that is no baseline.
 
@@ -143,13 +165,13 @@ def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
 
 
 def gaps(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[Gap]:
-    """The gap on each corpus at `limit`, by default `USABLE`; without those whose trials have no
+    """The gap on each corpus at `limit`, by default `ANSWER`; without those whose trials have no
     figure in common.
     """
     found, parts = [], select.by_corpus(records)
     for name, alike in parts.items():
         with suppress(InvalidInput):
-            corpus_gap = gap(alike, limit=USABLE if limit is None else limit)
+            corpus_gap = gap(alike, limit=ANSWER if limit is None else limit)
             if corpus_gap is not None:
                 found.append(replace(corpus_gap, corpus=name if len(parts) > 1 else None))
     return found

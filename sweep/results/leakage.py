@@ -98,11 +98,11 @@ def draw(place: Path, title: str) -> None:
         picture.exists() and picture.stat().st_mtime_ns >= data.stat().st_mtime_ns
     ):
         return
-    from dashboards import roc_charts
+    from dashboards.charts import roc_of_trial
     from dashboards.render import png  # Matplotlib, imported late so that sweeps start faster
 
     fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two processes may draw it at once
-    fresh.write_bytes(png(roc_charts.roc_of_trial(evidence.read_curves(place), title=title)))
+    fresh.write_bytes(png(roc_of_trial(evidence.read_curves(place), title=title)))
     fresh.replace(picture)
 
 

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboards import results
+from search_spaces.domains import rank
 from sweep.results import select
 from sweep.results.exported import damages
 from sweep.results.gap import gaps
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
+from sweep.results.tables.axes import value_at, varied_paths
 from sweep.store.files import number
-from sweep.store.plans import PlannedTrial, noise_at
+from sweep.store.plans import PlannedTrial, label, noise_at, short
 from sweep.store.status import TrialStatus
 from sweep.store.sweep_folder import to_yaml
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -51,6 +53,7 @@ def gather(
     for sentence in damages(folder, finished).values():
         raise InvalidData(sentence)
     front = {record.plan.id for record in select.front(records)}
+    paths = varied_paths([record.plan for record in records])
     trials = tuple(
         _trial(
             folder,
@@ -58,6 +61,7 @@ def gather(
             curves=() if public else _curves(folder, record.plan.id),
             on_front=record.plan.id in front,
             public=public,
+            paths=paths,
         )
         for record in records
         if record.status is not TrialStatus.PLANNED
@@ -85,6 +89,7 @@ def gather(
         card=_card(folder, chosen),
         delta=None if chosen is None else _delta(chosen.plan, public=public),
         # Advice names the steps and the number of records.
+        axes=tuple(map(label, paths)),
         helps=()
         if public and chosen is not None and chosen.plan.reveals_count("steps")
         else _helps(records, epsilon_max),
@@ -117,9 +122,10 @@ def _trial(
     curves: Sequence[results.Roc],
     on_front: bool,
     public: bool,
+    paths: Sequence[str],
 ) -> results.Trial:
     plan = record.plan
-    paths = tuple(paths_in(plan.fields)) if public else ()
+    folders = tuple(paths_in(plan.fields)) if public else ()
     noisy = claims_privacy(plan.engine) and plan.is_config
     privacy = plan.config.privacy if noisy else None
     history = [
@@ -130,7 +136,7 @@ def _trial(
     ]
     return results.Trial(
         id=plan.id,
-        name=in_text(plan.name, paths),
+        name=in_text(plan.name, folders),
         engine=plan.engine,
         decay=privacy.noise_decay.kind if privacy else "none",
         status=record.status,
@@ -156,12 +162,17 @@ def _trial(
         },
         rocs=tuple(curves),
         history=tuple(history),
-        reason=in_text(record.reason or "", paths),
+        reason=in_text(record.reason or "", folders),
         on_front=on_front,
         audited=audited(plan.config.data.split) if plan.is_config else "",
         data=plan.config.data.model_dump_json() if plan.is_config else "",
         model=plan.config.model.model_dump_json() if plan.is_config else "",
         model_name=plan.config.model.name if plan.is_config else "",
+        values={
+            label(path): in_text(short(value), folders) if (at := rank(value)) is None else at
+            for path in paths
+            if (value := value_at(plan, path)) is not None
+        },
     )
 
 

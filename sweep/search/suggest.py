@@ -62,7 +62,7 @@ def suggest(
 
     found = branches(space)
     strategy = catalogue.entry(STRATEGIES, space.search.strategy, kind="adaptive")
-    with _quietly():
+    with quietly():
         seed = stream_seed(space.search.seed, "suggest", draw) % 2**31
         num_done = sum(one.state == "done" for one in observations)
         if not at_random and num_done < num_startup(space.search):
@@ -200,7 +200,7 @@ def _distribution(domain: Domain) -> Any:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """A context without Optuna's log and its warnings about experimental features."""
     import optuna
 

@@ -80,12 +80,29 @@ def sweep(**fields: Any) -> Sweep:
     )
     trials = (
         trial("aaaa", "sgd", 0.10, math.inf),
-        trial("bbbb", "edp_sgd", 0.15, 6e5, epsilon_paper=7.7e4, max_grad_norm=0.5),
+        trial(
+            "bbbb",
+            "edp_sgd",
+            0.15,
+            6e5,
+            epsilon_paper=7.7e4,
+            max_grad_norm=0.5,
+            values={"C": 0.5, "decay": "none"},
+        ),
         trial("b2b2", "edp_sgd", 0.14, 6e7, epsilon_paper=7.7e6, name="edp, z0=0.001"),
-        trial("cccc", "edp_sgd", 0.12, 2e6, epsilon_paper=2e5, decay="linear", decay_tau=0.1),
+        trial(
+            "cccc",
+            "edp_sgd",
+            0.12,
+            2e6,
+            epsilon_paper=2e5,
+            decay="linear",
+            decay_tau=0.1,
+            values={"decay": "linear:0.1"},
+        ),
         trial("dddd", "edp_sgd", 0.13, 1e6, epsilon_paper=1e5, decay="exponential"),
-        trial("eeee", "dp_sgd", 0.55, 8.0, name=f"dp {INJECTED}", on_front=True),
-        trial("e2e2", "dp_sgd", 0.41, 50.0, on_front=True),
+        trial("eeee", "dp_sgd", 0.55, 8.0, name=f"dp {INJECTED}", on_front=True, values={"C": 1.0}),
+        trial("e2e2", "dp_sgd", 0.41, 50.0, on_front=True, values={"C": 10.0}),
         refused,
     )
     card = {
@@ -133,5 +150,6 @@ def sweep(**fields: Any) -> Sweep:
         "config": "engine: dp_sgd\n",
         "card": card,
         "delta": 1e-5,
+        "axes": ("C", "decay"),
     }
     return Sweep(**{**defaults, **fields})

@@ -47,7 +47,7 @@ def test_the_page_renders_without_a_complaint_and_fits(
     assert window.complaints() == []
     assert window.run("return document.documentElement.scrollWidth") <= width
     drawn = "[...document.querySelectorAll('svg.chart')].filter(e => e.getClientRects().length)"
-    # One chart of error, one of leakage, times, epochs, ROC; others wait behind the selects.
+    # One chart of error, one of leakage, slices, epochs, ROC; others wait behind the selects.
     assert window.run(f"return {drawn}.length") >= 5
     assert window.run(f"return {drawn}.every(e => e.getBoundingClientRect().width > 200)")
 
@@ -88,9 +88,7 @@ def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
     window.keys(_ESCAPE)
     assert window.run(tip) == ""
     window.keys(_TAB)
-    assert window.run("return document.activeElement.closest('svg')?.id") == (
-        "leakage-strongest-epsilon"
-    )
+    assert window.run("return document.activeElement.closest('svg')?.id") == ("leakage-epsilon")
 
 
 def test_a_table_sorts_by_its_numbers_and_says_so(window: Browser, page: str) -> None:

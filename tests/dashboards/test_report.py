@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from dashboards import charts, render, report, tables
-from dashboards.results import Choice, Sweep, Trial
-from dashboards.svg import svg
+from dashboards.render import svg
+from dashboards.results import Choice, Roc, Sweep, Trial
 from tests.dashboards import samples
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
@@ -243,7 +243,7 @@ def test_a_sweep_of_one_bare_trial_makes_a_page() -> None:
     page = Page(report.html(samples.sweep(trials=(only,), choice=choice, card=None)))
     assert page.open == []
     bare = samples.sweep(trials=(only,), choice=choice)
-    assert [chart.name for chart in charts.every(bare)] == ["times-chart"]
+    assert charts.every(bare) == []
 
 
 def test_csv_files_hold_what_the_page_shows(sweep: Sweep) -> None:
@@ -264,13 +264,81 @@ def test_a_spreadsheet_takes_no_name_for_a_formula() -> None:
 
 def test_every_chart_comes_as_a_picture_and_as_csv(sweep: Sweep) -> None:
     names = {chart.name for chart in charts.every(sweep)}
-    assert {"frontier-epsilon", "leakage-strongest-epsilon", "times-chart", "roc-shadow"} <= names
+    assert {"frontier-epsilon", "leakage-epsilon", "slice-c", "slice-decay", "roc-shadow"} <= names
     for chart in charts.every(sweep):
         assert chart.name.startswith(charts.BEGINNINGS)  # by which an earlier report's are removed
         assert render.png(chart).startswith(b"\x89PNG")
         rows = list(csv.reader(io.StringIO(chart.csv())))
         assert len(rows) == 1 + len(chart.points) + sum(len(line.x) for line in chart.lines)
         assert rows[0][2:4] == [chart.x.label, chart.y.label]
+
+
+def test_charts_that_answer_no_question_are_not_drawn(sweep: Sweep) -> None:
+    """Noise without a decay, and every other figure that is constant in all trials."""
+    rows = (
+        {"epochs_done": 1.0, "noise_multiplier": 1.0},
+        {"epochs_done": 2.0, "noise_multiplier": 1.0},
+    )
+    constant = replace(sweep.trials[1], history=rows)
+    assert charts.epochs(replace(sweep, trials=(constant,))) == []
+    falling = replace(constant, history=(*rows, {"epochs_done": 3.0, "noise_multiplier": 0.5}))
+    assert [c.name for c in charts.epochs(replace(sweep, trials=(constant, falling)))] == [
+        "epochs-noise-multiplier"
+    ]
+    blind = Roc(attack="blind", fpr=(0.1, 1.0), tpr=(0.1, 1.0))
+    assert charts.rocs(replace(sweep, trials=(replace(constant, rocs=(blind,)),))) == []
+
+
+def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep: Sweep) -> None:
+    by_name = {chart.name: chart for chart in charts.slices(sweep)}
+    numbers, words = by_name["slice-c"], by_name["slice-decay"]
+    assert numbers.x.is_log
+    assert [(p.x, p.look) for p in numbers.points] == [
+        (0.5, "epsilon-huge"), (1.0, "epsilon-10"), (10.0, "epsilon-1000"),
+    ]  # fmt: skip
+    assert words.x.names == ("none", "linear:0.1")
+    assert sorted(p.x for p in words.points) == [0.0, 1.0]
+
+
+def test_few_points_have_their_names_and_no_name_covers_another(sweep: Sweep) -> None:
+    drawn = charts.frontier(sweep)
+    assert {point.label for point in drawn.points} == {t.name for t in sweep.measured_trials}
+    figure = render.figure(drawn)
+    figure.canvas.draw()
+    boxes = [
+        words.get_window_extent()
+        for words in figure.axes[0].texts
+        if words.get_text() in {t.name[:24] for t in sweep.measured_trials}
+    ]
+    assert len(boxes) > 3
+    assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+    many = tuple(samples.trial(f"t{n:02}", "dp_sgd", 0.1, 1.0 + n) for n in range(13))
+    assert {p.label for p in charts.frontier(samples.sweep(trials=many)).points} == {""}
+
+
+def test_the_page_says_what_mattered_and_what_to_try_next(sweep: Sweep, page: Page) -> None:
+    assert page.text.index("Words") < page.text.index("Error, epsilon and leakage")
+    assert page.text.index("What mattered") < page.text.index("Noise decays against the baseline")
+    found = replace(sweep, mattered={"C": 0.9}, explains=0.8, next_steps=("C: try smaller",))
+    text = Page(report.html(found)).text
+    assert "C 90 %" in text
+    assert "explains 80 % of it" in text
+    assert "C: try smaller." in text
+
+
+def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep: Sweep, page: Page) -> None:
+    weak = {
+        attributes["data-trial"]
+        for attributes in page.having("data-trial")
+        if "weak" in attributes.get("class", "").split()
+    }
+    assert weak == {t.id for t in sweep.trials if (t.epsilon or 0) > 10}
+    assert "An epsilon above 10 guarantees little." not in page.text
+    chosen = replace(sweep.choice, trial="e2e2", epsilon_max=60.0)
+    assert (
+        "An epsilon above 10 guarantees little."
+        in Page(report.html(replace(sweep, choice=chosen))).text
+    )
 
 
 def test_equal_charts_are_equal_bytes(sweep: Sweep) -> None:

@@ -80,7 +80,11 @@ class FittedTable:
 
     def columns_at(self, width: int) -> tuple[list[Column], list[str]]:
         """The columns that fit into `width` cells, and the names of those left out."""
-        present = [column for column in self.columns if _says_something(column)]
+        present = [
+            column
+            for column in self.columns
+            if _says_something(column) and not _is_of_one_value(column)
+        ]
         found = _fitting(present, width, below=_WORDS_WHOLE, whole=True)
         if found is None:
             found = _fitting(present, width, below=_KEPT_APART)
@@ -102,11 +106,16 @@ class FittedTable:
     ) -> Iterator[RenderableType]:
         width = options.max_width
         columns, missing = self.columns_at(width)
+        alike = [
+            f"{column.name or column.head}: {_plain(column.cells[0])} in every row"
+            for column in self.columns
+            if _is_of_one_value(column) and _says_something(column)
+        ]
         if self.title:
             yield Text(break_lines(self.title, width), style="bold")
         if columns:
             yield _to_table(columns, width, self.styles)
-        legends = [column.legend for column in columns if column.legend]
+        legends = [*alike, *(column.legend for column in columns if column.legend)]
         if missing and self.says_what_is_left_out:
             legends.append(f"no room for: {', '.join(missing)}")
         for line in filter(None, [" · ".join(dict.fromkeys(legends)), *self.notes]):
@@ -116,6 +125,15 @@ class FittedTable:
 def _says_something(column: Column) -> bool:
     """Whether a column has a cell other than blanks and dashes."""
     return any(_plain(cell).strip(" -") for cell in column.cells)
+
+
+def _is_of_one_value(column: Column) -> bool:
+    """Whether its cells are alike, so that a note says it in less room."""
+    return (
+        column.worth < ALWAYS
+        and len(column.cells) > 1
+        and len({_plain(cell) for cell in column.cells}) == 1
+    )
 
 
 def _fitting(

@@ -104,7 +104,9 @@ def _figures(
 ) -> list[Column]:
     """Figures of the shown `records` relative to the baselines and the prior in `every`."""
     found, priors = select.baselines(every), select.priors(every)
-    times = "×: times the baseline"
+    firsts = [group.records[0] for group in found]
+    names = list(dict.fromkeys(r.plan.name for r in firsts if not select.is_prior(r)))
+    times = f"×: times {names[0] if len(names) == 1 else 'the nearest baseline'}"
 
     def column(metric: str, *, worth: int, legend: str = "") -> Column:
         cells = [_cell(record, metric) for record in records]
@@ -113,7 +115,7 @@ def _figures(
 
     def ratio(metric: str, words: str, *, worth: int) -> Column:
         cells = [_ratio(record, metric, found) for record in records]
-        return Column(head="×", cells=cells, worth=worth, name=f"× {words}", legend=times)
+        return Column(head=f"{words} ×", cells=cells, worth=worth, legend=times)
 
     # The trial's bootstrap interval, which does not compare trials with each other.
     intervals = [_interval(interval_of(r)) if main == "ser" else "" for r in records]
@@ -129,7 +131,7 @@ def _figures(
             legend="of ε = 0: times the error without any private record",
         ),
         column(figures.LEAKAGE, worth=70, legend=strongest),
-        ratio(figures.LEAKAGE, "leakage", worth=20),
+        ratio(figures.LEAKAGE, "AUC", worth=20),
         Column(head="epsilon", cells=[_epsilon(record) for record in records], worth=100),
         column(
             figures.EPSILON_PAPER,

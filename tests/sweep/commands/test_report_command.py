@@ -127,7 +127,7 @@ def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
     with monkeypatch.context() as patch:
         patch.setattr(report_files, "gather", lambda *_, **__: samples.sweep())
         write(toy, tmp_path, epsilon_max=8.0)
-    of_attacks = {"roc.csv", "charts/roc-shadow.png", "charts/leakage-shadow-epsilon.csv"}
+    of_attacks = {"roc.csv", "charts/roc-shadow.png", "charts/leakage-epsilon.csv"}
     assert all((tmp_path / name).exists() for name in of_attacks)
     (tmp_path / "charts" / "mine.png").write_bytes(b"")
     made = write(toy, tmp_path, epsilon_max=8.0, public=True)

@@ -47,8 +47,7 @@ def test_the_best_private_trial_is_compared_with_the_baseline() -> None:
     assert found.factor == pytest.approx(5.0)
     assert found.is_far
     assert found.sentence() == (
-        "best with epsilon ≤ 10: dp dp, SER 0.5000 at epsilon 8; the baseline's is 0.1000 (sgd):"
-        " 5 times as many errors"
+        "at epsilon ≤ 8 use dp (dp, epsilon 8): 50.0 errors in 100, 5 times those of sgd"
     )
 
 
@@ -72,7 +71,7 @@ def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon() -
     """A small epsilon is there; what is missing is a figure that both trials have."""
     records = [
         record("dp", validation_ser=0.5, epsilon=8.0),
-        record("dp9", ser=0.4, epsilon=9.0),
+        record("dp7", ser=0.4, epsilon=7.0),
     ]
     with pytest.raises(InvalidInput, match="that all have one of validation_ser, ser"):
         gap(records)
@@ -118,7 +117,7 @@ def test_without_a_private_trial_the_smallest_epsilon_is_named() -> None:
     found = sentences(
         [BASE, private("a", ser=0.2, epsilon=202.1), private("b", ser=0.1, epsilon=5e4)]
     )
-    assert found[0] == "no finished trial has epsilon ≤ 10; the smallest epsilon is 202.1 (a a)"
+    assert found[0] == "no finished trial has epsilon ≤ 8; the smallest epsilon is 202.1 (a a)"
     assert "target_epsilon: 8" in found[1]
     assert sentences([BASE]) == []
 
@@ -134,7 +133,7 @@ def test_of_a_figure_where_more_is_better_the_factor_says_how_far() -> None:
     found = gap([base, text("dp", mauve=0.2, epsilon=8.0)])
     assert found is not None
     assert found.factor == pytest.approx(4.0)
-    assert found.sentence().endswith("the baseline's is 0.8000 (open): 0.25 times as much")
+    assert found.sentence().endswith("MAUVE 0.2000, 0.25 times that of open")
 
 
 def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor() -> None:

@@ -75,10 +75,10 @@ def test_each_corpus_has_its_best_trial_and_its_front() -> None:
     with pytest.raises(InvalidInput, match=r"one corpus.*atis, snips.*easy, dear"):
         select.choose_one(records)
     said = gap.sentences(records)
-    assert [words for words in said if words.startswith("best on")] == [
-        "best on atis with epsilon ≤ 10: easy easy, SER 0.2000 at epsilon 1;"
+    assert [words for words in said if words.startswith("at epsilon")] == [
+        "at epsilon ≤ 8 on atis use easy (easy, epsilon 1): 20.0 errors in 100;"
         " no finished baseline to compare it with",
-        "best on snips with epsilon ≤ 10: dear dear, SER 0.4000 at epsilon 7;"
+        "at epsilon ≤ 8 on snips use dear (dear, epsilon 7): 40.0 errors in 100;"
         " no finished baseline to compare it with",
     ]
     where = standing.standings(records)

@@ -1,0 +1,64 @@
+"""Finished trials as a study of Optuna, and its real dashboard."""
+
+from __future__ import annotations
+
+import json
+import math
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from sweep.search.exploration import add_study, dashboard
+from sweep.search.suggest import quietly
+from sweep.store.sweeps import TrialRecord
+from tests.sweep.commands.test_sweep_commands import sweep_of
+from tests.sweep.results.test_select import record
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # the dashboard's own files
+
+
+def trial(name: str, values: dict[str, Any], **metrics: float) -> TrialRecord:
+    made = record(name, **metrics)
+    return replace(made, plan=replace(made.plan, values=values))
+
+
+def test_axes_and_objectives_are_those_of_the_trials() -> None:
+    records = [
+        trial("a", {"privacy.max_grad_norm": 0.1, "model": "clc"}, ser=0.3, epsilon=100.0),
+        trial("b", {"privacy.max_grad_norm": 10.0, "model": "bert"}, ser=0.2, epsilon=10.0),
+        trial("open", {}, ser=0.1, epsilon=math.inf),
+        trial("unmeasured", {}, epsilon=1.0),
+    ]
+    with quietly():
+        study = add_study(optuna.storages.InMemoryStorage(), "s", records)
+    assert [each.values for each in study.trials] == [[0.3, 2.0], [0.2, 1.0]]
+    first = study.trials[0]
+    assert first.params["privacy.max_grad_norm"] == 0.1
+    assert first.params["model"] == "clc"
+    assert first.distributions["privacy.max_grad_norm"].log
+    assert study.directions == [optuna.study.StudyDirection.MINIMIZE] * 2
+
+
+def test_figures_for_the_curator_alone_are_named_so() -> None:
+    with quietly():
+        study = add_study(
+            optuna.storages.InMemoryStorage(),
+            "s",
+            [trial("a", {}, ser=0.3, epsilon=8.0, mia_shadow_auc=0.6)],
+        )
+    (one,) = study.trials
+    assert one.user_attrs["curator_only: mia_shadow_auc"] == 0.6
+    assert "ser" not in one.user_attrs
+
+
+def test_the_dashboard_serves_a_study_a_sweep(tmp_path: Path) -> None:
+    sweep_of(tmp_path, "one", 0.5, 0.25)
+    with dashboard(tmp_path, host="127.0.0.1") as address:
+        assert address is not None
+        with urllib.request.urlopen(f"{address}/api/studies") as answer:
+            found = json.load(answer)["study_summaries"]
+    assert [study["study_name"] for study in found] == ["one"]
