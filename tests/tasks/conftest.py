@@ -1,8 +1,9 @@
-"""Trials of these tests have fixed keys."""
+"""Trials of these tests have fixed keys, and those of heads share their features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +14,9 @@ from tests.fixed_keys import fixed_keys
 def _fixed_keys() -> Iterator[None]:
     with fixed_keys():
         yield
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of features, which the encoder takes seconds for."""
+    return tmp_path_factory.mktemp("cache")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from trainables.config import parse
-from trainables.encoders import cache
+from trainables.encoders import cache as features
 from trainables.encoders.identity import ENCODER, encoder_digest
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -38,19 +38,19 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def trial(folder: Path, cache: Path | None = None, **model: Any) -> TrialResult:
+def trial(folder: Path, cache: Path, **model: Any) -> TrialResult:
     return run(
         parse({**FIELDS, "model": {**FIELDS["model"], **model}}),
         folder=folder,
         comm=Alone(),
         report=lambda _: True,
         data_dir=folder,
-        cache_dir=cache or folder / "cache",
+        cache_dir=cache,
     )
 
 
-def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path) -> None:
-    found = trial(tmp_path)
+def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path, cache: Path) -> None:
+    found = trial(tmp_path, cache)
     metrics = found.metrics
     assert metrics["ser"] is not None
     assert metrics["ser_before_training"] is not None
@@ -63,13 +63,13 @@ def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path) -> None
         assert what in public
 
 
-def test_without_names_nothing_is_known_before(tmp_path: Path) -> None:
-    found = trial(tmp_path, prior="none")
+def test_without_names_nothing_is_known_before(tmp_path: Path, cache: Path) -> None:
+    found = trial(tmp_path, cache, prior="none")
     assert "ser_before_training" not in found.metrics
     assert not any("labels' names" in what for what in found.privacy["public"])
 
 
-def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path: Path) -> None:
+def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path: Path, cache: Path) -> None:
     def interrupt(report: EpochReport) -> bool:
         raise InterruptedError
 
@@ -82,7 +82,7 @@ def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path: Path) -> None:
             comm=Alone(),
             report=interrupt,
             data_dir=tmp_path,
-            cache_dir=tmp_path / "cache",
+            cache_dir=cache,
         )
     assert checkpoint.state_of(place)[ENCODER] == encoder_digest("small") != ""
 
@@ -100,19 +100,19 @@ class Reads:
 
 
 def test_a_full_batch_that_does_not_fit_is_passed_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step's memory has a bound whatever the number of records, and its release is the same."""
     privacy = {**FIELDS["privacy"], "noise_multiplier": 1.0, "reproducible_noise": True}
     released, sizes = [], []
     for kept, at_once in ((1 << 30, 1 << 28), (0, 1 << 17)):
-        monkeypatch.setattr(cache, "_KEPT_BYTES", kept)
-        monkeypatch.setattr(cache, "_PASS_BYTES", at_once)
+        monkeypatch.setattr(features, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(features, "_PASS_BYTES", at_once)
         setup = prepare(
             parse({**FIELDS, "privacy": privacy}),
             comm=Alone(),
             data_dir=tmp_path,
-            cache_dir=tmp_path / "cache",
+            cache_dir=cache,
         )
         read = Reads(setup.engine._loader)
         monkeypatch.setattr(setup.engine, "_loader", read)

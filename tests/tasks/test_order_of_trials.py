@@ -72,7 +72,10 @@ def _config(number: int, pairs: Path) -> TrialConfig:
     fields = _TRIALS[number]
     return parse(
         {
-            "data": {"name": "communication", "num_utterances": 1_000, "split": "bernoulli"},
+            "data": {
+                **{"name": "communication", "num_utterances": 1_000},
+                **{"max_records": 240, "split": "bernoulli"},
+            },
             **fields,
             "evaluation": {"bootstrap_samples": 0} | fields["evaluation"],
             "training": {"epochs": 2, "expected_batch_size": 32} | fields.get("training", {}),

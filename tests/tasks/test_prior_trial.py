@@ -30,9 +30,9 @@ def prior(folder: Path, cache: Path, **fields: Any) -> TrialResult:
     )
 
 
-def test_it_is_the_error_that_a_trained_trial_begins_with(tmp_path: Path) -> None:
-    found = prior(tmp_path / "prior", tmp_path / "cache")
-    before = trial(tmp_path / "trained", tmp_path / "cache").metrics["ser_before_training"]
+def test_it_is_the_error_that_a_trained_trial_begins_with(tmp_path: Path, cache: Path) -> None:
+    found = prior(tmp_path / "prior", cache)
+    before = trial(tmp_path / "trained", cache).metrics["ser_before_training"]
     assert found.metrics["ser"] == before
     assert "ser_before_training" not in found.metrics
     assert found.metrics["epsilon"] == 0.0
@@ -44,7 +44,7 @@ def test_it_is_the_error_that_a_trained_trial_begins_with(tmp_path: Path) -> Non
 
 
 def test_no_training_record_reaches_what_it_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With other training records, and with almost none, the weights are the same bytes."""
     make, seen = _setup.make_split, []
@@ -54,9 +54,9 @@ def test_no_training_record_reaches_what_it_leaves(
         seen.append(len(split.train))
         return Split(split.train[:3], split.validation, split.test)
 
-    whole = prior(tmp_path / "whole", tmp_path / "cache")
+    whole = prior(tmp_path / "whole", cache)
     monkeypatch.setattr(_setup, "make_split", other)
-    few = prior(tmp_path / "few", tmp_path / "cache")
+    few = prior(tmp_path / "few", cache)
     assert seen
     assert seen[0] > 3
     weights = [
@@ -67,14 +67,12 @@ def test_no_training_record_reaches_what_it_leaves(
     assert whole.metrics["ser"] == few.metrics["ser"]
 
 
-def test_the_error_before_training_is_found_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_before_training_is_found_once(tmp_path: Path, cache: Path) -> None:
     """A trial that is taken up again reads it: by then it may have other weights at hand."""
-    first = trial(tmp_path, tmp_path / "cache").metrics["ser_before_training"]
+    first = trial(tmp_path, cache).metrics["ser_before_training"]
     assert evidence.read_before(tmp_path) == first
     evidence.write_before(tmp_path, 0.125)
-    again = trial(tmp_path, tmp_path / "cache").metrics
+    again = trial(tmp_path, cache).metrics
     assert again["ser_before_training"] == 0.125
     (tmp_path / evidence.BEFORE).write_text("{")
     assert evidence.read_before(tmp_path) is None
