@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer._completion_shared import get_completion_script
 
+from sweep import cli
 from sweep.commands import _complete
 
 SCRIPT = Path(sys.executable).with_name("sweep")
@@ -55,21 +56,33 @@ def test_a_field_gets_its_sign_then_its_values() -> None:
     assert _complete.assignments("nothing") == []
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("sweep re", {"report", "resume"}),
-        ("sweep show on", {"one"}),
-        ("sweep resume ot", {"other"}),
-        ("sweep run qu", {"quick"}),
-        ("sweep run quick --set model.nam", {"model.name="}),
-        ("sweep run quick --tracking ml", {"mlflow"}),
-        ("sweep fields budget.tot", {"budget.total"}),
-    ],
-)
-def test_bash_completes_a_line(line: str, expected: set[str], place: Path) -> None:
+LINES = {
+    "sweep re": {"report", "resume"},
+    "sweep show on": {"one"},
+    "sweep resume ot": {"other"},
+    "sweep run qu": {"quick"},
+    "sweep run quick --set model.nam": {"model.name="},
+    "sweep run quick --tracking ml": {"mlflow"},
+    "sweep fields budget.tot": {"budget.total"},
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_is_completed(
+    line: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the script that a shell runs asks for it."""
+    monkeypatch.setenv("_SWEEP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    with pytest.raises(SystemExit):
+        cli.build()(args=[], prog_name="sweep")
+    assert set(capsys.readouterr().out.split()) == LINES[line]
+
+
+def test_bash_completes_a_line(place: Path) -> None:
     """By the script that `--install-completion` installs, in a real bash."""
-    words = line.split()
+    words = (line := "sweep run quick --set model.nam").split()
     source = get_completion_script(prog_name="sweep", complete_var="_SWEEP_COMPLETE", shell="bash")
     asked = (
         f"{source}\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1};"
@@ -79,7 +92,7 @@ def test_bash_completes_a_line(line: str, expected: set[str], place: Path) -> No
     done = subprocess.run(
         ["bash", "-c", asked], env={**os.environ, "PATH": path}, capture_output=True, text=True
     )
-    assert set(done.stdout.split()) == expected
+    assert set(done.stdout.split()) == LINES[line]
 
 
 def test_it_is_installed_for_the_shell_that_asks(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from sweep import cli, commands
+from sweep import commands
 from sweep.commands import _output, _schemas
-from tests.sweep.json_schemas import checked, problems
+from tests.sweep.json_schemas import problems
+from tests.sweep.line import Line
 from tests.sweep.sweeps import space_in
 from tests.sweep.untracked import run_untracked
 
@@ -48,20 +49,12 @@ def test_a_figure_that_is_no_number_is_null(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Answer:
-    """The document of a command line, without its key `schema`, which is checked."""
+def answer(tmp_path: Path, line: Line, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """The document of a command line in a new home."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-
-    def run(name: str, *arguments: str) -> dict[str, Any]:
-        capsys.readouterr()
-        assert cli.run([*name.split(), *arguments, "--json"]) == 0, capsys.readouterr().err
-        return checked(name, capsys.readouterr().out)
-
-    return run
+    return line.document
 
 
 def test_documents_about_sweeps(answer: Answer, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sweep import cli
+from tests.sweep.line import Line
 
 SECRET = "xylophone"
 
@@ -20,11 +20,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.run(arguments)
-    out, err = capsys.readouterr()
-    assert SECRET not in out + err
-    return code, out, err
+@pytest.fixture
+def line(capsys: pytest.CaptureFixture[str]) -> Line:
+    """No answer quotes a record."""
+
+    class Discreet(Line):
+        def __call__(self, *words: object) -> tuple[int, str, str]:
+            code, out, err = super().__call__(*words)
+            assert SECRET not in out + err
+            return code, out, err
+
+    return Discreet(capsys)
 
 
 def lines(path: Path, rows: list[Any]) -> str:
@@ -36,15 +42,13 @@ def sound(number: int) -> list[dict[str, Any]]:
     return [{"text": f"say {SECRET}{n}", "intent": "say" if n else "rare"} for n in range(number)]
 
 
-def test_the_first_problems_are_listed_and_the_rest_counted(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_problems_are_listed_and_the_rest_counted(place: Path, line: Line) -> None:
     bad = [{"text": SECRET, "intent": "say", "slots": [["x", 0, 9]]} for _ in range(23)]
     other = [{"text": f"{SECRET} z", "intent": SECRET}, {"text": f"z {SECRET}", "tags": ["O"]}]
     path = lines(place / "mine.jsonl", [*sound(3), *bad, *other])
     (place / "schema.json").write_text('{"intents": ["say", "rare"], "slots": []}')
     chosen = ("--schema", "schema.json", "--spans", "tokens")
-    code, out, err = answer(capsys, "data", "check", path, *chosen)
+    code, out, err = line("data", "check", path, *chosen)
     assert code == 2
     message = f"expected a corpus without problems in {path}, got 25 problems in 28 records"
     assert err == f"error: {message}\n"
@@ -52,19 +56,18 @@ def test_the_first_problems_are_listed_and_the_rest_counted(
     assert len(listed) == 20
     assert listed[0].endswith("0 <= start < end <= 1 tokens")
     assert "and 5 more (in all: 24 not readable, 1 intent outside of the schema)" in out
-    code, out, _ = answer(capsys, "data", "check", path, *chosen, "--json")
+    code, out, _ = line("data", "check", path, *chosen, "--json")
     facts = json.loads(out)
     assert (code, facts["ok"], facts["num_problems"]) == (2, False, 25)
 
 
-def test_warnings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings(place: Path, line: Line) -> None:
     rows = [{**row, "part": "train", "group": "ann"} for row in sound(40)]
     rows += [
         {"text": f"Say {SECRET}7!", "intent": "say", "part": "test", "group": "ann"},
         {"text": f"say {SECRET}3", "intent": "say", "part": "test", "group": "bob"},
     ]
-    code, out, err = answer(capsys, "data", "check", lines(place / "mine.jsonl", rows))
-    assert (code, err) == (0, "")
+    out = line.says("data", "check", lines(place / "mine.jsonl", rows))
     for words in (
         "40 training records are few",
         "There are no validation records",
@@ -78,30 +81,21 @@ def test_warnings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert words in out, words
 
 
-def test_describe_counts_labels_by_part(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_counts_labels_by_part(place: Path, line: Line) -> None:
     rows = [{**row, "slots": [["what", 1, 2]]} for row in sound(9)]
     rows += [{**rows[1], "text": "say it", "part": "test"}, rows[1]]
     path = lines(place / "mine.jsonl", rows)
-    code, out, _ = answer(capsys, "data", "describe", path, "--spans", "tokens", "--json")
-    assert code == 0
-    facts = json.loads(out)
+    facts = line.facts("data", "describe", path, "--spans", "tokens")
     assert facts["labels"]["intents"] == {"say": {"train": 8, "test": 1}, "rare": {"train": 1}}
     assert facts["labels"]["slots"] == {"what": {"train": 9, "test": 1}}
     assert (facts["num_duplicates"], facts["max_length"], facts["intents_imbalance"]) == (1, 2, 9)
     assert facts["parts"] == {"train": 9, "validation": 0, "test": 1}
     assert facts["parts_because"].startswith("the file lacks a part")
-    code, out, _ = answer(capsys, "data", "describe", path, "--spans", "tokens")
-    assert code == 0
-    assert "rare" in out
+    assert "rare" in line.says("data", "describe", path, "--spans", "tokens")
 
 
-def test_a_corpus_by_its_name_has_counts_too(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = ("communication", "--set", "num_utterances=1000", "--json")
-    code, out, _ = answer(capsys, "data", "describe", *made)
-    assert code == 0
-    facts = json.loads(out)
+def test_a_corpus_by_its_name_has_counts_too(place: Path, line: Line) -> None:
+    facts = line.facts("data", "describe", "communication", "--set", "num_utterances=1000")
     assert (facts["num_training"], facts["num_validation"], facts["num_test"]) == (450, 50, 500)
     assert facts["parts_because"].startswith("data.split=paper: 45:5:50")
     assert sum(facts["intents"].values()) == 1000
@@ -109,13 +103,10 @@ def test_a_corpus_by_its_name_has_counts_too(
     assert len(facts["slots"]) == facts["num_slots"]
 
 
-def test_the_facts_of_a_corpus_stand_in_one_column(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_facts_of_a_corpus_stand_in_one_column(place: Path, line: Line) -> None:
     path = place / "pairs.jsonl"
     path.write_text(json.dumps({"utterance": SECRET, "lispress": "(Yield)", "part": "train"}))
-    code, out, _ = answer(capsys, "data", "describe", "pair_lines", "--set", f"path={path}")
-    assert code == 0
+    out = line.says("data", "describe", "pair_lines", "--set", f"path={path}")
     names = [line.split(" ")[0] for line in out.splitlines()]
     assert "num_distinct_utterances" in names
     starts = {
@@ -126,49 +117,24 @@ def test_the_facts_of_a_corpus_stand_in_one_column(
 
 
 @pytest.mark.parametrize("form", ["conll", "delimited", "massive", "rasa_nlu", "hugging_face"])
-def test_convert_and_back(place: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+def test_convert_and_back(place: Path, line: Line, form: str) -> None:
     rows = [{**row, "slots": [["what", 1, 2]], "part": "test"} for row in sound(9)]
     path = lines(place / "mine.jsonl", rows)
     suffix = {"rasa_nlu": ".yml", "hugging_face": "", "delimited": ".csv", "massive": ".jsonl"}
     there = f"there{suffix.get(form, '.conll')}"
-    given = ("--spans", "tokens", "--to", there, "--to-format", form, "--json")
-    code, out, err = answer(capsys, "data", "convert", path, *given)
-    assert (code, err) == (0, "")
-    assert json.loads(out)["lost"] == (["part"] if form == "rasa_nlu" else [])
-    assert answer(capsys, "data", "convert", there, "--to", "back.jsonl")[0] == 0
+    given = ("--spans", "tokens", "--to", there, "--to-format", form)
+    assert line.facts("data", "convert", path, *given)["lost"] == (
+        ["part"] if form == "rasa_nlu" else []
+    )
+    line.says("data", "convert", there, "--to", "back.jsonl")
     back = [json.loads(line) for line in (place / "back.jsonl").read_text().splitlines()]
     assert [(" ".join(r["tokens"]), r["tags"], r["intent"]) for r in back] == [
         (row["text"], ["O", "B-what"], row["intent"]) for row in rows
     ]
 
 
-def test_one_part_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_part_alone(place: Path, line: Line) -> None:
     rows = [{**row, "part": "test" if n % 3 else "dev"} for n, row in enumerate(sound(9))]
     path = lines(place / "mine.jsonl", rows)
-    code, out, _ = answer(capsys, "data", "convert", path, "--only", "test", "--to", "x.jsonl")
-    assert (code, out) == (0, "x.jsonl: 6 records in the format json_lines.\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("convert", "mine.jsonl", "--to", "mine.jsonl"), "expected a new file, got mine.jsonl"),
-        (("convert", "mine.jsonl", "--to", "x.yml", "--to-format", "rasa_nlu"), "expected an int"),
-        (("convert", "mine.jsonl", "--to", "x", "--to-format", "x"), "expected file_formats to be"),
-        (("convert", "bad.jsonl", "--to", "x.jsonl"), "--skip-invalid leaves such records out"),
-        (("convert", "none.jsonl", "--to", "x.jsonl"), "got nothing there"),
-        (("check", "mine.jsonl", "--schema", "none.json"), "cannot read none.json"),
-        (("describe", "none.jsonl"), "expected DATA to be a file, a folder or a corpus (atis,"),
-        (("check", "none.jsonl"), "expected DATA to be a file, a folder or a corpus (atis,"),
-    ],
-)
-def test_what_is_refused_leaves_nothing(
-    place: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
-) -> None:
-    lines(place / "mine.jsonl", [{"text": SECRET}])
-    lines(place / "bad.jsonl", [{"text": SECRET}, {"text": SECRET, "tags": [SECRET]}])
-    before = sorted(place.rglob("*"))
-    code, out, err = answer(capsys, "data", *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-    assert sorted(place.rglob("*")) == before
+    out = line.says("data", "convert", path, "--only", "test", "--to", "x.jsonl")
+    assert out == "x.jsonl: 6 records in the format json_lines.\n"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sweep import cli
 from sweep.planning.own_data.parts import part_of
+from tests.sweep.line import Line
 from trainables.data.records import Utterance
 from trainables.documents import read_yaml
 
@@ -26,12 +26,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.run(arguments)
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 def csv_in(folder: Path, *, number: int = 300) -> Path:
     path = folder / "mine.csv"
     rows = [f"say {SECRET} {n},{'play' if n % 3 else 'stop'},{n}" for n in range(number)]
@@ -39,8 +33,8 @@ def csv_in(folder: Path, *, number: int = 300) -> Path:
     return path
 
 
-def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = answer(capsys, "init", str(csv_in(place)))
+def test_a_csv_becomes_a_space_that_plans(place: Path, line: Line) -> None:
+    code, out, err = line("init", str(csv_in(place)))
     assert (code, err) == (0, "")
     assert SECRET not in out
     assert "300 records in the format delimited, with 2 intents; ignored fields: ticket." in out
@@ -53,28 +47,23 @@ def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFix
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["slots"]) == (["play", "stop"], [])
     assert schema["source"].startswith("read from the private records")  # the card quotes it
-    code, out, err = answer(capsys, "plan", "mine/space.yaml", "--json")
-    assert code == 0
-    plan = json.loads(out)
+    plan = line.facts("plan", "mine/space.yaml")
     epsilons = {trial["name"]: trial["epsilon"] for trial in plan["trials"]}
     assert epsilons["dp-sgd"] == pytest.approx(8, rel=1e-2)
     assert epsilons["dp-heads"] == pytest.approx(8, rel=1e-2)
 
 
 @pytest.mark.parametrize("number", [20, 30, 50])
-def test_a_space_of_few_records_plans_whole(
-    number: int, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert answer(capsys, "init", str(csv_in(place, number=number)))[0] == 0
-    code, out, _ = answer(capsys, "plan", "mine/space.yaml", "--json")
-    assert code == 0
+def test_a_space_of_few_records_plans_whole(number: int, place: Path, line: Line) -> None:
+    assert line("init", str(csv_in(place, number=number)))[0] == 0
+    out = line.says("plan", "mine/space.yaml", "--json")
     assert [trial["reason"] for trial in json.loads(out)["trials"]] == [None] * 4
 
 
 @pytest.mark.parametrize("asked", [None, 0.7123456, 3.0])
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_an_asked_epsilon_is_a_budget_for_every_private_trial(
-    form: str, asked: float | None, place: Path, capsys: pytest.CaptureFixture[str]
+    form: str, asked: float | None, place: Path, line: Line
 ) -> None:
     """Also for the paper's trial, a comment, and for one that a user adds."""
     path = csv_in(place, number=200)
@@ -83,13 +72,13 @@ def test_an_asked_epsilon_is_a_budget_for_every_private_trial(
         path = place / "mine.jsonl"
         path.write_text("".join(json.dumps({"text": r[0], "intent": r[1]}) + "\n" for r in rows))
     given = () if asked is None else ("--epsilon", str(asked))
-    assert answer(capsys, "init", str(path), *given)[0] == 0
+    line.says("init", str(path), *given)
     space = Path("mine/space.yaml")
     limit = asked or 8.0
     assert read_yaml(space)["budget"]["epsilon"] == limit
 
     def planned() -> dict[str, dict[str, Any]]:
-        code, out, _ = answer(capsys, "plan", str(space), "--json")
+        code, out, _ = line("plan", str(space), "--json")
         assert code == 0
         return {trial["name"]: trial for trial in json.loads(out)["trials"]}
 
@@ -106,55 +95,44 @@ def test_an_asked_epsilon_is_a_budget_for_every_private_trial(
     assert planned()["edp-sgd"]["reason"] is None
 
 
-def test_a_file_of_too_few_records_is_refused(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = answer(capsys, "init", str(csv_in(place, number=3)))
+def test_a_file_of_too_few_records_is_refused(place: Path, line: Line) -> None:
+    code, _, err = line("init", str(csv_in(place, number=3)))
     assert code == 2
     assert "expected at least 2 records that train, one of validation and one of test" in err
     assert err.count("\n") == 1
     assert not Path("mine").exists()
 
 
-def test_a_declared_number_that_no_plan_accepts_is_refused(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = answer(capsys, "init", str(csv_in(place)), "--num-records", "5000")
+def test_a_declared_number_that_no_plan_accepts_is_refused(place: Path, line: Line) -> None:
+    code, _, err = line("init", str(csv_in(place)), "--num-records", "5000")
     assert (code, err.count("\n")) == (2, 1)
     assert "expected data.num_records within a factor of 2" in err
     assert not Path("mine").exists()
 
 
-def test_advice_can_be_pasted_where_a_name_has_spaces(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_advice_can_be_pasted_where_a_name_has_spaces(place: Path, line: Line) -> None:
     source = csv_in(place).rename(place / "ann's own file.csv")
     Path("labels.json").write_text(json.dumps({"intents": ["play"], "slots": []}))
-    code, out, _ = answer(capsys, "init", source.name, "--schema", "labels.json")
-    assert code == 0
+    out = line.says("init", source.name, "--schema", "labels.json")
     advised = [shlex.split(words)[-1] for words in re.findall("`(.*?)`", out)]
     header = Path("ann's own file/space.yaml").read_text().splitlines()[0]
     advised += [shlex.split(words)[-1] for words in re.findall("`(sweep plan .*?)`", header)]
     assert advised == [f"ann's own file/{name}" for name in ("schema.json", *["space.yaml"] * 3)]
 
 
-def test_advice_can_be_pasted_where_a_name_begins_like_an_option(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = answer(capsys, "init", str(csv_in(place)), "--to=-mine")
+def test_advice_can_be_pasted_where_a_name_begins_like_an_option(place: Path, line: Line) -> None:
+    code, out, _ = line("init", str(csv_in(place)), "--to=-mine")
     assert code == 0
     [command] = re.findall("`sweep (plan .*?)`", out)
-    assert answer(capsys, *shlex.split(command))[0] == 0
+    line.says(*shlex.split(command))
 
 
-def test_the_heads_are_those_of_the_shipped_space(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert answer(capsys, "init", str(csv_in(place)))[0] == 0
+def test_the_heads_are_those_of_the_shipped_space(place: Path, line: Line) -> None:
+    assert line("init", str(csv_in(place)))[0] == 0
     planned = {}
     for space in ("mine/space.yaml", "epsilon_8"):
         given = ("--set", "repeats=1") if space == "epsilon_8" else ()
-        code, out, _ = answer(capsys, "plan", space, *given, "--json")
+        code, out, _ = line("plan", space, *given, "--json")
         assert code == 0
         for trial in json.loads(out)["trials"]:
             planned[space, trial["variant"]] = trial["config"]
@@ -171,96 +149,47 @@ def test_the_heads_are_those_of_the_shipped_space(
             assert one["privacy"].get(field) == other["privacy"].get(field)
 
 
-def test_slots_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slots_alone(place: Path, line: Line) -> None:
     path = place / "slots.jsonl"
     rows = [{"text": f"call ann{n}", "slots": [["who", 1, 2]]} for n in range(200)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, _ = answer(capsys, "init", str(path), "--json", "--to", "calls", "--epsilon", "3")
-    assert code == 0
+    out = line.says("init", str(path), "--json", "--to", "calls", "--epsilon", "3")
     facts = json.loads(out)
     assert (facts["num_intents"], facts["num_slots"], facts["span_unit"]) == (0, 1, "tokens")
     assert json.loads((place / "calls" / "schema.json").read_text())["intents"] == []
-    code, out, _ = answer(capsys, "plan", "calls/space.yaml", "--json")
-    assert code == 0
+    out = line.says("plan", "calls/space.yaml", "--json")
     assert "3" in {
         f"{t['epsilon']:.0f}" for t in json.loads(out)["trials"] if t["epsilon"] != "inf"
     }
 
 
-@pytest.mark.parametrize(
-    ("content", "extra", "message"),
-    [
-        (
-            "text,topic\na,x\n",
-            (),
-            "with an intent or slots in mine.csv, got none; ignored fields: topic",
-        ),
-        (
-            "text,intent\na,x\n",
-            ("--num-records", "1"),
-            "--num-records': Input should be greater than or equal to 2",
-        ),
-        ("text,intent\na,x\n", ("--epsilon", "0"), "expected --epsilon at least 1e-06 and finite"),
-        ("text,intent\na,x\n", ("--epsilon", "1e-7"), "expected --epsilon at least 1e-06"),
-        ("text,intent\na,x\nb\n", (), "expected 2 columns in"),
-        ("text,intent\na,x\nb\nc\n", (), "and 1 more; `sweep data check` lists them"),
-        ("text,intent\na,x\n", ("--format", "nothing"), "expected file_formats to be one of"),
-        ("text,intent\na,x\n", ("--intent-separator", " "), "expected --intent-separator to be"),
-        ("text,intent\na,x\n", ("--to", "home"), "expected a new folder in --to"),
-        ("", (), "got an empty delimited file"),
-    ],
-)
-def test_what_is_refused_leaves_nothing(
-    place: Path,
-    capsys: pytest.CaptureFixture[str],
-    content: str,
-    extra: tuple[str, ...],
-    message: str,
-) -> None:
-    (place / "mine.csv").write_text(content)
-    (place / "home").mkdir()
-    before = sorted(place.rglob("*"))
-    code, out, err = answer(capsys, "init", "mine.csv", *extra)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-    assert sorted(place.rglob("*")) == before
-
-
-def test_invalid_records_can_be_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_records_can_be_left_out(place: Path, line: Line) -> None:
     with csv_in(place).open("a") as file:
         file.write("cut off\n")
-    code, out, _ = answer(capsys, "init", "mine.csv", "--skip-invalid", "--json")
-    assert code == 0
+    out = line.says("init", "mine.csv", "--skip-invalid", "--json")
     assert json.loads(out)["num_invalid"] == 1
 
 
-def test_repeated_texts_stay_in_the_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_texts_stay_in_the_file(place: Path, line: Line) -> None:
     with csv_in(place).open("a") as file:
         file.write(f"say {SECRET} 0,stop,x\n")
-    code, out, _ = answer(capsys, "init", "mine.csv")
-    assert code == 0
+    out = line.says("init", "mine.csv")
     assert "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal" in out
     assert "Parts with fewer than 100 different texts (validation, test) measure errors" in out
     assert len(Path("mine/utterances.jsonl").read_text().splitlines()) == 301
 
 
-def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(place: Path, line: Line) -> None:
     wrong = ("init", str(csv_in(place)), "--intent", "text")
-    code, _, err = answer(capsys, *wrong)
-    assert (code, err.count("\n")) == (2, 1)
+    err = line.refused(*wrong)
     assert "got 0 train" in err
     assert "; 300 labels with fewer than 5 records left out, which --keep-rare-labels keeps" in err
-    code, out, _ = answer(capsys, *wrong, "--keep-rare-labels")
-    assert code == 0
+    out = line.says(*wrong, "--keep-rare-labels")
     assert "fewer than 5 records reveal something about them by their names (300 of 300;" in out
     assert SECRET not in out + err
 
 
-def test_labels_of_few_records_are_no_part_of_the_schema(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_of_few_records_are_no_part_of_the_schema(place: Path, line: Line) -> None:
     """Whichever kind of label, and whatever is made of it says so. Their records stay: nothing is
     trained on them, and a model cannot be right about them."""
     rows = [{"text": f"call ann{n}", "intent": "call", "slots": [["who", 1, 2]]} for n in range(90)]
@@ -268,8 +197,7 @@ def test_labels_of_few_records_are_no_part_of_the_schema(
     rows += [{"text": f"sue eve{n}", "intent": "sue", "slots": [["who", 1, 2]]} for n in range(4)]
     rows += [{"text": "call dr who", "intent": "call", "slots": [["title", 1, 2]]}]
     Path("calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, _ = answer(capsys, "init", "calls.jsonl")
-    assert code == 0
+    out = line.says("init", "calls.jsonl")
     assert "Labels with fewer than 5 records are left out of the schema" in out
     assert "(2 of 5; --keep-rare-labels keeps them)" in out
     assert "kept but not used for training, and are errors of every model in validation" in out
@@ -278,33 +206,29 @@ def test_labels_of_few_records_are_no_part_of_the_schema(
     assert (schema["intents"], schema["slots"]) == (["call", "ring"], ["who"])
     assert "by sweep init (labels of 5 records or more) and declared" in schema["source"]
     chosen = ("calls/utterances.jsonl", "--schema", "calls/schema.json")
-    assert "got 5 problems in 100 records" in answer(capsys, "data", "check", *chosen)[2]
-    assert answer(capsys, "plan", "calls/space.yaml")[0] == 0
-    kept = ("--keep-rare-labels", "--to", "all", "--json")
-    code, out, _ = answer(capsys, "init", "calls.jsonl", *kept)
-    facts = json.loads(out)
+    assert "got 5 problems in 100 records" in line("data", "check", *chosen)[2]
+    line.says("plan", "calls/space.yaml")
+    facts = line.facts("init", "calls.jsonl", "--keep-rare-labels", "--to", "all")
     assert (facts["num_rare_labels"], facts["num_labels_left_out"]) == (2, 0)
     assert facts["num_outside_schema"] == 0
     schema = json.loads(Path("all/schema.json").read_text())
     assert (schema["intents"], schema["slots"]) == (["call", "ring", "sue"], ["title", "who"])
     both = ("--schema", "all/schema.json", "--keep-rare-labels", "--to", "new")
-    code, _, err = answer(capsys, "init", "calls.jsonl", *both)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "expected --keep-rare-labels without --schema" in err
+    assert "expected --keep-rare-labels without --schema" in line.refused(
+        "init", "calls.jsonl", *both
+    )
 
 
-def test_labels_that_were_public_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_were_public_before(place: Path, line: Line) -> None:
     (place / "public.json").write_text('{"intents": ["play", "sing"], "slots": []}')
     chosen = ("--schema", "public.json", "--tokenize", "punctuation")
-    code, out, _ = answer(capsys, "init", str(csv_in(place)), *chosen)
+    code, out, _ = line("init", str(csv_in(place)), *chosen)
     assert code == 0
     assert "are errors of every model in validation and test (100;" in out
     assert "read from the" not in out
     schema = json.loads(Path("mine/schema.json").read_text())
     assert (schema["intents"], schema["tokenize"]) == (["play", "sing"], "punctuation")
-    code, out, err = answer(
-        capsys, "data", "check", "mine/utterances.jsonl", "--schema", "mine/schema.json"
-    )
+    code, out, err = line("data", "check", "mine/utterances.jsonl", "--schema", "mine/schema.json")
     assert (code, out.count("expected an intent of the schema")) == (2, 20)
     assert "got 100 problems in 300 records" in err
 

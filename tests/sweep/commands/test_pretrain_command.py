@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sweep import cli
-from tests.sweep.json_schemas import checked
+from tests.sweep.line import Line
 from trainables.documents import format_yaml
 from trainables.encoders.about import read_about
 from trainables.pretraining import loop
@@ -47,50 +47,17 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_the_folder_and_its_card(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.run(["pretrain", str(file), "--json"]) == 0
-    document = checked("pretrain", capsys.readouterr().out)
+def test_the_folder_and_its_card(file: Path, tmp_path: Path, line: Line) -> None:
+    document = line.document("pretrain", file)
     place = tmp_path / "home" / "encoders" / "tiny"
     assert document["folder"] == str(place)
     assert read_about(str(place)).card == document["card"]
     assert not any(each.name.startswith(".") for each in place.iterdir())
-    assert cli.run(["pretrain", str(file)]) == 2
-    assert "expected --to to name a new folder" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("layers=[9]", "expected layers from 0 to"),
-        ("leave_out=[mine]", "expected leave_out from"),
-        ("corpora=[{name: atis}]", "atis"),
-        ("vocabulary=100", "expected vocabulary with a file of word vectors"),
-        ("encoder={name: bert, encoder: /no/such}", "no such folder"),
-        ("corpora=[{name: json_lines, path: mine.jsonl}]", "expected public corpora"),
-    ],
-)
-def test_a_refused_one_leaves_nothing_and_can_be_mended(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, words: str
-) -> None:
-    to = tmp_path / "encoder"
-    assert cli.run(["pretrain", str(file), "--to", str(to), "--set", change]) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
-    assert not to.exists()
-
-
-def test_a_file_is_no_folder_of_an_encoder(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.run(["pretrain", str(file), "--to", str(file)]) == 2
-    assert f"expected --to to name a new folder, got {file}, a file" in capsys.readouterr().err
+    assert "expected --to to name a new folder" in line.refused("pretrain", file)
 
 
 def test_it_goes_on_with_the_same_settings_alone(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    file: Path, tmp_path: Path, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to, train = tmp_path / "encoder", loop._train
     begun, later = Reports(train, stops=True), Reports(train)
@@ -100,9 +67,8 @@ def test_it_goes_on_with_the_same_settings_alone(
         patched.setattr(loop, "_train", begun)
         assert cli.run(command) != 0
     assert begun.steps[0] == 1
-    capsys.readouterr()
-    assert cli.run([*command, "--set", "epochs=2"]) == 2
-    assert "expected the settings of the unfinished pretraining" in capsys.readouterr().err
+    said = line.refused(*command, "--set", "epochs=2")
+    assert "expected the settings of the unfinished pretraining" in said
     with monkeypatch.context() as patched:
         patched.setattr(loop, "_train", later)
         assert cli.run(command) == 0

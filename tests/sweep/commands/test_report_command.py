@@ -23,6 +23,7 @@ from sweep.results.report_data import gather
 from sweep.results.report_files import write
 from sweep.store.sweeps import SweepFolder
 from tests.dashboards import samples
+from tests.sweep.line import Line
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
@@ -195,22 +196,19 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
 
 
 def test_what_cannot_be_reported_is_refused_in_a_line(
-    toy: SweepFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toy: SweepFolder, tmp_path: Path, line: Line
 ) -> None:
-    assert run(["report", "missing"]) == 2
-    assert "no sweep named missing" in capsys.readouterr().err
+    assert "no sweep named missing" in line.refused("report", "missing")
     file = tmp_path / "file"
     file.write_text("")
-    assert run(["report", "toy", "--output", str(file)]) == 2
-    assert "expected a folder for the report" in capsys.readouterr().err
+    assert "expected a folder for the report" in line.refused("report", "toy", "--output", file)
 
 
 def test_a_report_without_a_trial_within_epsilon_begins_with_a_fact(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, line: Line
 ) -> None:
-    assert run(["report", "toy", "--epsilon", "0.001", "--output", str(tmp_path / "out")]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("no finished trial has epsilon <= 0.001; the smallest epsilon is ")
+    out = line.says("report", "toy", "--epsilon", "0.001", "--output", tmp_path / "out")
+    assert out.startswith("no finished trial has epsilon <= 0.001; the smallest epsilon is ")
 
 
 def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path: Path) -> None:

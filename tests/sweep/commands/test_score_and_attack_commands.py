@@ -7,8 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from sweep import cli
-
 SECRET = "zanzibar"
 RIGHT = {"text": f"fly to {SECRET}", "intent": "flight", "slots": [["to", 2, 3]]}
 WRONG = {"text": f"fly to {SECRET}", "intent": "flight", "slots": [["to", 1, 3]]}
@@ -19,15 +17,8 @@ def _write(path, lines):
     return str(path)
 
 
-def _run(capsys, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
-
-
-def _score(capsys, tmp_path, reference, hypothesis, *options):
-    return _run(
-        capsys,
+def _score(line, tmp_path, reference, hypothesis, *options):
+    return line(
         "score",
         *("--reference", _write(tmp_path / "ref.jsonl", reference)),
         *("--hypothesis", _write(tmp_path / "hyp.jsonl", hypothesis)),
@@ -35,8 +26,8 @@ def _score(capsys, tmp_path, reference, hypothesis, *options):
     )
 
 
-def test_score_gives_every_metric(capsys, tmp_path):
-    code, out, err = _score(capsys, tmp_path, [RIGHT] * 4, [RIGHT] * 3 + [WRONG], "--json")
+def test_score_gives_every_metric(line, tmp_path):
+    code, out, err = _score(line, tmp_path, [RIGHT] * 4, [RIGHT] * 3 + [WRONG], "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["ser"] == 1 / 8
@@ -49,33 +40,33 @@ def test_score_gives_every_metric(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("lacking", ["intent", "slots"])
-def test_labels_that_the_reference_lacks_are_no_errors(capsys, tmp_path, lacking):
+def test_labels_that_the_reference_lacks_are_no_errors(line, tmp_path, lacking):
     reference = {name: value for name, value in RIGHT.items() if name != lacking}
-    code, out, _ = _score(capsys, tmp_path, [reference] * 2, [RIGHT, RIGHT], "--json")
+    code, out, _ = _score(line, tmp_path, [reference] * 2, [RIGHT, RIGHT], "--json")
     found = json.loads(out)
     assert code == 0
     assert (found["ser"], found["f_ser"], found["frame_accuracy"]) == (0, 0, 1)
     assert ("icer" in found, "slot_f1" in found) == (lacking != "intent", lacking != "slots")
 
 
-def test_a_slot_where_the_reference_says_there_is_none_is_an_error(capsys, tmp_path):
+def test_a_slot_where_the_reference_says_there_is_none_is_an_error(line, tmp_path):
     nothing = RIGHT | {"slots": []}
-    _, out, _ = _score(capsys, tmp_path, [nothing] * 2, [RIGHT, nothing], "--json")
+    _, out, _ = _score(line, tmp_path, [nothing] * 2, [RIGHT, nothing], "--json")
     assert json.loads(out)["ser"] == 0.5
 
 
-def test_score_by_value_lets_tokens_differ(capsys, tmp_path):
+def test_score_by_value_lets_tokens_differ(line, tmp_path):
     other = {"text": f"fly  to the {SECRET.upper()}", "intent": "flight", "slots": [["to", 3, 4]]}
-    code, _, err = _score(capsys, tmp_path, [RIGHT], [other])
+    code, _, err = _score(line, tmp_path, [RIGHT], [other])
     assert code == 2
     assert "3 tokens on line 1 of the hypothesis, got 4" in err
-    code, out, _ = _score(capsys, tmp_path, [RIGHT], [other], "--match", "value", "--json")
+    code, out, _ = _score(line, tmp_path, [RIGHT], [other], "--match", "value", "--json")
     assert code == 0
     assert json.loads(out)["ser"] == 0
 
 
-def test_score_prints_a_table_for_people(capsys, tmp_path):
-    code, out, _ = _score(capsys, tmp_path, [RIGHT], [WRONG])
+def test_score_prints_a_table_for_people(line, tmp_path):
+    code, out, _ = _score(line, tmp_path, [RIGHT], [WRONG])
     assert code == 0
     assert "frame_accuracy" in out
     assert SECRET not in out
@@ -102,43 +93,36 @@ DAMAGED = {
 
 @pytest.mark.parametrize("damage", DAMAGED)
 @pytest.mark.parametrize("side", ["reference", "hypothesis"])
-def test_a_damaged_line_is_named_and_not_quoted(capsys, tmp_path, damage, side):
+def test_a_damaged_line_is_named_and_not_quoted(line, tmp_path, damage, side):
     good = json.dumps(RIGHT).encode()
     files = {"reference": tmp_path / "ref.jsonl", "hypothesis": tmp_path / "hyp.jsonl"}
     for name, path in files.items():
         second = DAMAGED[damage] if name == side else good
         path.write_bytes(good + b"\n" + second + b"\n" + good + b"\n")
-    code, out, err = _run(
-        capsys, "score", *(part for name, path in files.items() for part in (f"--{name}", path))
-    )
-    assert code == 2
-    assert out == ""
-    assert err.count("\n") == 1
+    given = (part for name, path in files.items() for part in (f"--{name}", path))
+    err = line.refused("score", *given)
     assert f"{files[side]}, line 2: expected" in err
     assert SECRET not in err
 
 
-def test_files_that_do_not_belong_together(capsys, tmp_path):
-    code, _, err = _score(capsys, tmp_path, [RIGHT] * 3, [RIGHT] * 2)
+def test_files_that_do_not_belong_together(line, tmp_path):
+    code, _, err = _score(line, tmp_path, [RIGHT] * 3, [RIGHT] * 2)
     assert code == 2
     assert "as many lines in the hypothesis as in the reference (3), got 2" in err
-    code, _, err = _score(capsys, tmp_path, [], [RIGHT])
+    code, _, err = _score(line, tmp_path, [], [RIGHT])
     assert code == 2
     assert "at least one line" in err
 
 
 @pytest.mark.parametrize("place", ["missing.jsonl", "."])
-def test_a_file_that_cannot_be_read(capsys, tmp_path, place):
+def test_a_file_that_cannot_be_read(line, tmp_path, place):
     good = _write(tmp_path / "ref.jsonl", [RIGHT])
-    code, _, err = _run(capsys, "score", "--reference", good, "--hypothesis", tmp_path / place)
-    assert code == 2
+    err = line.refused("score", "--reference", good, "--hypothesis", tmp_path / place)
     assert err.startswith("error: cannot read")
 
 
-def test_score_says_what_it_needs(capsys):
-    code, _, err = _run(capsys, "score")
-    assert code == 2
-    assert "expected --reference FILE and --hypothesis FILE" in err
+def test_score_says_what_it_needs(line):
+    assert "expected --reference FILE and --hypothesis FILE" in line.refused("score")
 
 
 def _scores(tmp_path, scores, member):
@@ -149,10 +133,8 @@ def _scores(tmp_path, scores, member):
 VECTOR = ([0.9, 0.8, 0.3, 0.7, 0.2, 0.1, 0.05], [1, 1, 1, 0, 0, 0, 0])
 
 
-def test_attack_gives_every_figure_of_given_scores(capsys, tmp_path):
-    code, out, _ = _run(capsys, "attack", "--scores", _scores(tmp_path, *VECTOR), "--json", "--roc")
-    found = json.loads(out)
-    assert code == 0
+def test_attack_gives_every_figure_of_given_scores(line, tmp_path):
+    found = line.facts("attack", "--scores", _scores(tmp_path, *VECTOR), "--roc")
     assert found["auc"] == pytest.approx(0.916667, abs=1e-6)
     assert found["balanced_accuracy"] == pytest.approx(0.875)
     assert found["advantage"] == pytest.approx(0.75)
@@ -163,54 +145,27 @@ def test_attack_gives_every_figure_of_given_scores(capsys, tmp_path):
     assert len(found["roc"]["fpr"]) == len(found["roc"]["tpr"])
 
 
-def test_attack_compares_scores_with_a_claim(capsys, tmp_path):
+def test_attack_compares_scores_with_a_claim(line, tmp_path):
     rng = np.random.default_rng(0)
     member = np.arange(4_000) < 2_000
     path = _scores(tmp_path, rng.normal(size=4_000) + 2 * member, member)
-    options = ("--delta", 1e-5, "--json")
-    code, out, _ = _run(capsys, "attack", "--scores", path, "--epsilon", 0.5, *options)
-    found = json.loads(out)
-    assert code == 0
+    given = ("attack", "--scores", path, "--delta", 1e-5, "--epsilon")
+    found = line.facts(*given, 0.5)
     assert "advantage" in found["inconsistent_with_claim"]
     assert found["epsilon_estimate_gdp"] == pytest.approx(10, abs=1.5)
     assert 0.5 < found["epsilon_estimate_cp"] < found["epsilon_estimate_gdp"]
-    _, out, _ = _run(capsys, "attack", "--scores", path, "--epsilon", 20, *options)
-    assert json.loads(out)["inconsistent_with_claim"] == []
+    assert line.facts(*given, 20)["inconsistent_with_claim"] == []
 
 
-def test_attack_certifies_one_run(capsys):
-    code, out, _ = _run(capsys, "attack", "--one-run", 1_000, 100, 95, "--delta", 1e-5, "--json")
-    found = json.loads(out)
-    assert code == 0
+def test_attack_certifies_one_run(line):
+    found = line.facts("attack", "--one-run", 1_000, 100, 95, "--delta", 1e-5)
     assert found["epsilon_lower_bound"] == pytest.approx(2.1652, abs=1e-4)
     assert found["epsilon_estimate_fdp"] == pytest.approx(3.3233, abs=1e-4)
-    assert _run(capsys, "attack", "--one-run", 1_000, 100, 95, "--delta", 1e-5)[0] == 0
+    line.says("attack", "--one-run", 1_000, 100, 95, "--delta", 1e-5)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "one of RUN, --scores FILE and --one-run M R V"),
-        (("--one-run", 10, 5, 5), "expected --delta with --one-run"),
-        (("--one-run", 10, 20, 5, "--delta", 0), "correct <= guesses <= units"),
-        (("--one-run", 10, 5, 5, "--delta", 1.5), "0 <= delta < 1, got delta=1.5"),
-        (("--one-run", 10, 5, 5, "--delta", 0, "--p", 2), "0 < p < 1"),
-        (("--scores", "no such file", "--delta", 2), "0 <= delta < 1, got delta=2.0"),
-        (("--scores", "some", "--members", "some"), "expected --members with RUN"),
-        (("--one-run", 10, 5, 5, "--factory", "a:b"), "expected --factory with RUN"),
-        (("--one-run", 10, 5, 5, "--epsilon", 3), "expected --epsilon with --scores"),
-        (("--one-run", 10, 5, 5, "--roc"), "expected --roc with --scores or RUN"),
-    ],
-)
-def test_attack_refuses(capsys, arguments, message):
-    code, _, err = _run(capsys, "attack", *arguments)
-    assert code == 2
-    assert message in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "line",
+    "damaged",
     [
         b'{"score": "high", "member": true}',
         b'{"score": true, "member": true}',
@@ -223,15 +178,13 @@ def test_attack_refuses(capsys, arguments, message):
         b'{"score": 1' + b"0" * 400 + b', "member": true}',
     ],
 )
-def test_damaged_scores_are_named_by_line(capsys, tmp_path, line):
+def test_damaged_scores_are_named_by_line(line, tmp_path, damaged):
     path = tmp_path / "scores.jsonl"
-    path.write_bytes(b'{"score": 1, "member": true}\n' + line + b"\n")
-    code, out, err = _run(capsys, "attack", "--scores", path)
-    assert (code, out) == (2, "")
-    assert f"{path}, line 2: expected" in err
+    path.write_bytes(b'{"score": 1, "member": true}\n' + damaged + b"\n")
+    assert f"{path}, line 2: expected" in line.refused("attack", "--scores", path)
 
 
-def test_scores_of_one_class_cannot_be_evaluated(capsys, tmp_path):
-    code, _, err = _run(capsys, "attack", "--scores", _scores(tmp_path, [1, 2], [1, 1]))
-    assert code == 2
-    assert "members and non-members" in err
+def test_scores_of_one_class_cannot_be_evaluated(line, tmp_path):
+    assert "members and non-members" in line.refused(
+        "attack", "--scores", _scores(tmp_path, [1, 2], [1, 1])
+    )

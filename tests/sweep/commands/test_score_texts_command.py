@@ -6,8 +6,6 @@ import zipfile
 
 import pytest
 
-from sweep import cli
-
 SECRET = "xylophone"
 ROWS = [
     {"utterance": f"meeting {i % 5} with ann {i}", "lispress": f'(Yield (f{i % 3} "{i}"))'}
@@ -27,28 +25,19 @@ def files(tmp_path):
     return write
 
 
-def run(capsys, *arguments):
-    code = cli.run(["score", *arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
-def test_generated_text_with_its_ceilings(files, capsys):
+def test_generated_text_with_its_ceilings(files, line):
     human, synthetic = files("h.jsonl.gz", ROWS), files("s.jsonl", ROWS[:20])
-    code, out, _ = run(capsys, "--human", human, "--synthetic", synthetic, "--json")
-    found = json.loads(out)
-    assert code == 0
+    found = line.facts("score", "--human", human, "--synthetic", synthetic)
     assert found["num_compared"] == 20
     assert found["function_type_overlap"] == 1
     assert found["mauve"] > 0
     assert "chi_square_human_ceiling" in found
-    code, out, _ = run(capsys, "--human", human, "--synthetic", synthetic, "--mauve-texts", "0")
-    assert code == 0
+    out = line.says("score", "--human", human, "--synthetic", synthetic, "--mauve-texts", "0")
     assert "human ceiling" in out
     assert "mauve" not in out
 
 
-def test_programs_that_some_records_lack(files, capsys):
+def test_programs_that_some_records_lack(files, line):
     """An absent, null or empty program is unknown, which is no malformed one."""
     some = [
         {**row, "lispress": [row["lispress"], None, ""][i % 3]} if i % 4 else {"utterance": "hi"}
@@ -57,57 +46,49 @@ def test_programs_that_some_records_lack(files, capsys):
     known = sum(bool(row.get("lispress")) for row in some)
     for human, synthetic in ((ROWS, some), (some, ROWS)):
         sides = files("h.jsonl", human), files("s.jsonl", synthetic)
-        options = ["--human", sides[0], "--synthetic", sides[1], "--mauve-texts", "0", "--json"]
-        code, out, err = run(capsys, *options)
-        assert code == 0, err
-        assert json.loads(out)["well_formed_rate"] == 1
-        assert json.loads(out)["num_programs_compared"] == known
+        options = ["--human", sides[0], "--synthetic", sides[1], "--mauve-texts", "0"]
+        found = line.facts("score", *options)
+        assert found["well_formed_rate"] == 1
+        assert found["num_programs_compared"] == known
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_human_program_that_is_none_is_named_by_its_line(seed, files, capsys):
+def test_a_human_program_that_is_none_is_named_by_its_line(seed, files, line):
     """Also where a random choice would have left it out."""
     bad = [*ROWS[:20], {**ROWS[20], "lispress": f"({SECRET}"}, *ROWS[21:]]
     human, synthetic = files("h.jsonl", bad), files("s.jsonl", ROWS[:3])
     options = ["--human", human, "--synthetic", synthetic, "--mauve-texts", "0"]
-    code, _, err = run(capsys, *options, "--seed", str(seed))
-    assert code == 2
+    err = line.refused("score", *options, "--seed", str(seed))
     assert err.strip().endswith(f"got a malformed one in {human} line 21")
 
 
-def test_losses_are_scored_where_they_are_stated(files, capsys):
+def test_losses_are_scored_where_they_are_stated(files, line):
     with_losses = [{**row, "loss": 6.0, "num_tokens": 4} for row in ROWS]
-    options = ["--human", files("h.jsonl", ROWS), "--mauve-texts", "0", "--json", "--synthetic"]
-    code, out, _ = run(capsys, *options, files("s.jsonl", with_losses))
-    assert code == 0
-    assert json.loads(out)["fluency_loss"] == 1.5
-    assert json.loads(out)["fluency_passed"] is True
-    code, _, err = run(capsys, *options, files("s.jsonl", [*with_losses, ROWS[0]]))
-    assert code == 2
-    assert "expected loss and num_tokens" in err
+    options = ["--human", files("h.jsonl", ROWS), "--mauve-texts", "0", "--synthetic"]
+    found = line.facts("score", *options, files("s.jsonl", with_losses))
+    assert (found["fluency_loss"], found["fluency_passed"]) == (1.5, True)
+    assert "expected loss and num_tokens" in line.refused(
+        "score", *options, files("s.jsonl", [*with_losses, ROWS[0]])
+    )
 
 
-def test_without_programs_the_words_are_scored(files, capsys):
+def test_without_programs_the_words_are_scored(files, line):
     bare = files("s.jsonl", [{"utterance": row["utterance"]} for row in ROWS])
-    code, out, _ = run(capsys, "--human", files("h.jsonl", ROWS), "--synthetic", bare, "--json")
-    assert code == 0
-    assert json.loads(out)["word_type_overlap"] == 1
-    assert "chi_square" not in json.loads(out)
+    found = line.facts("score", "--human", files("h.jsonl", ROWS), "--synthetic", bare)
+    assert found["word_type_overlap"] == 1
+    assert "chi_square" not in found
 
 
-def test_parses_with_and_without_a_function(files, capsys):
+def test_parses_with_and_without_a_function(files, line):
     wrong = [{**row, "lispress": row["lispress"].replace("f0", "f1")} for row in ROWS]
     arguments = ["--gold", files("g.jsonl", ROWS), "--predicted", files("p.jsonl", wrong)]
-    code, out, _ = run(capsys, *arguments, "--function", "f0", "--json")
-    found = json.loads(out)
-    assert code == 0
+    found = line.facts("score", *arguments, "--function", "f0")
     assert found["exact_match_anonymous"] == pytest.approx(20 / 30)
     assert found["api_set"] == "smcalflow"
     assert found["by_function"]["with"]["exact_match_anonymous"] == 0
     assert found["by_function"]["without"]["exact_match_anonymous"] == 1
     assert found["function_recall"]["f0"] == {"recall": 0.0, "num_gold": 10}
-    code, out, _ = run(capsys, *arguments, "--api-set", "treedst")
-    assert code == 0
+    out = line.says("score", *arguments, "--api-set", "treedst")
     assert "exact_match_anonymous" in out
 
 
@@ -127,7 +108,7 @@ def test_parses_with_and_without_a_function(files, capsys):
         (("--gold", "h", "--predicted", "h", "--function", "Nope"), "a function that occurs"),
     ],
 )
-def test_refused_in_one_line_without_a_text(files, capsys, given, message):
+def test_refused_in_one_line_without_a_text(files, line, given, message):
     places = {
         "h": files("h.jsonl", ROWS),
         "g": files("g.jsonl", ROWS),
@@ -138,21 +119,19 @@ def test_refused_in_one_line_without_a_text(files, capsys, given, message):
         "damaged": files("damaged.jsonl", [ROWS[0], f'{{"utterance": "{SECRET}"']),
         "nothing": "nothing.jsonl",
     }
-    code, _, err = run(capsys, *(places.get(word, word) for word in given))
-    assert code == 2
+    err = line.refused("score", *(places.get(word, word) for word in given))
     assert message in err
-    assert len(err.strip().splitlines()) == 1
     assert SECRET not in err
 
 
 @pytest.mark.parametrize("pack", ["gzip", "zip"])
-def test_a_packed_file_that_grows_without_end_is_one_line(tmp_path, capsys, pack):
+def test_a_packed_file_that_grows_without_end_is_one_line(tmp_path, line, pack):
     path, content = tmp_path / "bomb", b"a" * (1 << 25)
     if pack == "gzip":
         path.write_bytes(gzip.compress(content))
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("lines", content)
-    code, out, err = run(capsys, "--human", str(path), "--synthetic", str(path))
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"at most 100 times its size unpacked, in {path}, got more" in err
+    assert f"at most 100 times its size unpacked, in {path}, got more" in line.refused(
+        "score", "--human", str(path), "--synthetic", str(path)
+    )

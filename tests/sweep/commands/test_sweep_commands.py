@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from sweep.runtime.runner import Run
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.json_schemas import checked
+from tests.sweep.line import Line
 from tests.sweep.store.test_sweep_folder import TRIAL, result
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import TrialFailed
@@ -57,12 +56,6 @@ def finish(folder: SweepFolder, place: int, **metrics: float) -> None:
     folder.finish_trial(result(trial_id=trial.id, metrics=metrics), when=1.0, reason="")
 
 
-def document(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> dict[str, Any]:
-    """What a command prints for programs, which has its own schema."""
-    assert cli.run([command, *options, "--json"]) == 0
-    return checked(command, capsys.readouterr().out)
-
-
 def test_a_trial_of_epsilon_0_is_chosen_for_a_report(home: Path) -> None:
     folder = sweep_of(home, "free", None, None)
     finish(folder, 0, ser=0.4, validation_ser=0.4, epsilon=0.0)
@@ -77,14 +70,6 @@ def test_an_export_names_the_figure_that_all_its_candidates_were_compared_by(hom
     finish(folder, 1, ser=0.4, epsilon=1.0)
     [best], _, by = export._choose(folder, None, best=None, epsilon_max=None, any_epsilon=False)
     assert (best.plan.id, by) == ("mixed0", "ser"), "not by validation_ser, which the other lacks"
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The one line of a refused command."""
-    assert cli.run(list(words)) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    return err
 
 
 def ended(folder: SweepFolder, *, as_json: bool = False, epsilon_max: float | None = None) -> None:
@@ -124,129 +109,131 @@ def test_a_failed_export_hides_no_result_of_the_run(
 
 
 def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_damage(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, line: Line
 ) -> None:
-    assert document(capsys, "list")["sweeps"] == []
+    assert line.document("list")["sweeps"] == []
     sweep_of(home, "young", 0.5, None, created=3.0)
     sweep_of(home, "old", 0.5, 0.25, created=2.0)
     broken = sweep_of(home, "broken", created=4.0)
-    log = broken.path / "sweep.jsonl"
-    log.write_bytes(log.read_bytes().replace(b'"planned"', b'"plenned"'))
-    rows = document(capsys, "list")["sweeps"]
+    log, head = broken.path / "sweep.jsonl", broken.path / "sweep.head"
+    changed = log.read_bytes().replace(b'"planned"', b'"plenned"')
+    for file, content in ((head, b"{}"), (log, b"{}\n"), (log, b""), (log, b"{"), (log, changed)):
+        before = file.read_bytes()
+        file.write_bytes(content)
+        rows = {row["name"]: row for row in line.document("list")["sweeps"]}
+        assert rows["broken"]["problem"].startswith("expected ")
+        assert "expected" in line.refused("show", "broken")
+        if content != changed:
+            file.write_bytes(before)
+    rows = line.document("list")["sweeps"]
     assert [row["name"] for row in rows] == ["old", "young", "broken"]
     assert [row["trials"] for row in rows] == [{"done": 2}, {"done": 1, "planned": 1}, {}]
     assert "sweep.jsonl" in rows[2]["problem"]
     with SweepFolder(home / "old").hold_lock():
-        assert [row["running"] for row in document(capsys, "list")["sweeps"]] == [
+        assert [row["running"] for row in line.document("list")["sweeps"]] == [
             True,
             False,
             False,
         ]
-    assert cli.run(["list"]) == 0
-    shown = capsys.readouterr().out
+    shown = line.says("list")
     assert "1 done, 1 planned" in shown
     assert "damaged" in shown
 
 
 def test_an_export_of_several_trials_is_refused_before_the_first_one_is_written(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, tmp_path: Path, line: Line
 ) -> None:
     sweep_of(home, "one", 0.5, 0.25, None)
     target = tmp_path / "front"
     (target / "one1").mkdir(parents=True)
-    assert cli.run(["export", "one", "--best=pareto", "--any-epsilon", "--to", str(target)]) == 2
-    assert f"got {target / 'one1'}, which exists" in capsys.readouterr().err
+    said = line.refused("export", "one", "--best=pareto", "--any-epsilon", "--to", target)
+    assert f"got {target / 'one1'}, which exists" in said
     assert [path.name for path in target.iterdir()] == ["one1"]
 
 
-def test_a_sweep_is_shown_with_its_front_and_its_best(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_is_shown_with_its_front_and_its_best(home: Path, line: Line) -> None:
     sweep_of(home, "one", 0.5, 0.25, None)
-    found = document(capsys, "show", "one")
+    found = line.document("show", "one")
     assert [trial["status"] for trial in found["trials"]] == ["done", "done", "planned"]
     assert found["front"] == ["one0", "one1"], "less SER costs more epsilon here"
     assert [(best["trial"], best["corpus"]) for best in found["best"]] == [("one1", None)]
     assert found["damages"] == {}
-    assert cli.run(["show", "one"]) == 0
-    assert capsys.readouterr().out.startswith("at epsilon ≤ 8 use ")
+    assert line.says("show", "one").startswith("at epsilon ≤ 8 use ")
 
 
-def test_a_damaged_result_is_said_and_hides_no_other(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_result_is_said_and_hides_no_other(home: Path, line: Line) -> None:
     folder = sweep_of(home, "one", 0.5, 0.25)
     (folder.trial_folder("one0") / "config.yaml").write_text("engine: dp_sgd\n")
-    found = document(capsys, "show", "one")
+    found = line.document("show", "one")
     assert list(found["damages"]) == ["one0"]
     assert "config.yaml" in found["damages"]["one0"]
     assert len(found["trials"]) == 2
 
 
-def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(home: Path, line: Line) -> None:
     sweep_of(home, "one", 0.5, 0.25)
     sweep_of(home, "two", 0.3, 0.2)
-    found = document(capsys, "compare", "one", "two")
+    found = line.document("compare", "one", "two")
     assert (found["first"], found["second"]) == ("one:one1", "two:two1")
     assert found["figures"]["ser"] == [0.25, 0.2]
     assert found["num_matched"] == 2
-    within = document(capsys, "compare", "one", "two", "--epsilon-max", "3.5")
+    within = line.document("compare", "one", "two", "--epsilon-max", "3.5")
     assert within["first"] == "one:one0"
-    line = refusal(capsys, "compare", "one:one0", "two", "--epsilon-max", "3")
-    assert "which chooses among its trials, got the trial one:one0" in line
+    said = line.refused("compare", "one:one0", "two", "--epsilon-max", "3")
+    assert "which chooses among its trials, got the trial one:one0" in said
 
 
 @pytest.mark.parametrize("command", ["show", "compare", "resume", "export", "report", "unseal"])
 def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(
-    home: Path, capsys: pytest.CaptureFixture[str], command: str
+    home: Path, line: Line, command: str
 ) -> None:
     sweep_of(home, "mine", 0.5)
     words = {
         "compare": ("nope", "mine"),
         "export": ("nope", "--to", str(home / "exported")),
     }.get(command, ("nope",))
-    line = refusal(capsys, command, *words)
-    assert "no sweep named nope in" in line
-    assert line.endswith("there are: mine\n")
+    said = line.refused(command, *words)
+    assert "no sweep named nope in" in said
+    assert said.endswith("there are: mine\n")
 
 
-def test_fields_are_listed_below_a_path(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = document(capsys, "fields", "privacy.noise_multiplier")["fields"]
+def test_fields_are_listed_below_a_path(line: Line) -> None:
+    rows = line.document("fields", "privacy.noise_multiplier")["fields"]
     paths = [row["path"] for row in rows]
     assert paths[0].startswith("privacy.noise_multiplier")
     assert "privacy.noise_multiplier.target_epsilon" in paths
-    assert len(document(capsys, "fields")["fields"]) > 10 * len(rows)
-    assert "did you mean training.epochs" in refusal(capsys, "fields", "training.epoch")
+    assert len(line.document("fields")["fields"]) > 10 * len(rows)
+    assert "did you mean training.epochs" in line.refused("fields", "training.epoch")
 
 
 def test_a_deletion_asks_and_a_running_sweep_stays(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Path, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = sweep_of(home, "one", 0.5)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("asked in spite of --yes"))
     with folder.hold_lock():
-        assert "one is running" in refusal(capsys, "delete", "one", "--yes")
+        assert "one is running" in line.refused("delete", "one", "--yes")
     assert folder.plan().trials
-    assert cli.run(["delete", "one", "--yes"]) == 0
-    assert capsys.readouterr().out == "one is deleted; the ledger keeps what it spent.\n"
+    assert (
+        line.says("delete", "one", "--yes") == "one is deleted; the ledger keeps what it spent.\n"
+    )
     assert not folder.path.exists()
-    assert "no sweep named one" in refusal(capsys, "delete", "one", "--yes")
+    assert "no sweep named one" in line.refused("delete", "one", "--yes")
 
 
 def test_a_plan_of_nothing_is_printed_and_then_refused(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, tmp_path: Path, line: Line
 ) -> None:
     """Exit code 2, with the table on the one stream and the reason on the other."""
     file = tmp_path / "space.yaml"
     file.write_text(json.dumps(space_in(tmp_path).document()))
-    found = document(capsys, "plan", str(file))
+    found = line.document("plan", str(file))
     assert (found["num_trials"], found["num_refused"]) == (3, 0)
+    assert found["trials"][0]["epsilon"] == "inf"
     assert found["together"]["num_releases"] == 2, "without the baseline"
     assert found["resources"]["workers"] is None
-    assert cli.run(["plan", str(file), "--set", "budget.epsilon=0.001"]) == 2
-    out, err = capsys.readouterr()
+    code, out, err = line("plan", file, "--set", "budget.epsilon=0.001")
+    assert code == 2
     assert "toy: 1 trial to run, 2 refused" in out
     assert "all 2 points other than baselines are refused, 2 by budget" in err
     assert not (home / "toy").exists()
