@@ -21,7 +21,7 @@ from sweep.results.tables import trials
 from sweep.runtime import live, runner
 from sweep.runtime import ray_metrics as metrics
 from sweep.store.sweeps import open_sweep
-from tests.sweep.sweeps import TOY, space_in
+from tests.sweep.sweeps import TOY, make_store, settings_in, space_in
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -106,6 +106,7 @@ def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up
 ) -> None:
     client, home = mlflow.tracking.MlflowClient, tmp_path / "home"
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
+    make_store(settings_in(tmp_path))
     with monkeypatch.context() as patch:
         patch.setattr(client, name, boom)
         assert cli.run(["run", toy]) == 0
@@ -128,6 +129,7 @@ def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(
     toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
+    make_store(settings_in(tmp_path))
     client, create = mlflow.tracking.MlflowClient, mlflow.tracking.MlflowClient.create_run
 
     def delete_and_create(self: Any, experiment: str, *args: Any, **named: Any) -> Any:
