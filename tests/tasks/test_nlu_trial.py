@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixed_keys import fixed_keys
 from trainables import attacks, trial
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
@@ -84,11 +85,23 @@ def figures(result: TrialResult) -> dict[str, float | None]:
     return {k: v for k, v in result.metrics.items() if not k.startswith("seconds")}
 
 
+Done = dict[str, tuple[TrialResult, list[EpochReport]]]
+
+
+@pytest.fixture(scope="module")
+def done(place: Path) -> Done:
+    """Finished trials, by engine, in folders of that name; "fresh": with noise that counts."""
+    chosen = {engine: config(engine) for engine in ("sgd", "edp_sgd", "dp_sgd")}
+    chosen["fresh"] = config(privacy={"reproducible_noise": False})
+    with fixed_keys():
+        return {name: run(place, place / name, each) for name, each in chosen.items()}
+
+
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
 def test_a_trial_reports_each_epoch_once_and_measures_the_test_part(
-    place: Path, tmp_path: Path, engine: str
+    done: Done, engine: str
 ) -> None:
-    result, reports = run(place, tmp_path, config(engine))
+    result, reports = done[engine]
     assert [epoch.epochs_done for epoch in reports] == [1, 2, 3]
     assert result.epochs_done == 3
     assert not result.stopped_early
@@ -104,10 +117,9 @@ def test_sgd_learns_the_toy_language(place: Path, tmp_path: Path) -> None:
 
 
 def test_reproducible_noise_gives_the_same_bits_and_no_guarantee(
-    place: Path, tmp_path: Path
+    place: Path, tmp_path: Path, done: Done
 ) -> None:
-    first, _ = run(place, tmp_path / "a", config())
-    second, _ = run(place, tmp_path / "b", config())
+    first, (second, _) = done["edp_sgd"][0], run(place, tmp_path, config())
     assert figures(first) == figures(second)
     assert first.metrics["epsilon"] == math.inf
 
@@ -120,8 +132,10 @@ def test_fresh_noise_gives_other_bits_and_a_finite_epsilon(place: Path, tmp_path
     assert 0 < first.metrics["epsilon"] < math.inf
 
 
-def test_a_resumed_trial_ends_as_if_it_had_never_stopped(place: Path, tmp_path: Path) -> None:
-    whole, _ = run(place, tmp_path / "whole", config())
+def test_a_resumed_trial_ends_as_if_it_had_never_stopped(
+    place: Path, tmp_path: Path, done: Done
+) -> None:
+    whole, _ = done["edp_sgd"]
     stopped, _ = run(place, tmp_path / "cut", config(), stop_after=1)
     assert stopped.stopped_early
     assert stopped.epochs_done == 1
@@ -169,19 +183,21 @@ def parts_of(result: TrialResult) -> list[float]:
     return [result.seconds[name] for name in names]
 
 
-def test_a_refused_epoch_is_not_trained_and_not_charged(place: Path, tmp_path: Path) -> None:
+def test_a_refused_epoch_is_not_trained_and_not_charged(
+    place: Path, tmp_path: Path, done: Done
+) -> None:
     private = config(privacy={"reproducible_noise": False})
-    stopped, reports = run(place, tmp_path / "a", private, stop_after=2)
-    whole, _ = run(place, tmp_path / "b", private)
+    stopped, reports = run(place, tmp_path, private, stop_after=2)
+    whole, _ = done["fresh"]
     assert len(reports) == 2
     assert stopped.privacy["mechanism"]["epochs"] == 2
     assert stopped.metrics["epsilon"] < whole.metrics["epsilon"]
 
 
-def test_no_text_of_a_record_leaves_the_trial(place: Path, tmp_path: Path) -> None:
-    result, reports = run(place, tmp_path, config())
+def test_no_text_of_a_record_leaves_the_trial(place: Path, done: Done) -> None:
+    result, reports = done["edp_sgd"]
     reported = json.dumps([dataclasses.asdict(result), [dataclasses.asdict(r) for r in reports]])
-    kept = " ".join(f.read_text() for f in tmp_path.rglob("*.json"))
+    kept = " ".join(f.read_text() for f in (place / "edp_sgd").rglob("*.json"))
     for word in (*CONTACTS, "jolene", "imagine", "please"):
         assert f'"{word}"' not in reported
         assert f'"{word}"' not in kept
@@ -196,13 +212,11 @@ def test_every_source_of_alpha_trains_and_only_the_raw_one_voids_the_guarantee(
     assert (result.metrics["epsilon"] == math.inf) == (source == "first_step")
 
 
-def test_a_trial_carries_the_audit_of_its_own_step(place: Path, tmp_path: Path) -> None:
-    result, _ = run(place, tmp_path / "a", config(privacy={"reproducible_noise": False}))
-    audit = result.privacy["step_audit"]
+def test_a_trial_carries_the_audit_of_its_own_step(done: Done) -> None:
+    audit = done["fresh"][0].privacy["step_audit"]
     assert audit["verdict"] == "pass"
     assert audit["low"] < audit["claimed"] * 1.2
-    plain, _ = run(place, tmp_path / "b", config("sgd"))
-    assert plain.privacy["step_audit"] is None
+    assert done["sgd"][0].privacy["step_audit"] is None
 
 
 def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_path: Path) -> None:
@@ -256,8 +270,8 @@ def test_more_processes_than_workers_are_refused(place: Path, tmp_path: Path) ->
         )
 
 
-def test_every_figure_that_a_trial_writes_is_registered(place: Path, tmp_path: Path) -> None:
-    result, reports = run(place, tmp_path, config())
+def test_every_figure_that_a_trial_writes_is_registered(done: Done) -> None:
+    result, reports = done["edp_sgd"]
     written = {*result.metrics, *(name for report in reports for name in report.metrics)}
     assert written - registry().keys() == set()
 
