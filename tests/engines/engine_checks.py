@@ -175,6 +175,36 @@ def engine_on(
     return made
 
 
+class OneBatch:
+    """A loader of one made batch."""
+
+    def __init__(self, batch: Any) -> None:
+        self.made = batch
+
+    def batch(self, ids: np.ndarray) -> Any:
+        return self.made
+
+
+def engine_of(name: str, model: nn.Module, loader: OneBatch, **fields: dict[str, Any]) -> Engine:
+    """As a trial makes it, of a batch of all records; `fields` are those of its config."""
+    n = loader.made.num_records
+    training = {"expected_batch_size": n, **fields.pop("training", {})}
+    config = parse({"engine": name, "training": training, "data": {"num_records": n}, **fields})
+    made: Engine = catalogue.entry("engines", name).make(
+        model,
+        build(config, num_records=n),
+        Setup(
+            loader=loader,
+            ids=np.arange(n),
+            learning_rate=1e-3,
+            key=public_key(0, "tests"),
+            comm=Alone(),
+            precision=config.training.precision,
+        ),
+    )
+    return made
+
+
 def gradients(records: int, *, scale: float = 1.0, seed: int = 0) -> Tensor:
     """A table of Gaussian gradients whose norms are about `scale`."""
     generator = torch.Generator().manual_seed(seed)

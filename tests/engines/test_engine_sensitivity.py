@@ -6,13 +6,17 @@ The claim is `Mechanism.sensitivity` in units of C; float32 may exceed it by a p
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from engine_checks import SIZE, WAYS, WIDTHS, change, mechanism
+from engine_checks import SIZE, WAYS, WIDTHS, change, engine_on, gradients, mechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from trainables.layers.linear import LinearEntry
+from trainables.privacy.clipping import clip_factor
 
 SLACK = 1 + 1e-4
 C = 1.5
@@ -98,3 +102,50 @@ def test_the_stated_sensitivity_is_reached(relation: str) -> None:
     else:
         mech = mechanism("dp_sgd", sampling="shuffle", max_grad_norm=C)
         assert change(mech, table, [[0]], [[2]]) == pytest.approx(mech.sensitivity)
+
+
+@given(
+    norms=st.lists(st.sampled_from([0.0, 1e-30, 1e-3, 0.49, 1.0, 31.7, 1e15, 3e38]), min_size=1),
+    bound=st.sampled_from([1e-3, 0.5, 30.0]),
+)
+def test_no_norm_is_left_above_the_bound(norms: list[float], bound: float) -> None:
+    given_ = torch.tensor(norms)
+    factors = clip_factor(given_, bound)
+    assert bool((factors >= 0).all())
+    assert bool((given_.double() * factors.double() <= bound * (1 + 1e-6)).all())
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("physical", [None, 1])
+def test_a_micro_batch_that_is_not_finite_in_one_layer_adds_nothing(
+    bad: float, physical: int | None
+) -> None:
+    """Nor of its other layers or records, also where its records are read one at a time."""
+    table = gradients(4)
+    table[1, 0] = bad
+    mech = replace(mechanism(workers=2), noise_multiplier=0.0)
+    released = []
+    for units in ([[0, 1, 2], [3]], [[], [3]]):
+        engine = engine_on(mech, table, units, physical_batch_size=physical)
+        stats = engine.step(0, 0)
+        assert int(stats.nonfinite) == bool(units[0])
+        released.append(engine.released.clone())
+    assert bool(released[1].any())
+    torch.testing.assert_close(released[0], released[1], rtol=1e-5, atol=1e-8)
+    alone = engine_on(mech, table, [[0, 1, 2]], physical_batch_size=physical)
+    alone.step(0, 0)
+    assert not bool(alone.released.any())
+
+
+def test_the_norm_of_every_layer_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    right = LinearEntry.squared_norms
+
+    def counted(self: LinearEntry, *how: Any) -> torch.Tensor:
+        asked.append(self.weight)
+        return right(self, *how)
+
+    monkeypatch.setattr(LinearEntry, "squared_norms", counted)
+    engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1], [2]])
+    engine.step(0, 0)
+    assert len(asked) == len(set(asked)) == len(WIDTHS)

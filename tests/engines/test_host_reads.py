@@ -11,22 +11,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from engine_checks import OneBatch, engine_of
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from tests.models._builds import build_model, random_batch
-from trainables import catalogue
 from trainables.config import parse
-from trainables.engines import Engine, Setup
-from trainables.privacy.from_config import build
-from trainables.privacy.noise import public_key
-from trainables.system.communication import Alone
+from trainables.engines import Engine
 
 NUM_RECORDS = 6
 # Operations whose result, or the size of it, the host has to know.
@@ -103,38 +99,7 @@ class Methods(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-class Records:
-    """A loader of one made batch."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.made = random_batch(model, NUM_RECORDS, seed=3)
-
-    def batch(self, ids: np.ndarray) -> Any:
-        return self.made
-
-
-def engine_of(name: str, model: nn.Module, loader: Records) -> Engine:
-    config = parse(
-        {
-            "engine": name,
-            "training": {"expected_batch_size": NUM_RECORDS},
-            "data": {"num_records": NUM_RECORDS},
-        }
-    )
-    return catalogue.entry("engines", name).make(
-        model,
-        build(config, num_records=NUM_RECORDS),
-        Setup(
-            loader=loader,
-            ids=np.arange(NUM_RECORDS),
-            learning_rate=1e-3,
-            key=public_key(0, "reads"),
-            comm=Alone(),
-        ),
-    )
-
-
-def reads_of(engine: Engine, loader: Records) -> Counter[str]:
+def reads_of(engine: Engine, loader: OneBatch) -> Counter[str]:
     batch = loader.made
     first = [*engine.layout.parameters, engine._flat.data, engine._flat.message]
     first += [*batch.inputs.values(), batch.lengths, batch.intents, batch.tags, batch.text_keys]
@@ -148,7 +113,7 @@ def reads_of(engine: Engine, loader: Records) -> Counter[str]:
 @pytest.mark.parametrize("name", ["sgd", "edp_sgd", "dp_sgd"])
 def test_a_step_waits_for_its_device_in_the_named_places_only(name: str, model_name: str) -> None:
     model = build_model(model_name)
-    loader = Records(model)
+    loader = OneBatch(random_batch(model, NUM_RECORDS, seed=3))
     places = reads_of(engine_of(name, model, loader), loader)
     assert set(places) <= set(EVERYWHERE) | ON_A_CPU
     assert places["add_clipped"] == (name == "dp_sgd")
@@ -160,7 +125,7 @@ def test_a_step_waits_for_its_device_in_the_named_places_only(name: str, model_n
 def test_a_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer that asks for a number, a method that copies to the host, a mask as an index."""
     model = build_model("clc")
-    loader = Records(model)
+    loader = OneBatch(random_batch(model, NUM_RECORDS, seed=3))
     engine = engine_of("sgd", model, loader)
     right = model._heads
 

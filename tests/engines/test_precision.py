@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from engine_checks import OneBatch, engine_of
 from torch import Tensor, nn
 
 from tests.models._builds import MODELS, build_model, random_batch, trained
-from trainables import catalogue
-from trainables.config import parse
-from trainables.engines import Setup
 from trainables.engines._gradient import GradientSource
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
@@ -20,9 +17,6 @@ from trainables.layers.packing import time_major
 from trainables.layers.precision import Precision, passes_in
 from trainables.layers.tape import Tape, recording
 from trainables.privacy.flat import FlatGradient, Layout
-from trainables.privacy.from_config import build
-from trainables.privacy.noise import public_key
-from trainables.system.communication import Alone
 
 NUM_RECORDS = 5
 CPU = torch.device("cpu")
@@ -104,49 +98,20 @@ def test_only_products_are_rounded() -> None:
     assert Linear(4, 3)(x, layout.rows).dtype == torch.float32
 
 
-class Records:
-    """A loader of one made batch."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._batch = random_batch(model, NUM_RECORDS, seed=3)
-
-    def batch(self, ids: np.ndarray) -> Any:
-        return self._batch
-
-
 def test_a_step_in_bf16_keeps_weights_and_moments_in_float32() -> None:
     """With the engine as a trial makes it; the step differs from float32's, and little."""
     after = []
     for precision in ("fp32", "bf16"):
-        config = parse(
-            {
-                "engine": "edp_sgd",
-                "privacy": {"noise_multiplier": 0.0, "max_grad_norm": 1e6},
-                "training": {"expected_batch_size": NUM_RECORDS, "precision": precision},
-                "data": {"num_records": NUM_RECORDS},
-            }
-        )
         model = build_model("bert", dropout=0.0)
-        engine = catalogue.entry("engines", "edp_sgd").make(
+        engine = engine_of(
+            "edp_sgd",
             model,
-            build(config, num_records=NUM_RECORDS),
-            Setup(
-                loader=Records(model),
-                ids=np.arange(NUM_RECORDS),
-                learning_rate=1e-3,
-                key=public_key(0, "precision"),
-                comm=Alone(),
-                precision=config.training.precision,
-            ),
+            OneBatch(random_batch(model, NUM_RECORDS, seed=3)),
+            privacy={"noise_multiplier": 0.0, "max_grad_norm": 1e6},
+            training={"precision": precision},
         )
         engine.step(0, 0)
         after.append(engine.released.clone())
         assert {p.dtype for p in model.parameters()} == {torch.float32}
         assert engine.state_dict()["adam.exp_avg"].dtype == torch.float32
     assert 1e-4 < float((after[0] - after[1]).norm() / after[0].norm()) < 3e-2
-
-
-def test_precision_is_part_of_a_trial_and_its_default_keeps_old_names() -> None:
-    plain = parse({})
-    assert parse({"training": {"precision": "fp32"}}).id == plain.id
-    assert parse({"training": {"precision": "bf16"}}).id != plain.id

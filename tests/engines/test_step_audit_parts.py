@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import engine_checks
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.config import Engine, PrivacyConfig, TrainingConfig
 from trainables.engines import _audit, _private
 from trainables.engines._engine import StepStats
 from trainables.privacy.audit import Multiplier, StepAudit
-from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 
-
-def mechanism(engine: Engine = "edp_sgd", *, workers: int = 2, **privacy: Any) -> Mechanism:
-    return build_from(
-        engine,
-        PrivacyConfig(delta=1e-5, **privacy),
-        training=TrainingConfig(expected_batch_size=8, num_workers=workers, epochs=3),
-        num_records=64,
-    )
+mechanism = partial(engine_checks.mechanism, batch=8, workers=2, records=64)
 
 
 @pytest.mark.parametrize("microbatch_size", [1, 4])
@@ -140,30 +133,17 @@ def test_the_epoch_that_is_worst_against_its_claim_is_shown(
     assert _audit.audit_step(mechanism(), calls=100).epoch == 2
 
 
-@given(st.integers(0, 2**40))
-def test_the_sums_of_a_step_are_kept_in_double_precision(records: int) -> None:
-    single = torch.tensor(0.5)
-    stats = StepStats(
-        loss=single,
-        records=records,
-        lost=single,
-        norm=single,
-        clipped=single,
-        nonfinite=single,
-        units=3,
-    )
-    found = stats.vector()
-    assert found.dtype == torch.float64
-    assert records in found.tolist()
-
-
-def test_the_sums_of_a_step_stay_on_its_device() -> None:
+@given(st.integers(0, 2**40), st.sampled_from(["cpu", "meta"]))
+def test_the_sums_of_a_step_are_kept_in_double_precision_on_its_device(
+    records: int, device: str
+) -> None:
     """Counts, too: a sum over processes is of one device's numbers."""
-    there = torch.zeros((), device="meta")
-    stats = StepStats(
-        loss=there, records=4, lost=there, norm=there, clipped=there, nonfinite=there, units=3
+    sums = dict.fromkeys(
+        ("loss", "lost", "norm", "clipped", "nonfinite"), torch.tensor(0.5, device=device)
     )
-    assert stats.vector().device == there.device
+    found = StepStats(records=records, units=3, **sums).vector()
+    assert (found.dtype, found.device.type) == (torch.float64, device)
+    assert device == "meta" or records in found.tolist()
 
 
 @pytest.mark.parametrize("secure", [False, True])

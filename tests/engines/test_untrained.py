@@ -108,5 +108,3 @@ def test_it_needs_no_declared_number_of_private_records() -> None:
     """Nothing is divided by n."""
     data = {"name": "json_lines", "path": "mine.jsonl"}
     assert config(data=data).data.num_records is None
-    with pytest.raises(InvalidInput, match=r"expected data\.num_records to declare n"):
-        parse({"engine": "dp_sgd", "data": data, "privacy": {"sampling": "full"}})

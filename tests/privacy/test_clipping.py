@@ -1,4 +1,4 @@
-"""The flat buffer, the reference clip, the hook, group scales, and the audit's statistics."""
+"""The flat buffer, the hook, group scales, and the audit's statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.privacy.definition import clipped_sum
 from trainables.errors import InvalidInput
 from trainables.privacy import scaling
 from trainables.privacy.audit import distinguish, effective_multiplier, epsilon_lower_bound
@@ -30,27 +29,6 @@ class Net(nn.Module):
         return self.b(torch.tanh(self.a(batch))).squeeze(1)
 
 
-def by_hand(net: Net, x: Tensor, unit: list[int], weight: Tensor, alpha: Tensor, c: float):
-    """The definition, one record at a time."""
-    layout = Layout.of(net)
-    total, norms = torch.zeros(layout.size), []
-    scale = torch.cat(
-        [torch.full((p.numel(),), float(a)) for p, a in zip(layout.parameters, alpha, strict=True)]
-    )
-    for u in range(max(unit) + 1):
-        g = torch.zeros(layout.size)
-        for i in (i for i, v in enumerate(unit) if v == u):
-            net.zero_grad()
-            (weight[i] * net.losses(x[i : i + 1]).sum()).backward()
-            grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in layout.parameters]
-            g += torch.cat([grad.flatten() for grad in grads])
-        norm = float((g / scale).norm())
-        norms.append(norm)
-        total += g * min(1.0, c / norm if norm else 1.0)
-    net.zero_grad()
-    return total, norms
-
-
 @pytest.mark.parametrize("excess", [0.5, 1.5, 1e3])
 def test_the_least_clip_norm_holds(excess: float) -> None:
     """Of a hundred thousand numbers, whose squares are near the end of float32."""
@@ -65,47 +43,6 @@ def test_the_least_clip_norm_holds(excess: float) -> None:
     assert float(gradient.data.double().norm()) == pytest.approx(
         LEAST_GRAD_NORM * min(1.0, excess), rel=1e-4
     )
-
-
-@pytest.mark.parametrize("c", [0.01, 0.5, 100.0])
-def test_the_reference_clips_each_units_weighted_sum(c: float) -> None:
-    torch.manual_seed(0)
-    net, x = Net(), torch.randn(6, 3)
-    unit, weight = [0, 2, 0, 2, 3, 2], torch.rand(6)
-    layout = Layout.of(net)
-    alpha = torch.rand(len(layout.names)).double() + 0.1
-    out = torch.zeros(layout.size)
-    norms = clipped_sum(
-        net,
-        x,
-        unit_of_record=torch.tensor(unit),
-        num_units=5,
-        weight_of_record=weight,
-        max_grad_norm=c,
-        group_scale=alpha,
-        out=out,
-    )
-    expected, expected_norms = by_hand(net, x, unit, weight, alpha, c)
-    assert torch.allclose(out, expected, atol=1e-6)
-    assert norms.tolist() == pytest.approx([*expected_norms, 0.0], abs=1e-6)
-
-
-def test_the_reference_leaves_out_a_unit_that_is_not_finite() -> None:
-    net, x = Net(), torch.full((1, 3), math.nan)
-    layout = Layout.of(net)
-    out = torch.zeros(layout.size)
-    norms = clipped_sum(
-        net,
-        x,
-        unit_of_record=torch.tensor([0]),
-        num_units=1,
-        weight_of_record=torch.ones(1),
-        max_grad_norm=1.0,
-        group_scale=scaling.unit_scales(len(layout.names)),
-        out=out,
-    )
-    assert not out.any()
-    assert not norms.isfinite().any()
 
 
 def test_the_layout_has_every_trainable_parameter_once() -> None:
@@ -175,20 +112,16 @@ def test_norms_of_many_numbers_are_exact_enough_for_the_bound(size: int) -> None
     assert float(flat.norm()) == pytest.approx(float(flat.data.double().norm()), rel=1e-6)
 
 
-def test_group_scales_are_normalised_and_floored() -> None:
-    alpha = scaling.from_norms(torch.tensor([3.0, 4.0, 0.0]))
+@pytest.mark.parametrize("size", [1.0, 1e-9, 1e9])
+def test_group_scales_are_normalised_and_floored(size: float) -> None:
+    """They depend on the gradient's direction, not on its size."""
+    alpha = scaling.from_norms(size * torch.tensor([3.0, 4.0, 0.0], dtype=torch.float64))
+    expected = torch.tensor([0.6, 0.8, 1e-3 / 3**0.5], dtype=torch.float64)
+    torch.testing.assert_close(alpha, expected / expected.norm(), rtol=1e-6, atol=0)
     assert float(alpha.square().sum()) == pytest.approx(1.0, abs=1e-12)
-    assert float(alpha.min()) == pytest.approx(1e-3 / 3**0.5, rel=1e-6)
     for nothing in (torch.zeros(4), torch.tensor([1.0, math.nan]), torch.tensor([math.inf, 1.0])):
         alpha = scaling.from_norms(nothing)
         assert alpha.tolist() == pytest.approx([len(nothing) ** -0.5] * len(nothing))
-
-
-@pytest.mark.parametrize("size", [1e-9, 1e9])
-def test_group_scales_do_not_depend_on_the_size_of_the_gradient(size: float) -> None:
-    """Only on its direction; the floor goes with it."""
-    norms = torch.tensor([3.0, 4.0, 0.0], dtype=torch.float64)
-    torch.testing.assert_close(scaling.from_norms(size * norms), scaling.from_norms(norms))
 
 
 def test_the_multiplier_is_estimated_with_an_interval_that_covers_it() -> None:
@@ -304,39 +237,3 @@ def test_the_audits_figures_are_what_they_were() -> None:
         parts = [slice(0, 1), slice(1, 3)]
         bound = distinguish(left, right, groups=parts, delta=0.0, false_alarm=0.5)
         assert bound == pytest.approx(expected, rel=1e-9)
-
-
-def test_the_reference_clips_a_gradient_whose_square_float32_does_not_hold() -> None:
-    """It is finite, so it is clipped and not left out."""
-    net = Net()
-    layout = Layout.of(net)
-    out = torch.zeros(layout.size)
-    norms = clipped_sum(
-        net,
-        torch.ones(1, 3),
-        unit_of_record=torch.zeros(1, dtype=torch.int64),
-        num_units=1,
-        weight_of_record=torch.tensor([1e25]),
-        max_grad_norm=0.5,
-        group_scale=torch.ones(len(layout.names)),
-        out=out,
-    )
-    assert 1e20 < float(norms) < math.inf
-    assert float(out.norm()) == pytest.approx(0.5, rel=1e-5)
-
-
-def test_the_reference_wants_a_scale_for_every_group() -> None:
-    """A group without one would be left out of the norm, and so of the clip."""
-    net = Net()
-    layout = Layout.of(net)
-    with pytest.raises(ValueError, match="shorter"):
-        clipped_sum(
-            net,
-            torch.ones(1, 3),
-            unit_of_record=torch.zeros(1, dtype=torch.int64),
-            num_units=1,
-            weight_of_record=torch.ones(1),
-            max_grad_norm=0.5,
-            group_scale=torch.ones(len(layout.names) - 1),
-            out=torch.zeros(layout.size),
-        )

@@ -76,13 +76,8 @@ def test_a_stream_is_its_names_and_no_other() -> None:
     streams = [KEY.stream(*name) for name in names]
     assert len(set(streams)) == len(names)
     assert KEY.stream(*names[0]) == streams[0]
-    assert public_key(1, "noise").stream(*names[0]) != streams[0]
-
-
-def test_seeds_that_differ_in_high_bits_differ() -> None:
-    """torch's CPU generator takes 32 bits of a seed; a stream here is 64 bytes."""
-    low, high = public_key(5, "t"), public_key(5 + 2**32, "t")
-    assert low.stream("a") != high.stream("a")
+    # torch's CPU generator takes 32 bits of a seed; a stream here is 64 bytes.
+    assert len({public_key(seed, "noise").stream(*names[0]) for seed in (0, 1, 2**32)}) == 3
 
 
 def test_segments_have_their_own_scale_across_chunks() -> None:
