@@ -24,7 +24,6 @@ from trainables.accountants import (
     noise_for,
     pld,
     rdp,
-    release,
 )
 from trainables.accountants._gauss import gaussian_epsilon
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -204,12 +203,6 @@ def test_what_has_no_theorem_is_refused() -> None:
         pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
     with pytest.raises(ValidationError, match=r"sampling\n.*should be 'shuffle'"):
         from_ledger({**allocated().to_dict(), "sampling": "balls"})
-
-
-def test_a_ledger_can_keep_it() -> None:
-    what = release(mechanism("dp_sgd", sampling="random_allocation", num_records=2_600))
-    assert what.steps_in_epoch == 41
-    assert from_ledger(what.to_dict()) == what
 
 
 def test_totals_with_other_samplings() -> None:

@@ -28,30 +28,28 @@ from trainables.errors import CannotAnalyze, InvalidInput
 _DELTA = 1e-5
 _ATIS = poisson(2.0, steps=2_100, rate=64 / 4_478)  # 30 epochs of 4,478 records, batches of 64
 _TWENTY = by_law("geometric", mean=20)
+_CHOSEN = selection.release_of([_ATIS], search=_TWENTY)
 
 
 def test_a_selection_composes_with_trials_as_the_library_composes_the_events() -> None:
-    chosen = selection.release_of([_ATIS], search=_TWENTY)
     trial = SelfComposedDpEvent(PoissonSampledDpEvent(64 / 4_478, GaussianDpEvent(2.0)), 2_100)
     accountant = RdpAccountant(_renyi.ORDERS)
     accountant.compose(ComposedDpEvent([RepeatAndSelectDpEvent(trial, 20, 1), trial]))
-    found = epsilon_sweep([chosen, _ATIS], delta=_DELTA)
+    found = epsilon_sweep([_CHOSEN, _ATIS], delta=_DELTA)
     assert found.epsilon == pytest.approx(accountant.get_epsilon(_DELTA), rel=1e-9)
     assert (found.accountant, found.tight, found.num_releases) == ("rdp", False, 2)
     assert found.neighboring_relation == "add_or_remove_one"
 
 
 def test_two_selections_cost_more_than_one_and_less_than_twice() -> None:
-    chosen = selection.release_of([_ATIS], search=_TWENTY)
-    one = epsilon_sweep([chosen], delta=_DELTA).epsilon
-    assert one < epsilon_sweep([chosen, chosen], delta=_DELTA).epsilon < 2 * one
+    one = epsilon_sweep([_CHOSEN], delta=_DELTA).epsilon
+    assert one < epsilon_sweep([_CHOSEN, _CHOSEN], delta=_DELTA).epsilon < 2 * one
 
 
 def test_with_shuffled_trials_a_selection_is_priced_for_replace_one() -> None:
-    chosen = selection.release_of([_ATIS], search=_TWENTY)
-    alone = epsilon_sweep([chosen], delta=_DELTA).epsilon
+    alone = epsilon_sweep([_CHOSEN], delta=_DELTA).epsilon
     other = epsilon_sweep([shuffled(5.0)], delta=_DELTA).epsilon
-    both = epsilon_sweep([chosen, shuffled(5.0)], delta=_DELTA)
+    both = epsilon_sweep([_CHOSEN, shuffled(5.0)], delta=_DELTA)
     assert both.neighboring_relation == "replace_one"
     # One record replaced is one removed and one added: dearer than either alone, and finite.
     assert max(alone, other) < both.epsilon < 2 * alone + other
@@ -78,9 +76,8 @@ def test_a_ledger_keeps_a_selection(search: selection.Search) -> None:
 
 
 def test_an_accountant_without_selections_gives_infinity() -> None:
-    chosen = selection.release_of([_ATIS], search=_TWENTY)
     with pytest.raises((ZeroDivisionError, ValueError, CannotAnalyze)):
-        assert pld.of_release(chosen, delta=_DELTA) < math.inf
+        assert pld.of_release(_CHOSEN, delta=_DELTA) < math.inf
 
 
 def test_a_selection_with_one_open_configuration_has_no_finite_epsilon() -> None:

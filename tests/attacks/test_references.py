@@ -30,6 +30,8 @@ from trainables.errors import InvalidInput
 from trainables.metrics.membership import auc, roc, tpr_at_fpr
 
 N, TRIALS = 2_000, 16
+ATTACKS = (bavaria, calibrated, lira, rmia)
+EACH = pytest.mark.parametrize("attack", ATTACKS)
 DIFFICULTY = np.random.default_rng(99).normal(0, 2, N)
 
 
@@ -129,7 +131,7 @@ def test_rmia_against_the_definition():
         assert exact <= found[i] < exact + step
 
 
-@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
+@EACH
 def test_knowing_other_models_beats_the_loss_alone(attack):
     """Hard records look like non-members to a threshold; references take the hardness out."""
     trials = _sweep(strength=1.5)
@@ -143,7 +145,7 @@ def test_knowing_other_models_beats_the_loss_alone(attack):
     assert together.low < best
 
 
-@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
+@EACH
 def test_no_leak_gives_one_half(attack):
     """20 draws with an interval that misses 0.5 in 5 %: at most 5 misses (< 0.0003)."""
     misses = 0
@@ -157,8 +159,8 @@ def test_no_leak_gives_one_half(attack):
     assert misses <= 5
 
 
-@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
-@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("attack", [*ATTACKS, one_run])
+@pytest.mark.parametrize("count", [2, 5, 18])
 def test_all_at_once_is_each_against_the_others(attack, count):
     trials = _sweep(trials=count, population=200)
     for place, found in enumerate(attack.all_scores(trials)):
@@ -168,11 +170,11 @@ def test_all_at_once_is_each_against_the_others(attack, count):
         )
 
 
-@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
+@EACH
 def test_the_targets_own_mask_is_never_used(attack):
     trials = _sweep(population=100)
     target = trials[0]
-    flipped = type(target)(**{**vars(target), "member": ~target.member & target.is_evaluated})
+    flipped = replace(target, member=~target.member & target.is_evaluated)
     found, other = (attack.scores(side, _knowledge(trials)) for side in (target, flipped))
     np.testing.assert_array_equal(found, other)
 
@@ -183,22 +185,22 @@ def test_trials_of_one_kind_keep_their_likelihoods():
         np.testing.assert_allclose(found, np.exp(trial.log_confidence), atol=1e-6)
 
 
-@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
+@EACH
 def test_trials_that_are_surer_of_everything_do_not_drown_the_others(attack):
     """References at twice the temperature, or half: the AUC stays where it was."""
     trials = _sweep(strength=1.5)
     expected = auc(attack.scores(trials[0], _knowledge(trials)), trials[0].member).value
-    heated = []
-    for trial, factor in zip(trials, [1.0, *np.geomspace(0.5, 2, TRIALS - 1)], strict=True):
-        log_p = -np.logaddexp(0, -factor * trial.psi)
-        heated.append(type(trial)(**{**vars(trial), "log_confidence": log_p}))
+    heated = [
+        replace(trial, log_confidence=-np.logaddexp(0, -factor * trial.psi))
+        for trial, factor in zip(trials, [1.0, *np.geomspace(0.5, 2, TRIALS - 1)], strict=True)
+    ]
     found = auc(attack.scores(heated[0], _knowledge(heated)), heated[0].member).value
     assert found == pytest.approx(expected, abs=0.02)
 
 
 def test_one_reference_is_enough_to_run():
     trials = _sweep(trials=2)
-    for attack in (bavaria, calibrated, lira, rmia):
+    for attack in ATTACKS:
         found = attack.scores(trials[0], _knowledge(trials))
         assert np.isfinite(found).all()
         assert auc(found, trials[0].member).value > 0.55
@@ -257,7 +259,7 @@ def test_references_must_lie_on_the_targets_records():
     assert np.isfinite(calibrated.scores(target, Knowledge(references=[wider]))).all()
     with pytest.raises(InvalidInput, match="expected references for the attack lira, got none"):
         lira.scores(target, Knowledge())
-    for attack in (bavaria, calibrated, lira, rmia):
+    for attack in ATTACKS:
         with pytest.raises(InvalidInput, match="at least 2 trials"):
             attack.all_scores([target])
 

@@ -21,12 +21,15 @@ def records(n, seed):
     ]
 
 
+def sides_of(pool, member):
+    return [
+        [text for text, mine in zip(pool, member, strict=True) if mine == side]
+        for side in (True, False)
+    ]
+
+
 def coins(pool, seed):
-    keep = np.random.default_rng(seed).integers(0, 2, size=len(pool)).astype(bool)
-    return (
-        [text for text, member in zip(pool, keep, strict=True) if member],
-        [text for text, member in zip(pool, keep, strict=True) if not member],
-    )
+    return sides_of(pool, np.random.default_rng(seed).integers(0, 2, size=len(pool)))
 
 
 def test_copies_of_members_are_found():
@@ -78,10 +81,7 @@ def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
             # Copied where a noisy coin says "member": the answer is right with probability q.
             says = np.where(rng.random(len(pool)) < q, member, ~member)
             released = [text for text, say in zip(pool, says, strict=True) if say]
-            sides = [
-                [text for text, m in zip(pool, member, strict=True) if m == side]
-                for side in (True, False)
-            ]
+            sides = sides_of(pool, member)
             audit = audit_release(released, *sides, delta=delta, orders=(1,), seed=seed)
             found.append(audit.epsilon_lower_bound)
         return np.array(found)
@@ -119,11 +119,7 @@ def test_given_the_guess_the_bound_holds_with_its_confidence(num_records):
         says = [index == 0 for index in range(num_records)]
         right = sum(say == coin for say, coin in zip(says, coins_, strict=True))
         chance = q**right * (1 - q) ** (num_records - right)
-        sides = [
-            [text for text, coin in zip(pool, coins_, strict=True) if coin == side]
-            for side in (True, False)
-        ]
-        found = audit_release(pool[:1], *sides, delta=0, p=p, orders=(1,))
+        found = audit_release(pool[:1], *sides_of(pool, coins_), delta=0, p=p, orders=(1,))
         row = found.phrases[0]
         guesses += chance * (row.num_matched_members + row.num_matched_held_out > 0)
         alarms += chance * (found.epsilon_lower_bound > epsilon)
@@ -151,12 +147,6 @@ def test_more_delta_and_less_risk_certify_less():
     assert bound(orders=(1,)) > bound(orders=(1, 2, 3, 4, 5))
 
 
-@pytest.mark.parametrize("rates", [{"delta": -1e-9}, {"delta": 1.0}, {"p": 0.0}, {"p": 1.0}])
-def test_rates_out_of_range_are_refused(rates):
-    with pytest.raises(InvalidInput, match="expected 0 <= delta < 1 and 0 < p < 1"):
-        audit_release(["a"], ["b"], ["c"], **{"delta": 0.0, **rates})
-
-
 def test_a_phrase_that_one_record_repeats_is_its_own():
     found = audit_release(["x"], ["x y x"], ["y"], delta=0, orders=(1,))
     assert (found.phrases[0].num_rare_members, found.phrases[0].num_matched_members) == (1, 1)
@@ -167,13 +157,21 @@ def test_every_copy_in_a_release_is_counted_on_its_side():
     assert (found.num_copies_members, found.num_copies_held_out) == (2, 3)
 
 
-def test_empty_sides_are_refused():
-    with pytest.raises(InvalidInput, match="expected released, member and held-out"):
-        audit_release([], ["a"], ["b"], delta=0)
-    with pytest.raises(InvalidInput, match="expected released, member and held-out"):
-        audit_release(["a"], [], [], delta=0)
-    with pytest.raises(InvalidInput, match="orders of phrases"):
-        audit_release(["a"], ["a"], ["b"], delta=0, orders=(0,))
-    for options in ({"delta": 1.0}, {"delta": 0, "p": 0}, {"delta": float("nan")}):
-        with pytest.raises(InvalidInput, match="0 <= delta < 1 and 0 < p < 1"):
-            audit_release(["a"], ["a"], ["b"], **options)
+@pytest.mark.parametrize(
+    ("texts", "options", "said"),
+    [
+        (([], ["a"], ["b"]), {}, "expected released, member and held-out"),
+        ((["a"], [], []), {}, "expected released, member and held-out"),
+        ((["a"], ["a"], ["b"]), {"orders": (0,)}, "orders of phrases"),
+        *(
+            ((["a"], ["b"], ["c"]), rates, "expected 0 <= delta < 1 and 0 < p < 1")
+            for rates in (
+                *({"delta": delta} for delta in (-1e-9, 1.0, math.nan)),
+                *({"p": p} for p in (0, 1)),
+            )
+        ),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(texts, options, said):
+    with pytest.raises(InvalidInput, match=said):
+        audit_release(*texts, **{"delta": 0, **options})

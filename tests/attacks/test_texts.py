@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sparse
@@ -93,7 +95,7 @@ def test_quantile_is_exceeded_by_its_share_of_non_members():
 
 def test_quantile_learns_on_the_population_only():
     world, knowledge = _hard_words(2_000, 2)
-    flipped = type(world)(**{**vars(world), "member": ~world.member & world.is_evaluated})
+    flipped = replace(world, member=~world.member & world.is_evaluated)
     first, second = (quantile.scores(each, knowledge) for each in (world, flipped))
     np.testing.assert_array_equal(first, second)
 

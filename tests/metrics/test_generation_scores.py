@@ -146,18 +146,22 @@ def test_mauve_distinguishes_like_from_unlike_text():
     assert of_texts(["a"] * 20, ["a"] * 20).value == pytest.approx(1)
 
 
-def test_mauve_refuses_what_it_cannot_compare():
-    rows = np.zeros((10, 3))
-    with pytest.raises(InvalidInput, match="at least 10 texts"):
-        of_texts(["a"] * 9, ["a"] * 20)
-    with pytest.raises(InvalidInput, match="expected features"):
-        mauve.of_features(rows, np.zeros((10, 2)))
-    with pytest.raises(InvalidInput, match="finite"):
-        mauve.of_features(rows, rows + np.nan)
-    with pytest.raises(InvalidInput, match="equal length"):
-        mauve.of_histograms([1], [1, 2])
-    with pytest.raises(InvalidInput, match="empty one"):
-        mauve.of_histograms([0, 0], [1, 2])
+ROWS = np.zeros((10, 3))
+
+
+@pytest.mark.parametrize(
+    ("measure", "one", "other", "said"),
+    [
+        (of_texts, ["a"] * 9, ["a"] * 20, "at least 10 texts"),
+        (mauve.of_features, ROWS, ROWS[:, :2], "expected features"),
+        (mauve.of_features, ROWS, ROWS + np.nan, "finite"),
+        (mauve.of_histograms, [1], [1, 2], "equal length"),
+        (mauve.of_histograms, [0, 0], [1, 2], "empty one"),
+    ],
+)
+def test_mauve_refuses_what_it_cannot_compare(measure, one, other, said):
+    with pytest.raises(InvalidInput, match=said):
+        measure(one, other)
 
 
 @pytest.mark.slow

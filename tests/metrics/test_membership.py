@@ -97,25 +97,16 @@ def test_error_of_an_auc_of_a_real_corpus(n, expected):
     assert auc(scores, member).standard_error == pytest.approx(expected, abs=1.5e-4)
 
 
-def test_delong_interval_covers_as_stated():
-    """400 draws at AUC 0.7: misses are Bin(400, .05), outside 7..36 with probability < 0.0002.
+@pytest.mark.parametrize(
+    ("area", "members", "others", "least"),
+    [(0.7, 120, 80, 7), (0.8, 10, 10, 0), (0.95, 20, 20, 0)],
+)
+def test_delong_interval_covers_as_stated(area, members, others, least):
+    """400 draws: misses are at most Bin(400, .05), above 36 with probability < 0.0002, of many
+    records below 7 likewise.
 
-    An error 2/3 as large would miss in 19 % of draws, one 3/2 as large in 0.3 %.
-    """
-    shift = math.sqrt(2) * norm.ppf(0.7)
-    misses = 0
-    for seed in range(400):
-        rng = np.random.default_rng(seed)
-        scores = np.r_[rng.normal(shift, 1, 120), rng.normal(0, 1, 80)]
-        found = auc(scores, np.arange(200) < 120)
-        misses += not found.low <= 0.7 <= found.high
-    assert 7 <= misses <= 36
-
-
-@pytest.mark.parametrize(("area", "members", "others"), [(0.8, 10, 10), (0.95, 20, 20)])
-def test_delong_interval_covers_with_few_records(area, members, others):
-    """400 draws: misses are at most Bin(400, .05), above 36 with probability < 0.0002. An interval
-    that is normal in the AUC itself misses in 10 and 14 %.
+    An error 2/3 as large would miss in 19 % of draws, one 3/2 as large in 0.3 %. An interval that
+    is normal in the AUC itself misses in 10 and 14 % with few records.
     """
     shift = math.sqrt(2) * norm.ppf(area)
     misses = 0
@@ -124,7 +115,7 @@ def test_delong_interval_covers_with_few_records(area, members, others):
         scores = np.r_[rng.normal(shift, 1, members), rng.normal(0, 1, others)]
         found = auc(scores, np.arange(members + others) < members)
         misses += not found.low <= area <= found.high
-    assert misses <= 36
+    assert least <= misses <= 36
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
