@@ -1,11 +1,13 @@
 """The audit of a release: 0 on independent text, positive on copies, never above the truth."""
 
+import dataclasses
 import itertools
 import math
 
 import numpy as np
 import pytest
 
+from trainables.attacks.one_run import epsilon_lower_bound
 from trainables.errors import InvalidInput
 from trainables.release_audit import audit_release
 
@@ -155,6 +157,32 @@ def test_a_phrase_that_one_record_repeats_is_its_own():
 def test_every_copy_in_a_release_is_counted_on_its_side():
     found = audit_release(["a", "b", "b", "c", "c", "c"], ["b"], ["c"], delta=0)
     assert (found.num_copies_members, found.num_copies_held_out) == (2, 3)
+
+
+def test_a_release_counted_by_hand():
+    """Of each order: rare members and held-out records, those of them that are matched, p."""
+    released = ["a b c", "G", "x y", "e f", "h i"]
+    found = audit_release(released, ["a b c d", "e f", "h i"], ["x b", "g"], delta=0)
+    rows = [dataclasses.astuple(row)[:6] for row in found.phrases]
+    assert rows == [
+        (1, 3, 2, 3, 2, pytest.approx(0.5)),
+        (2, 3, 1, 3, 0, pytest.approx(0.125)),
+        (3, 1, 0, 1, 0, pytest.approx(0.5)),
+        (4, 1, 0, 0, 0, 1.0),
+    ]
+    assert found.p_value == pytest.approx(4 * 0.125)
+    assert (found.num_copies_members, found.num_copies_held_out) == (2, 1)
+    assert (found.num_records, found.num_released) == (5, 5)
+
+
+def test_every_cap_on_the_guesses_has_its_share_of_the_risk():
+    members, held_out = coins(records(400, 1), 0)
+    found = audit_release(members[:100], members, held_out, delta=1e-5, orders=(1,))
+    caps = [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 400]
+    bounds = [
+        epsilon_lower_bound(400, cap, min(cap, 100), delta=1e-5, p=0.05 / 18) for cap in caps
+    ]
+    assert found.epsilon_lower_bound == pytest.approx(max(bounds), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from trainables.privacy.noise import (
     new_key,
     public_key,
 )
-from trainables.seeding import generator, stream_seed
+from trainables.seeding import GOLDEN, generator, mix, stream_seed
 from trainables.system.communication import Alone
 
 KEY = public_key(0, "noise")
@@ -182,3 +182,5 @@ def test_a_key_gives_the_same_streams_in_every_version() -> None:
     assert found == pytest.approx([0.4142361, 2.1448684, 0.4790582, -1.0305222, -0.0541155])
     assert stream_seed(7, "a", 1) == 7657576676628874343
     assert generator(7, "a", 1).integers(1000, size=3).tolist() == [756, 88, 142]
+    published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]  # SplitMix64 from state 0
+    assert mix(np.arange(1, 3, dtype=np.uint64) * GOLDEN).tolist() == published

@@ -23,7 +23,7 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
     `price` has `epsilon_selected`, `epsilon_composed` and `delta`, `law` and `mean` of the number
     of trials, and what `epsilon_selected` allows an attacker (the fields of a `ClaimMeaning`).
     """
-    selection = Selection.model_validate({**price, "refused": None})
+    selection = Selection(**price)
     epsilon, delta = float(price["epsilon_selected"]), float(price["delta"])
     return card.model_copy(
         update={
@@ -35,7 +35,7 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
             "epsilon_replace_one": None,
             "epsilon_one_trial": card.epsilon,
             **{each.name: price[each.name] for each in fields(ClaimMeaning)},
-            "guarantee": _guarantee(card, selection),
+            "guarantee": _guarantee(card, selection, epsilon),
             "covers": "the training records and the choice among the trials; validation and test"
             " records are not covered",
             "not_covered": (
@@ -60,10 +60,9 @@ def around(price: Selection) -> list[str]:
     ]
 
 
-def _guarantee(card: PrivacyCard, price: Selection) -> str:
+def _guarantee(card: PrivacyCard, price: Selection, epsilon: float) -> str:
     change = neighbours(card.unit, card.neighboring_relation)
-    epsilon = price.epsilon_selected
-    if epsilon is None or math.isinf(epsilon):
+    if math.isinf(epsilon):
         return f"**No finite epsilon holds** for {change}."
     return (
         f"This model, the best of a secret number of trials by its error on validation records, is"
