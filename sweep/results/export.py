@@ -42,7 +42,6 @@ from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, LEAKAGE, is_public
 from trainables.privacy.rounding import format_epsilon
-from trainables.privacy.summary import plain
 from trainables.system import disk
 
 _MODEL, _CONFIG = "model", "config.yaml"
@@ -171,13 +170,10 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
     place = folder.trial_folder(record.plan.id) / JSON
     if card is None:
         raise InvalidInput(f"expected the trial's privacy card in {place}, got none: no export")
-    ran = (record.privacy or {}).get("mechanism")
-    if ran is not None:
-        for name, value in card.mechanism.items():
-            if name in ran and value is not None and plain(ran[name]) != value:
-                raise InvalidData(
-                    f"expected {place} to match the trial, got another mechanism.{name}"
-                )
+    ran = (record.privacy or {}).get("mechanism", {})
+    for name, value in card.mechanism.items():
+        if value is not None and ran.get(name) != value:
+            raise InvalidData(f"expected {place} to match the trial, got another mechanism.{name}")
     known = {
         "epsilon": record.metrics.get(EPSILON),
         "noise_multiplier": card.mechanism.get("noise_multiplier"),

@@ -50,6 +50,7 @@ def assert_close_by_parameter(model: nn.Module, ours: Tensor, truth: Tensor) -> 
 def test_norms_and_sum_equal_the_definition(name: str, units: str) -> None:
     torch.manual_seed(0)
     model = build_model(name)
+    assert supports(model)
     model.begin_step("a", 1)  # dropout on, the same masks in both
     batch = random_batch(model, NUM_RECORDS, seed=3)
     of_record, num_units = UNITS[units]

@@ -47,6 +47,18 @@ def test_the_size_of_a_crf_is_that_of_the_parameters_that_are_trained() -> None:
     torch.testing.assert_close(entry.size(UNITS, share).total, 2 * pairs)
 
 
+@pytest.mark.parametrize("name", ["start_transitions", "end_transitions", "transitions"])
+def test_what_of_a_crf_is_frozen_has_no_gradient(name: str) -> None:
+    entry = crf_entry(weight=torch.ones(5))
+    entry.crf.requires_grad_(False)
+    alone = getattr(entry.crf, name).requires_grad_()
+    assert entry.parameters == (alone,)
+    views = {alone: torch.zeros_like(alone)}
+    entry.add_gradient(None, None, views)
+    assert bool(views[alone].any())
+    assert bool((entry.squared_norms(UNITS, {alone: 1.0}) > 0).all())
+
+
 def test_pairs_in_logs_hold_nothing_of_the_dropped_rows() -> None:
     left, right = torch.full((3, 2), math.nan), torch.full((3, 2), math.inf)
     left[1], right[1] = 0.25, 0.5

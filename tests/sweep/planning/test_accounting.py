@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from sweep.planning import accounting as planning
 from sweep.planning.accounting import TrainingSize, accounting, size_of
 from sweep.settings import Settings
+from tests.models.test_lm_folder import base_in
+from tests.sweep.results.test_exported_paths import of_words
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.tasks._pairs import tiny, write_pairs
 from trainables import accountants
@@ -162,6 +165,24 @@ def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
     with pytest.raises(InvalidInput, match="/no/such/folder"):
         accounting(settings)(config, accountant=None, careful=False)
     assert not (settings.cache_dir / "figures.jsonl").exists()
+
+
+def test_an_encoder_is_held_against_private_utterances_alone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of pairs the language model is; a public corpus is not even opened."""
+    asked: list[str] = []
+    monkeypatch.setattr(planning, "require_unlearnt", lambda encoder, _: asked.append(encoder))
+    of_words(tmp_path / "words")
+    base_in(tmp_path / "base", gpt2=True)
+    training = {"epochs": 1, "expected_batch_size": 30}
+    account = accounting(settings)
+    for data in ({"name": "atis"}, own(tmp_path)):
+        for encoder in ("scratch", str(tmp_path / "words")):
+            model = {"name": "clc", "encoder": encoder}
+            account(config_of(data=data, model=model, training=training))
+    account(tiny(write_pairs(tmp_path), **{"model.encoder": str(tmp_path / "base")}))
+    assert asked == [str(tmp_path / "words")]
 
 
 def test_what_was_worked_out_is_kept_for_the_next_command(settings: Settings) -> None:

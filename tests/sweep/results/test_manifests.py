@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sweep.results.exported import damages, require_export
 from sweep.results.predict import load_model
 from sweep.results.report_data import gather
 from sweep.store import manifest
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.untracked import run_untracked
@@ -123,7 +125,9 @@ def test_a_file_added_to_the_model_of_an_export_is_refused(
             load_model(folder)
 
 
-@pytest.mark.parametrize("lost", ["model", "card", "weights", "noise", "mechanism"])
+@pytest.mark.parametrize(
+    "lost", ["model", "card", "weights", "noise", "epsilon", "engine", "steps_per_epoch", "facts"]
+)
 def test_whatever_its_manifest_lists_an_export_needs_its_parts(
     toy: SweepFolder, tmp_path: Path, lost: str
 ) -> None:
@@ -139,14 +143,19 @@ def test_whatever_its_manifest_lists_an_export_needs_its_parts(
             (place / "privacy_card.json").unlink()
         case "noise":
             edit("privacy_card.json", lambda card: card.update(noise_multiplier=9.0))(place)
-        case "mechanism":
-            edit("privacy_card.json", lambda card: card["mechanism"].update(epochs=9))(place)
+        case "epsilon":
+            record = replace(record, metrics={**record.metrics, "epsilon": 0.5})
+        case "facts":
+            record = replace(record, privacy=None)
+        case name:  # the first of the mechanism's fields and the last
+            edit("privacy_card.json", lambda card: card["mechanism"].update({name: 9}))(place)
     manifest.write(place)
     card = rf"{re.escape(str(place))}/privacy_card\.json"
     words = {
         "card": rf"{card}, got none",
         "noise": rf"{card} to match the trial, got another noise_multiplier",
-        "mechanism": rf"{card} to match the trial, got another mechanism\.epochs",
+        "epsilon": rf"{card} to match the trial, got another epsilon",
+        "engine": rf"{card} to match the trial, got another mechanism\.engine",
     }
     with pytest.raises((InvalidInput, InvalidData), match=rf"expected .*{words.get(lost, '')}"):
         export_trial(toy, record, tmp_path / "out")
@@ -177,6 +186,46 @@ def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) ->
         (place / name).unlink()
     with pytest.raises(InvalidInput, match="expected the privacy card"):
         load_model(place)
+
+
+@pytest.mark.parametrize("budget", [{}, {"epsilon": 8.0}, {"total": 8.0}])
+def test_beside_a_budget_a_baseline_without_noise_is_the_curators(
+    toy: SweepFolder, tmp_path: Path, budget: dict[str, float]
+) -> None:
+    """One that read no record is not, nor is a trial with noise."""
+    space, (baseline, private, _) = toy.space(), toy.records()
+    limits = space.budget.model_copy(update=budget)
+    toy.replace_plan(space.model_copy(update={"budget": limits}), toy.plan())
+    without = replace(baseline, plan=replace(baseline.plan, epsilon=0.0))
+    for number, record in enumerate((private, without)):
+        assert export_trial(toy, record, tmp_path / f"{number}").is_dir()
+    with pytest.raises(InvalidInput, match="a baseline without noise") if budget else nullcontext():
+        export_trial(toy, baseline, tmp_path / "out")
+    assert (tmp_path / "out").exists() != bool(budget)
+
+
+@pytest.mark.parametrize("objective", ["validation_ser", "leakage"])
+@pytest.mark.parametrize(("chosen_by", "said"), [(None, 0), ("ser", 0), ("mia_shadow_auc", 1)])
+def test_an_export_says_which_choices_no_epsilon_covers(
+    toy: SweepFolder, tmp_path: Path, objective: str, chosen_by: str | None, said: int
+) -> None:
+    space = toy.space()
+    search = {"strategy": "tpe", "num_samples": 3, "objectives": (objective,)}
+    search = space.search.model_copy(update=search)
+    attacked = {**space.base, "evaluation": {}}
+    toy.replace_plan(space.model_copy(update={"search": search, "base": attacked}), toy.plan())
+    place = export_trial(toy, toy.records()[1], tmp_path / "out", chosen_by=chosen_by)
+    about = json.loads((place / "about.json").read_text())
+    assert about["chosen_by"] == chosen_by
+    assert (about["repeat"], about["predict"]) == (
+        "sweep run config.yaml --set data.schema_file=PATH --set data.path=PATH",
+        "sweep predict . < utterances",
+    )
+    card = json.loads((place / "privacy_card.json").read_text())
+    notes = [line for line in about["notes"] if line != card["provenance"]]
+    assert len(about["notes"]) - len(notes) == bool(card["provenance"])
+    assert len(notes) == said + (objective == "leakage")
+    assert all("from private records without noise" in line for line in notes)
 
 
 def test_an_export_has_no_times(toy: SweepFolder) -> None:
@@ -249,6 +298,10 @@ def test_show_marks_a_damaged_trial_and_the_report_refuses_it(
     assert list(json.loads(capsys.readouterr().out)["damages"]) == [record.plan.id]
     with pytest.raises(InvalidData, match=r"privacy_card\.json has another"):
         gather(toy, epsilon_max=8.0)
+    for each in toy.records():
+        (toy.trial_folder(each.plan.id) / manifest.FILE).unlink()
+    assert list(damages(toy, toy.records())) == [each.plan.id for each in toy.records()]
+    assert damages(toy, [replace(record, status=TrialStatus.FAILED)]) == {}
 
 
 def test_the_manifest_is_there_before_the_result(toy: SweepFolder) -> None:

@@ -28,6 +28,18 @@ def entry(trial: str, *, noise: float = 4.0, delta: float = 1e-5, **other: Any) 
     return entry_for(mechanism, trial=trial, **given)
 
 
+def trial(name: str, **fields: Any) -> SimpleNamespace:
+    return SimpleNamespace(id=name, is_exempt=name == "sgd", runs=True, fields=fields)
+
+
+def folder_of(trials: list[Any], place: Path, **about: Any) -> Any:
+    plan, facts = SimpleNamespace(trials=trials), about.pop("facts", {})
+    return SimpleNamespace(
+        path=place / "s", ledger_name="s", about=lambda: facts, plan=lambda: plan,
+        space=lambda: space_in(place), **{"is_unsealed": False, **about},
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("unsealed", [False, True])
 def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
     tmp_path: Path, unsealed: bool
@@ -43,16 +55,8 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
     others = [entry("a", epochs=2, noise=3.0), entry("x", sweep="other"), entry("sgd", noise=0.1)]
     for each in (*others, *mine):
         ledger.charge(each)
-    trials = [
-        SimpleNamespace(
-            id=name, is_exempt=name == "sgd", baseline=name == "sgd", runs=True, fields={}
-        )
-        for name in ("sgd", "a", "b", "c")
-    ]
-    folder: Any = SimpleNamespace(
-        path=tmp_path / "s", ledger_name="s", is_unsealed=unsealed, about=dict,
-        plan=lambda: SimpleNamespace(trials=trials), space=lambda: space_in(tmp_path),
-    )  # fmt: skip
+    trials = [trial(name) for name in ("sgd", "a", "b", "c")]
+    folder = folder_of(trials, tmp_path, is_unsealed=unsealed)
     total, refused = spend_of(folder)
     together = epsilon_sweep([each.release for each in mine], delta=1e-6)
     assert total is not None
@@ -62,3 +66,34 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
     assert ("unsealed" in refused) == unsealed
     trials.clear()
     assert spend_of(SimpleNamespace(**{**vars(folder), "ledger_name": "none"}))[0] is None
+
+
+_MINE = {"name": "mine", "path": "a", "split": "hash"}
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"data": _MINE}, ""),
+        ({"data": {**_MINE, "name": "yours", "split": "bernoulli"}}, ""),
+        ({"data": {**_MINE, "path": "b", "split": "bernoulli"}}, ""),
+        ({"data": {**_MINE, "split": "bernoulli"}}, "validation and test records, which"),
+        ({"data": {**_MINE, "max_records": 9}}, "validation and test records, which"),
+        ({"data": _MINE, "synthesis": {"public_fraction": 0.5}}, "test and public records, which"),
+    ],
+)
+@pytest.mark.parametrize("runs", [True, False])
+def test_the_total_says_which_records_it_is_not_about(
+    tmp_path: Path, other: dict[str, Any], said: str, runs: bool
+) -> None:
+    """Of one corpus, records that one trial is tested on may train another."""
+    Ledger(tmp_path / FILE).charge(entry("b"))
+    trials = [trial("a", data=_MINE), trial("b", **other)]
+    trials[1].runs = runs
+    for changes in ([], ["a", "b"]):
+        facts = {"changes": changes}
+        total, _ = spend_of(folder_of(trials, tmp_path, facts=facts))
+        assert total is not None
+        wanted = [said] * bool(said and runs) + ["changed 2 times after"] * bool(changes)
+        assert len(total.unaccounted) == len(wanted)
+        assert all(part in line for part, line in zip(wanted, total.unaccounted, strict=True))
