@@ -392,7 +392,10 @@ def _call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
         yield "seed or key", _parsed(_SECRET[name])
     converts = isinstance(node.func, ast.Name) and name[:1].islower() | name.startswith("_")
     converts = converts and not node.keywords and name not in _CONVERT_NOTHING
-    if (len(node.args) == 1 and (name in _UNWRAPPED or converts)) or name == "replace":
+    starred = any(isinstance(arg, ast.Starred) for arg in node.args[:2])
+    if (len(node.args) == 1 and not starred and (name in _UNWRAPPED or converts)) or (
+        name == "replace"
+    ):
         yield "conversion left out", node.args[0]
     is_module = isinstance(node.func, ast.Attribute) and _text(node.func.value) in (
         *("torch", "np", "math", "norm", "chi2", "beta", "F", "special", "stats"),
@@ -402,7 +405,6 @@ def _call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     if name == "range" and len(node.args) == 1:
         less = ast.BinOp(node.args[0], ast.Sub(), ast.Constant(1))
         yield "one less", ast.Call(node.func, [less], [])
-    starred = any(isinstance(arg, ast.Starred) for arg in node.args[:2])
     if len(node.args) > 1 and not starred and name not in _SYMMETRIC:
         swapped = [node.args[1], node.args[0], *node.args[2:]]
         yield "arguments swapped", ast.Call(node.func, swapped, node.keywords)

@@ -167,7 +167,9 @@ class Runner:
         else:
             names = self.reach.of(mutant.file, mutant.lines, anywhere=False)
         if mutant.at_import and not names:  # what runs at import is in no test's reach
-            names = self.reach.of(mutant.file, mutant.lines, anywhere=True)
+            names = self.reach.of(mutant.file, mutant.lines, anywhere=True) or frozenset(
+                name for name in self.reach.seconds if f"test_{folder}.py" in name
+            )
         if mutant.at_import:  # a new process imports every file of tests: seconds each
             names = frozenset(name for name in names if name.startswith(near)) or names
 
