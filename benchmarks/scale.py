@@ -34,7 +34,6 @@ from sweep.planning.pricing import price
 from sweep.runtime import runner
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent
-from sweep.runtime.journal import Journal
 from sweep.settings import Settings
 from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
@@ -80,16 +79,16 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
     ledger = Ledger(settings.home / FILE)
     priced = price(folder.plan().to_run, settings, ledger=ledger)
     gate = open_gate(folder, priced, ledger=ledger)
-    driver = Driver(gate, Journal(folder, figures=FigureCache(settings.cache_dir)))
+    driver = Driver(gate, folder, figures=FigureCache(settings.cache_dir))
     taken = []
     for number, each in enumerate(priced):
         started = time.process_time()
-        trial_id, now = each.trial.id, time.time()
+        trial_id = each.trial.id
         error = 0.1 + (number % 97) / 200
-        driver(TrialEvent(kind="started", trial_id=trial_id, time=now))
+        driver(TrialEvent(kind="started", trial_id=trial_id))
         for epoch in range(1, EPOCHS + 1):
             report = EpochReport(epochs_done=epoch, seconds=0.1, metrics={"validation_ser": error})
-            driver(TrialEvent(kind="epoch", trial_id=trial_id, time=now, report=report))
+            driver(TrialEvent(kind="epoch", trial_id=trial_id, report=report))
         result = TrialResult(
             trial_id=trial_id,
             epochs_done=EPOCHS,
@@ -98,7 +97,7 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
             privacy={"mechanism": asdict(each.mechanism), "corpus": "mine"},
             seconds={"total": 0.3},
         )
-        driver(TrialEvent(kind="finished", trial_id=trial_id, time=now, result=result))
+        driver(TrialEvent(kind="finished", trial_id=trial_id, result=result))
         taken.append(time.process_time() - started)
     return taken
 

@@ -34,41 +34,26 @@ def run(
     """
     from rich.console import Console
 
-    from sweep.planning.prepare import prepare_space, replace_space
-    from sweep.planning.refusals import require_trials
+    from sweep.planning.prepare import replace_space
     from sweep.results.frame import results
-    from sweep.runtime import live, runner
+    from sweep.runtime import shown
 
     chosen = settings or from_environment()
     found = spaces.from_source(space, overrides=overrides)
     if name is not None:
         found = spaces.rename(found, name)
     # Lines on stderr: a table that redraws itself is for terminals, not for a notebook's cells.
-    screen = Console(stderr=True, force_terminal=False, force_jupyter=False, highlight=False)
+    screen = Console(
+        stderr=True, force_terminal=False, force_jupyter=False, highlight=False, quiet=quiet
+    )
+    folder = store.SweepFolder(chosen.home / found.name)
+    if resume and folder.is_there:
 
-    def say(text: str) -> None:
-        if not quiet:
-            screen.print(text, markup=False, soft_wrap=True)
+        def change() -> None:
+            replace_space(folder, found, settings=chosen, accept=True)
 
-    if resume and store.SweepFolder(chosen.home / found.name).is_there:
-        folder = store.open_sweep(chosen.home, found.name)
-        replace_space(folder, found, settings=chosen, accept=True)
-        view = live.view_of(folder.space(), folder.plan(), chosen.home)
-        with live.watching(view, screen, quiet=quiet) as watch:
-            runner.resume(folder, chosen, address=address, watch=watch)
+        shown.resume(folder, chosen, screen, quiet=quiet, change=change, address=address)
     else:
-        prepared = prepare_space(found, settings=chosen)
-        require_trials(prepared.plan)
-        for note in prepared.notes:
-            say(note)
-        view = live.view_of(prepared.space, prepared.plan, chosen.home)
-        with live.watching(view, screen, quiet=quiet) as watch:
-            runner.start(
-                prepared,
-                chosen,
-                command=["sweep.run"],
-                address=address,
-                budget_total=budget_total,
-                watch=watch,
-            )
+        options = {"command": ["sweep.run"], "address": address, "budget_total": budget_total}
+        shown.start(found, chosen, screen, quiet=quiet, **options)
     return results(found.name, settings=chosen)

@@ -41,24 +41,19 @@ def resume(
     as_json: JsonFlag = False,
 ) -> None:
     """Continue a sweep. Finished trials are kept, others resume from their last checkpoint."""
-    from functools import partial
-
-    from sweep import interrupts
     from sweep.planning.prepare import extend
-    from sweep.runtime import live, runner
+    from sweep.runtime import shown
     from sweep.settings import from_environment
-    from sweep.store import sweeps as store
-    from sweep.store.starting import starting
+    from sweep.store.sweeps import open_sweep
 
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
-    folder = store.open_sweep(settings.home, name)
-    with (
-        interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
-        starting(settings.home, name),
-    ):
+    folder = open_sweep(settings.home, name)
+
+    def change() -> None:
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
-        view = live.view_of(folder.space(), folder.plan(), settings.home)
-        with live.watching(view, console(stderr=True), quiet=as_json) as watch:
-            done = runner.resume(folder, settings, take_up=take_up, address=address, watch=watch)
-        finish(done, as_json=as_json, export=False)
+
+    screen = console(stderr=True)
+    options = {"change": change, "take_up": take_up, "address": address}
+    done = shown.resume(folder, settings, screen, quiet=as_json, **options)
+    finish(done, as_json=as_json, export=False)

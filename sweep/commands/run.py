@@ -44,15 +44,9 @@ def run(
     as_json: JsonFlag = False,
 ) -> None:
     """Run all trials of a space except the refused ones."""
-    from functools import partial
-
-    from sweep import interrupts
-    from sweep.planning.prepare import prepare_space, read
-    from sweep.planning.refusals import require_trials
-    from sweep.runtime import live, runner
+    from sweep.planning.prepare import read
+    from sweep.runtime import live, shown
     from sweep.settings import from_environment
-    from sweep.store import sweeps as store
-    from sweep.store.starting import starting
 
     if epsilon_max is not None and not export:
         raise InvalidInput("expected --epsilon-max with --export")
@@ -60,24 +54,13 @@ def run(
     screen = console(stderr=True)
     with live.preparing(screen, quiet=as_json):
         search_space = read(space, overrides=overrides(assignments), name=name)
-    name = search_space.name
-    with (
-        interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
-        starting(settings.home, name),
-    ):
-        with live.preparing(screen, quiet=as_json):
-            prepared = prepare_space(search_space, settings=settings)
-        require_trials(prepared.plan)
-        for note in prepared.notes:
-            screen.print(note, style="yellow", markup=False, soft_wrap=True)
-        view = live.view_of(prepared.space, prepared.plan, settings.home)
-        with live.watching(view, screen, quiet=as_json) as watch:
-            done = runner.start(
-                prepared,
-                settings,
-                command=["sweep", *sys.argv[1:]],
-                address=address,
-                budget_total=budget_total,
-                watch=watch,
-            )
-        finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)
+    done = shown.start(
+        search_space,
+        settings,
+        screen,
+        quiet=as_json,
+        command=["sweep", *sys.argv[1:]],
+        address=address,
+        budget_total=budget_total,
+    )
+    finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)

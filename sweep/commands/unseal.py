@@ -27,10 +27,9 @@ def unseal(
     from sweep.results.tables.curves import curves_of
     from sweep.results.tables.trials import results_table
     from sweep.runtime.selection import unseal as unsealing
-    from sweep.runtime.start_up import tracking
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.delivery import for_sweep
+    from sweep.tracking.delivery import Tracking, for_sweep
     from trainables.errors import InvalidInput
     from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -44,8 +43,9 @@ def unseal(
             " replaces epsilon_selected where it is larger, also in the ledger; this cannot be"
             " undone"
         )
-    with tracking(settings, sweep=name) as tracker:
-        problem = unsealing.unseal(folder, settings, tracker=tracker)
+    tracker = Tracking(settings, name)
+    tracker.open(must_answer=True)
+    problem = unsealing.unseal(folder, settings, tracker=tracker)
     total, _ = spend_of(folder)
     if as_json:
         spent = None if total is None else asdict(total)

@@ -1,14 +1,13 @@
 """The messages between a sweep and its executor: jobs, events and verdicts.
 
 Plain frozen data and no Ray: the store, MLflow, the budget and the live table stand on one side,
-the executors (`sweep.run_trials`) on the other.
+the executors (`sweep.runtime.loop`) on the other.
 
 The order of one epoch, which makes budgets exact:
 
     worker  trains epoch t, writes its checkpoint, reports and WAITS
     Tune    a scheduler, if any, may stop the trial
-    driver  `events(TrialEvent("epoch", ...))` writes the epoch and returns a `Verdict`; a positive
-            one has charged the next epoch
+    driver  writes the epoch and returns a `Verdict`; a positive one has charged the next epoch
     worker  gets the acknowledgement = the permission to spend epoch t + 1
 
 After a crash a trial function resumes from its checkpoint and reports the checkpoint's epoch once
@@ -18,20 +17,15 @@ more before it trains the next one. An `epoch` event may therefore come twice fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sweep.planning.resources import Share
 from trainables.config import TrialConfig
-from trainables.errors import StorageFailed
 from trainables.result import EpochReport, TrialResult
 
-EventKind = Literal["started", "epoch", "finished", "failed"]
-Executor = Literal["gang", "local"]
-Scheduler = Literal["none", "asha", "median"]
-MAX_FAILURES = 3
 TRIAL_FUNCTION = "trainables.trial:run"
 
 
@@ -39,24 +33,32 @@ TRIAL_FUNCTION = "trainables.trial:run"
 class TrialJob:
     """One trial to run.
 
-    `folder` is on storage that the
-    driver and every worker share; `workers` is how many processes W train it together (no part of
-    its identity); `epochs_done` counts the epochs that were acknowledged in earlier runs; `point`
-    has the values of the space's axes by their paths, for Ray Tune.
+    `folder` is on storage that the driver and every worker share; `workers` is how many processes W
+    train it together (no part of its identity); `point` has the values of the space's axes by their
+    paths, for Ray Tune.
     """
 
     trial_id: str
     config: TrialConfig
     folder: Path
     workers: int = 1
-    epochs_done: int = 0
     point: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A trial assigned to its workers, which resumes from a checkpoint where `epochs_done` is not
+    0; `attempt` counts from 1 within one call of `run_trials`.
+    """
+
+    job: TrialJob
+    attempt: int = 1
+    epochs_done: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialEvent:
-    """Something that happened to a trial, for the driver. `time` is seconds since the Unix
-    epoch, `attempt` counts from 1 within one call of `run_trials`.
+    """Something that happened to an attempt of a trial.
 
     started   a group of workers takes the trial; the verdict says whether it may begin
     epoch     `report` is set; the verdict says whether the next epoch may be spent. With a `reason`
@@ -65,40 +67,17 @@ class TrialEvent:
     finished  `result` is set; `reason` is why it stopped early, empty where it did not
     failed    `reason` is one line without private text; earlier reports are kept. One that begins
               with StorageFailed is a failure of the disk: the trial is paused and resumed later
+    dying     for the pool alone: why a worker is about to exit, the reason of a trial that is not
+              tried again
     """
 
-    kind: EventKind
+    kind: Literal["started", "epoch", "finished", "failed", "dying"]
     trial_id: str
-    time: float
     attempt: int = 1
     report: EpochReport | None = None
     result: TrialResult | None = None
     reason: str = ""
     memory: int = field(default=0, compare=False)
-
-    @property
-    def is_of_disk(self) -> bool:
-        """Whether the trial failed because of the disk."""
-        return self.kind == "failed" and self.reason.startswith(StorageFailed.__name__)
-
-
-class JobSource(Protocol):
-    """Source of jobs that are chosen while others run. Called in the same thread as `events`."""
-
-    @property
-    def workers(self) -> int:
-        """Processes of each of its jobs."""
-
-    @property
-    def folder(self) -> Path:
-        """The sweep's folder."""
-
-    @property
-    def num_left(self) -> int:
-        """Upper bound of the number of further jobs."""
-
-    def next(self) -> TrialJob | None:
-        """A job for a free slot; None: no more will come."""
 
 
 @dataclass(frozen=True)
@@ -116,26 +95,43 @@ class Verdict:
 
 GO_ON = Verdict()
 Events: TypeAlias = Callable[[TrialEvent], Verdict]
+# Events that wait, each with the call that takes its verdict.
+Questions: TypeAlias = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, None]
+
+
+class JobSource(Protocol):
+    """Source of jobs that are chosen while others run, never called at the same time as `Events`.
+    Each of them has `workers` processes; `folder` is the sweep's.
+    """
+
+    workers: int
+    folder: Path
+
+    @property
+    def num_left(self) -> int:
+        """Upper bound of the number of further jobs."""
+
+    def next(self) -> TrialJob | None:
+        """A job for a free slot; None: no more will come."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Share):
     """The settings of execution. They change neither the result nor the id of a trial."""
 
-    executor: Executor = "gang"
+    executor: Literal["gang", "local"] = "gang"
     cpus: int | None = None  # of the local cluster; None: what this process may use
     gpus: int | None = None  # likewise; None: those that torch finds
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
-    scheduler: Scheduler = "none"
-    metric: str = "validation_ser"  # the scheduler's metric, from EpochReport.metrics
-    mode: Literal["min", "max"] = "min"
+    scheduler: Literal["none", "asha", "median"] = "none"
+    metric: str = "validation_ser"  # the scheduler's, from EpochReport.metrics; less is better
     grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
     max_epochs: int = 1_000  # the scheduler's horizon
     reduction_factor: float = 3.0  # asha: one trial in this many survives a rung
     function: str = TRIAL_FUNCTION  # "module:name" of the trial function
     data_dir: Path = field(default_factory=lambda: Path("data"))
     cache_dir: Path = field(default_factory=lambda: Path(".cache"))
-    max_failures: int = MAX_FAILURES  # worker deaths after which a trial fails
+    max_failures: int = 3  # worker deaths after which a trial fails
     sealed: bool = False  # the number of trials is secret: nothing of Ray's may depend on it
     dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
 

@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 import uuid
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,16 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.backend import Backend
 from ray.train.torch import TorchConfig, TorchTrainer, get_device
 
-from sweep.runtime.events import RunSettings, Verdict
-from sweep.runtime.pool import Assignment
+from sweep.runtime.events import Assignment, RunSettings, TrialEvent, Verdict
 from sweep.runtime.ray_session import LOOPBACK, NAMESPACE
-from sweep.runtime.worker_loop import Workplace, work
-from trainables.result import EpochReport, TrialResult
-from trainables.system.memory import peak_memory
+from sweep.runtime.worker_loop import work
 
 _POLL_SECONDS = 5.0
 _PULSE_SECONDS = 60.0
 
 
 def gang(
-    pool: str, *, slot: int, workers: int, settings: RunSettings, sweep: str, folder: Path
+    pool: str, *, slot: int, workers: int, settings: RunSettings, folder: Path
 ) -> TorchTrainer:
     """The trainer of a slot, whose `workers` processes serve the pool of that name until it closes.
     `folder`, on storage that all nodes share, takes the files of Ray Train.
@@ -38,19 +36,9 @@ def gang(
     resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
     if settings.gpus_per_worker > 0:
         resources["GPU"] = settings.gpus_per_worker
-    name = f"{sweep}-slot-{slot}-{uuid.uuid4().hex[:8]}"
     return TorchTrainer(
         serve,
-        train_loop_config={
-            "pool": pool,
-            "slot": slot,
-            "place": Workplace(
-                function=settings.function,
-                data_dir=settings.data_dir.resolve(),
-                cache_dir=settings.cache_dir.resolve(),
-            ),
-            "threads": settings.cpus_per_worker,
-        },
+        train_loop_config={"pool": pool, "slot": slot, "settings": settings},
         scaling_config=ScalingConfig(
             num_workers=workers,
             use_gpu=settings.gpus_per_worker > 0,
@@ -61,7 +49,7 @@ def gang(
             backend="nccl" if settings.gpus_per_worker >= 1 and workers > 1 else "gloo"
         ),
         run_config=RunConfig(
-            name=name,
+            name=f"{pool}-slot-{slot}-{uuid.uuid4().hex[:8]}",
             storage_path=str(folder),
             failure_config=FailureConfig(
                 max_failures=settings.max_failures,
@@ -135,13 +123,14 @@ def serve(config: dict[str, Any]) -> None:
 
     from sweep.runtime.torch_team import team
 
-    torch.set_num_threads(config["threads"])
+    settings: RunSettings = config["settings"]
+    torch.set_num_threads(settings.cpus_per_worker)
     try:
         pool = ray.get_actor(config["pool"], namespace=NAMESPACE)
     except ValueError:  # the sweep was interrupted while this group was built
         return
     threading.Thread(target=_end_with, args=[pool], daemon=True).start()
-    work(_Desk(pool, slot=config["slot"]), team(get_device()), config["place"])
+    work(_Desk(pool, config["slot"]), team(get_device()), settings)
 
 
 def _end_with(pool: Any) -> None:
@@ -153,35 +142,24 @@ def _end_with(pool: Any) -> None:
             os._exit(1)
 
 
+@dataclass(frozen=True)
 class _Desk:
     """A worker's connection to the pool."""
 
-    def __init__(self, pool: Any, *, slot: int) -> None:
-        self._pool = pool
-        self._slot = slot
-        self._generation = uuid.uuid4().hex
+    pool: Any
+    slot: int
+    generation: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def take(self) -> Assignment | None:
         while True:
             taken: Any = ray.get(
-                self._pool.take.remote(self._slot, self._generation, wait=_POLL_SECONDS)
+                self.pool.take.remote(self.slot, self.generation, wait=_POLL_SECONDS)
             )
             if isinstance(taken, Assignment):
                 return taken
             if taken == "over":
                 return None
 
-    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
-        verdict: Verdict = ray.get(
-            self._pool.report.remote(trial_id, attempt, report, peak_memory())
-        )
+    def send(self, event: TrialEvent) -> Verdict:
+        verdict: Verdict = ray.get(self.pool.send.remote(event))
         return verdict
-
-    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
-        ray.get(self._pool.finish.remote(trial_id, attempt, result))
-
-    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
-        ray.get(self._pool.fail.remote(trial_id, attempt, reason))
-
-    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        ray.get(self._pool.last_words.remote(trial_id, attempt, reason))

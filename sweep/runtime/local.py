@@ -2,87 +2,97 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
+from queue import SimpleQueue
 
+from sweep import interrupts
 from sweep.runtime.events import (
-    EventKind,
-    Events,
+    Assignment,
     Interrupted,
     JobSource,
+    Questions,
     RunSettings,
     TrialEvent,
     TrialJob,
     Verdict,
 )
-from sweep.runtime.pool import Assignment
-from sweep.runtime.worker_loop import LoneTeam, Workplace, work
-from trainables.result import EpochReport, TrialResult
+from sweep.runtime.worker_loop import LoneTeam, work
 
 
-def run_local(
+def questions(
     jobs: Sequence[TrialJob],
-    *,
-    events: Events,
     settings: RunSettings,
-    stop_requested: Callable[[], bool] = lambda: False,
-    source: JobSource | None = None,
-) -> None:
+    stop_requested: Callable[[], bool],
+    source: JobSource | None,
+) -> Questions:
     """Run every job to its end with one process each, whatever its `workers`, on the machine's
-    first GPU where `gpus_per_worker` is 1, otherwise on the CPU.
+    first GPU where `gpus_per_worker` is 1, otherwise on the CPU. The trials run in a thread; either
+    it or the caller works at a time.
 
-    Raises: Interrupted on Ctrl-C, or after an event when `stop_requested`.
+    Raises: Interrupted, after an answer, when `stop_requested`.
     """
-    place = Workplace(
-        function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
-    )
-    team = LoneTeam("cuda" if settings.gpus_per_worker else "cpu")
+    desk = _Desk(jobs, source, settings)
+    desk.start()
     try:
-        work(_LocalDesk(list(jobs), events, stop_requested, source), team, place)
-    except KeyboardInterrupt:
-        raise Interrupted("the sweep was interrupted") from None
+        while (event := desk.asked.get()) is not None:
+            yield event, desk.answers.put
+            if stop_requested():
+                raise Interrupted("the sweep was interrupted")
+    finally:
+        desk.answers.put(None)  # ends a trial at its next report
+        if not interrupts.is_stopping():  # this process is about to end, and its threads with it
+            desk.join()
+    if desk.failure is not None:
+        raise desk.failure
 
 
-@dataclass
-class _LocalDesk:
-    """Assigns jobs in order and calls the driver directly."""
+class _Desk(threading.Thread):
+    """The thread of the trials, which assigns jobs in order and hands events over."""
 
-    jobs: list[TrialJob]
-    events: Events
-    stop_requested: Callable[[], bool]
-    source: JobSource | None = None
-    stop: dict[str, str] = field(default_factory=dict)
+    def __init__(
+        self, jobs: Sequence[TrialJob], source: JobSource | None, settings: RunSettings
+    ) -> None:
+        super().__init__(name="trials", daemon=True)
+        self.asked: SimpleQueue[TrialEvent | None] = SimpleQueue()
+        self.answers: SimpleQueue[Verdict | None] = SimpleQueue()
+        self.failure: Exception | None = None
+        self._jobs = list(jobs)
+        self._source = source
+        self._settings = settings
+        self._why = ""  # why the present trial must stop
+
+    def run(self) -> None:
+        try:
+            work(
+                self, LoneTeam("cuda" if self._settings.gpus_per_worker else "cpu"), self._settings
+            )
+        except Exception as error:  # noqa: BLE001  the caller's thread raises it
+            self.failure = error
+        self.asked.put(None)
 
     def take(self) -> Assignment | None:
         while True:
-            job = self.jobs.pop(0) if self.jobs else None
-            if job is None and self.source is not None:
-                job = self.source.next()
+            job = self._jobs.pop(0) if self._jobs else None
+            if job is None and self._source is not None:
+                job = self._source.next()
             if job is None:
                 return None
-            verdict = self._send("started", job.trial_id)
+            self._why = ""
+            verdict = self.send(TrialEvent(kind="started", trial_id=job.trial_id))
             if verdict.go_on:
-                return Assignment(job, attempt=1, epochs_done=verdict.epochs_done)
+                return Assignment(job, epochs_done=verdict.epochs_done)
 
-    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
-        verdict = self._send("epoch", trial_id, report=report)
-        if not verdict.go_on:
-            self.stop[trial_id] = verdict.reason or "stopped by the driver"
-        return verdict
-
-    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
-        self._send("finished", trial_id, result=result, reason=self.stop.get(trial_id, ""))
-
-    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
-        self._send("failed", trial_id, reason=reason)
-
-    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        """Do nothing, because a single process always reports by `fail`."""
-
-    def _send(self, kind: EventKind, trial_id: str, **fields: Any) -> Verdict:
-        verdict = self.events(TrialEvent(kind=kind, trial_id=trial_id, time=time.time(), **fields))
-        if self.stop_requested():
-            raise KeyboardInterrupt
+    def send(self, event: TrialEvent) -> Verdict:
+        if event.kind == "dying":  # and says how it failed
+            return Verdict()
+        if event.kind == "finished":
+            event = replace(event, reason=self._why)
+        self.asked.put(event)
+        verdict = self.answers.get()
+        if verdict is None:
+            raise SystemExit  # which ends a thread, and no trial takes it for its own failure
+        if event.kind == "epoch" and not verdict.go_on:
+            self._why = verdict.reason or "stopped by the driver"
         return verdict

@@ -11,25 +11,16 @@ Every waiting call returns None after `wait` seconds; the caller calls again.
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from sweep.runtime.events import GO_ON, EventKind, TrialEvent, TrialJob, Verdict
-from trainables.result import EpochReport, TrialResult
+from sweep.runtime.events import GO_ON, Assignment, TrialEvent, TrialJob, Verdict
+from trainables.result import EpochReport
 
 STOPPED_BY_TUNE = "stopped by the scheduler of Ray Tune"
 State = Literal["ready", "leased", "running", "over"]
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """A trial assigned to a gang, which resumes from a checkpoint where `epochs_done` is not 0."""
-
-    job: TrialJob
-    attempt: int
-    epochs_done: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,14 +51,6 @@ class _Slot:
     trial_id: str | None = None
 
 
-@dataclass
-class _Question:
-    event: TrialEvent
-    answer: asyncio.Future[Verdict] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-
-
 class Pool:
     """Leases gangs to the Tune trials of `jobs`, and passes reports and verdicts.
 
@@ -78,38 +61,34 @@ class Pool:
     def __init__(self, jobs: Sequence[TrialJob], *, max_failures: int) -> None:
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
         self._leased: list[str] = []  # trials that wait for a gang
-        self._leases: dict[str, str] = {}  # the trial of each Tune trial that takes any
+        self._leases: dict[str, str] = {}  # the trial of each Tune trial
         self._max_failures = max_failures
         self._slots: dict[int, _Slot] = {}
         self._num_slots: int | None = None
-        self._questions: dict[int, _Question] = {}
-        self._unsent: list[int] = []
-        self._serial = 0
+        self._unsent: list[tuple[int, TrialEvent]] = []
+        self._answers: dict[int, asyncio.Future[Verdict]] = {}
+        self._numbers = itertools.count()
         self._progress = 0
         self._closed = False
         self._changed = asyncio.Condition()
 
     # ---- the Tune trial's side
 
-    async def lease(self, trial_id: str) -> None:
-        """Wait in line for a gang; also after a restart of the Tune trial, which has no effect."""
-        trial = self._trials[trial_id]
-        if trial.state == "ready":
-            trial.state = "leased"
-            self._leased.append(trial_id)
-            await self._notify()
-
-    async def lease_any(self, explorer: str) -> str | None:
-        """Lease a gang for a trial that no other has: the one that `explorer` had before a restart,
-        else another; None: there is none.
+    async def lease(self, explorer: str) -> str | None:
+        """Lease a gang for the trial that the Tune trial `explorer` is named after, or, where it is
+        that of a slot, for any that no other has. After a restart it is the one that it had before;
+        None: there is none.
         """
         held = self._leases.get(explorer)
         if held is None or self._trials[held].state == "over":
-            ready = [name for name, each in self._trials.items() if each.state == "ready"]
-            if self._closed or not ready:
+            mine = [explorer] if explorer in self._trials else self._trials
+            held = next((name for name in mine if self._trials[name].state == "ready"), None)
+            if self._closed or held is None:
                 return None
-            held = self._leases[explorer] = ready[0]
-            await self.lease(held)
+            self._leases[explorer] = held
+            self._trials[held].state = "leased"
+            self._leased.append(held)
+            await self._notify()
         return held
 
     async def news(self, trial_id: str, seen: int, *, wait: float) -> News | None:
@@ -128,21 +107,17 @@ class Pool:
             return None
         return News(trial.serial, trial.report, over=self._closed or trial.state == "over")
 
-    async def leave(self, trial_id: str, reason: str) -> None:
-        """End the trial, whose Tune trial has ended: its workers train no further epoch."""
-        trial = self._trials[trial_id]
-        if trial.state == "over":
+    async def leave(self, explorer: str, reason: str) -> None:
+        """End the trial of a Tune trial that has ended: its workers train no further epoch."""
+        trial_id = self._leases.get(explorer, explorer)
+        trial = self._trials.get(trial_id)
+        if trial is None or trial.state == "over":
             return
         trial.stop = trial.stop or reason
         if trial.state != "running" and trial_id not in [s.trial_id for s in self._slots.values()]:
             trial.state = "over"  # no gang has it
             self._leased = [name for name in self._leased if name != trial_id]
         await self._notify()
-
-    async def leave_any(self, explorer: str, reason: str) -> None:
-        """As `leave`, of the trial for which `explorer` has leased a gang."""
-        if explorer in self._leases:
-            await self.leave(self._leases[explorer], reason)
 
     # ---- the gang's side
 
@@ -162,7 +137,7 @@ class Pool:
             if place.trial_id is not None:
                 await self._count_failure(place)
         if place.trial_id is not None:  # the retry of a trial whose workers died
-            return await self._hand_over(place, self._trials[place.trial_id])
+            return await self._hand_over(self._trials[place.trial_id])
 
         def is_over() -> bool:
             return self._closed or (self._num_slots is not None and slot >= self._num_slots)
@@ -173,46 +148,33 @@ class Pool:
             return "over"
         if place.generation != generation:  # this caller was replaced by its successor
             return None
-        trial = self._trials[self._leased.pop(0)]
-        place.trial_id = trial.job.trial_id
-        return await self._hand_over(place, trial)
+        place.trial_id = self._leased.pop(0)
+        return await self._hand_over(self._trials[place.trial_id])
 
-    async def report(
-        self, trial_id: str, attempt: int, report: EpochReport, memory: int = 0
-    ) -> Verdict:
-        """Wait for Tune and the driver; returns whether `attempt` may train another epoch."""
-        trial = self._trials[trial_id]
-        if trial.attempt != attempt or trial.state != "running":
+    async def send(self, event: TrialEvent) -> Verdict:
+        """What happened to an attempt, once Tune and the driver have answered: of an epoch, whether
+        the attempt may train another. One that raised an exception is not tried again.
+        """
+        trial = self._trials[event.trial_id]
+        if trial.attempt != event.attempt or trial.state != "running":
             return Verdict(False, "superseded by a newer attempt")
+        if event.kind == "dying":
+            trial.last_words = event.reason
+            return GO_ON
         self._progress += 1
+        if event.kind != "epoch":
+            await self._end(trial, replace(event, reason=event.reason or trial.stop))
+            return GO_ON
         trial.serial += 1
-        trial.report = report
+        trial.report = event.report
         serial = trial.serial
         await self._notify()
         while not await self._until(lambda: trial.permitted >= serial or bool(trial.stop), 60.0):
             pass
-        verdict = await self._ask("epoch", trial, report=report, reason=trial.stop, memory=memory)
+        verdict = await self._ask(replace(event, reason=trial.stop))
         if not verdict.go_on:
             trial.stop = trial.stop or verdict.reason or "stopped by the driver"
         return GO_ON if not trial.stop else Verdict(False, trial.stop)
-
-    async def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
-        """End the trial; returns when the driver has written its result."""
-        trial = self._trials[trial_id]
-        if trial.attempt == attempt and trial.state == "running":
-            await self._end("finished", trial, result=result, reason=trial.stop)
-
-    async def fail(self, trial_id: str, attempt: int, reason: str) -> None:
-        """Fail the trial after an exception; it is not tried again."""
-        trial = self._trials[trial_id]
-        if trial.attempt == attempt and trial.state == "running":
-            await self._end("failed", trial, reason=reason)
-
-    async def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        """Record why a worker is about to exit: the trial's reason where no attempt is left."""
-        trial = self._trials[trial_id]
-        if trial.attempt == attempt:
-            trial.last_words = reason
 
     async def pulse(self, *, wait: float) -> None:
         """Return after `wait` seconds. A waiting caller notices this actor's death at once."""
@@ -224,11 +186,11 @@ class Pool:
         """Events that wait for a verdict, oldest first; empty when `wait` seconds passed."""
         await self._until(lambda: bool(self._unsent), wait)
         unsent, self._unsent = self._unsent, []
-        return [(number, self._questions[number].event) for number in unsent]
+        return unsent
 
     async def answer(self, number: int, verdict: Verdict) -> None:
         """The driver's verdict on a question."""
-        self._questions.pop(number).answer.set_result(verdict)
+        self._answers.pop(number).set_result(verdict)
 
     async def add(self, job: TrialJob) -> None:
         """Add a job with a new id."""
@@ -266,29 +228,20 @@ class Pool:
             pass
         return found()
 
-    async def _ask(self, kind: EventKind, trial: _Trial, **fields: Any) -> Verdict:
-        event = TrialEvent(
-            kind=kind,
-            trial_id=trial.job.trial_id,
-            time=time.time(),
-            attempt=trial.attempt,
-            **fields,
-        )
-        question = _Question(event)
-        self._serial += 1
-        self._questions[self._serial] = question
-        self._unsent.append(self._serial)
+    async def _ask(self, event: TrialEvent) -> Verdict:
+        number = next(self._numbers)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self._unsent.append((number, event))
         await self._notify()
-        return await question.answer
+        return await answer
 
-    async def _hand_over(self, place: _Slot, trial: _Trial) -> Assignment | None:
+    async def _hand_over(self, trial: _Trial) -> Assignment | None:
         """The assignment, or None where the driver does not permit the trial to start."""
         trial.attempt += 1
-        verdict = await self._ask("started", trial)
+        begun = TrialEvent(kind="started", trial_id=trial.job.trial_id, attempt=trial.attempt)
+        verdict = await self._ask(begun)
         if not verdict.go_on:
-            trial.state = "over"
-            self._vacate(trial)
-            await self._notify()
+            await self._vacate(trial)
             return None
         trial.state = "running"
         trial.serial += 1  # so that reports of an older attempt are not taken for this one's
@@ -303,18 +256,19 @@ class Pool:
             return
         trial.failures += 1
         if trial.failures > self._max_failures:
-            reason = trial.last_words or "its worker processes died"
-            await self._end("failed", trial, reason=f"{reason} ({trial.failures} times)")
+            reason = f"{trial.last_words or 'its worker processes died'} ({trial.failures} times)"
+            failed = TrialEvent(kind="failed", trial_id=place.trial_id, attempt=trial.attempt)
+            await self._end(trial, replace(failed, reason=reason))
 
-    async def _end(self, kind: EventKind, trial: _Trial, **fields: Any) -> None:
+    async def _end(self, trial: _Trial, event: TrialEvent) -> None:
         self._progress += 1
-        await self._ask(kind, trial, **fields)
-        trial.state = "over"
-        self._vacate(trial)
-        await self._notify()
+        await self._ask(event)
+        await self._vacate(trial)
 
-    def _vacate(self, trial: _Trial) -> None:
-        """Remove the trial from its gang."""
+    async def _vacate(self, trial: _Trial) -> None:
+        """End the trial, which frees its gang."""
+        trial.state = "over"
         for place in self._slots.values():
             if place.trial_id == trial.job.trial_id:
                 place.trial_id = None
+        await self._notify()

@@ -5,9 +5,13 @@ A refusal here has written nothing, so the name of the sweep stays free.
 
 from __future__ import annotations
 
+import os
+import socket
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from search_spaces.space import SearchSpace
 from sweep.planning.resources import (
@@ -18,18 +22,18 @@ from sweep.planning.resources import (
     machine_gpus,
     share_of,
 )
-from sweep.runtime import execute, ray_session
+from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
-from sweep.runtime.search_jobs import workers_of
-from sweep.runtime.shared_folders import require_shared
+from sweep.runtime.jobs import workers_of
 from sweep.settings import Settings
 from sweep.store.data_sets import open_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables import catalogue, goals
 from trainables.config import TrialConfig
+from trainables.documents import words_of
 from trainables.encoders.identity import ENCODER, require_files_of
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput, SweepError
 from trainables.system import checkpoint
 
 _PATIENCE = 5.0  # seconds of dry runs before a sweep begins
@@ -47,7 +51,7 @@ def prepare(
     """The settings for executing the trials of a space. `waiting`: those of the `jobs` that are
     still to run; None: all.
 
-    Raises: InvalidInput as `execute.require_executor`, and where the workers of a waiting trial do
+    Raises: InvalidInput as `require_executor`, and where the workers of a waiting trial do
     not fit on this machine.
     """
     executed = RunSettings(
@@ -60,17 +64,73 @@ def prepare(
         grace_epochs=space.search.grace_epochs,
         max_epochs=max((trial.epochs for trial in jobs), default=1),
         function=function,
-        data_dir=settings.data_dir,
-        cache_dir=settings.cache_dir,
+        sealed=space.search.is_private_selection,
+        data_dir=settings.data_dir.absolute(),
+        cache_dir=settings.cache_dir.absolute(),
     )
-    execute.require_executor(executed)
+    require_executor(executed)
     machine = None if address is None else Machine(cpus=0)
     executed = replace(executed, **vars(share_of(space.resources, machine)))
     if address is None and executed.executor != "local":
-        machine, without_gpus = Machine(cpus=machine_cpus()), replace(executed, gpus_per_worker=0.0)
-        for count in _process_counts(space, executed, jobs if waiting is None else waiting):
-            choose_slots(count, without_gpus, machine)
+        # The GPUs of a local cluster are counted by Ray, once it is up.
+        _require_fit(
+            _process_counts(space, executed, jobs if waiting is None else waiting),
+            replace(executed, gpus_per_worker=0.0),
+            Machine(cpus=machine_cpus()),
+        )
     return executed
+
+
+def _require_fit(counts: Iterable[int], executed: RunSettings, machine: Machine) -> None:
+    for count in sorted(counts):
+        choose_slots(count, executed, machine)
+
+
+def require_executor(executed: RunSettings) -> None:
+    """Check the executor before anything is started.
+
+    Raises: InvalidInput for a scheduler or an address with executor local, whose trials run one
+    after another in this process; where nothing answers at the cluster's address; where a local
+    cluster would accept calls without a token.
+    """
+    if executed.executor == "local":
+        if executed.scheduler != "none":
+            raise InvalidInput(
+                f"expected scheduler none with executor local, got scheduler={executed.scheduler!r}"
+            )
+        if executed.address is not None:
+            raise InvalidInput(
+                "expected no address with executor local, whose trials run in this process, got"
+                f" address={executed.address!r}"
+            )
+    elif executed.address is not None:
+        _require_answer(executed.address)
+    else:
+        ray_session.require_token()
+
+
+def _require_answer(address: str) -> None:
+    """Check that a cluster listens at the address, because Ray itself would wait for minutes.
+
+    Raises: InvalidInput where it does not, or the address has another form.
+    """
+    if address == "auto":  # Ray looks for it
+        address = os.environ.get("RAY_ADDRESS") or address
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address == "auto":
+        return
+    if not host or "/" in host or not port.isdigit():
+        raise InvalidInput(
+            "expected address to be HOST:PORT or ray://HOST:PORT of a running Ray cluster, or auto"
+            f" (RAY_ADDRESS, else a Ray of this machine), got {address!r}"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"expected address to be that of a running Ray cluster, got {address!r}:"
+            f" nothing answers there ({words_of(error)})"
+        ) from None
 
 
 def rehearse(config: TrialConfig, *, settings: Settings) -> None:
@@ -108,16 +168,12 @@ def require_room(
     Raises: InvalidInput where the workers of a trial do not fit, or where a node of an existing
     cluster does not see the same folders as this process.
     """
-    if executed.executor == "local":
-        return executed
     size = ray_session.cluster_size()
     share = gpu_share(space.resources.gpus_per_worker, size)
     executed = replace(executed, gpus_per_worker=share)
-    for count in sorted(_process_counts(space, executed, trials)):
-        choose_slots(count, executed, size)
+    _require_fit(_process_counts(space, executed, trials), executed, size)
     if executed.address is not None:
-        writes = (settings.home, settings.cache_dir)
-        require_shared(writes=writes, reads=(settings.data_dir,))
+        require_shared((settings.home, settings.cache_dir), reads=settings.data_dir)
     return executed
 
 
@@ -149,3 +205,68 @@ def _process_counts(
     """Processes of the trials, those of an adaptive search included."""
     chosen = {workers_of(space)} if space.search.is_adaptive else set()
     return chosen | {executed.processes(trial.config.training.num_workers) for trial in trials}
+
+
+def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.0) -> None:
+    """Check that every node of the cluster sees the same folders as this process. In each of
+    `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it are
+    compared, and one that does not exist here is not needed.
+
+    Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
+    answered after `timeout` seconds.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    marks = {folder / f".shared-{uuid.uuid4().hex}": folder for folder in writes}
+    # The folder of what is looked for, and the names in it where it is a folder itself.
+    expected = {str(mark): (folder, None) for mark, folder in marks.items()}
+    if reads.is_dir():
+        expected[str(reads)] = reads, _names(reads)
+    try:
+        for mark, folder in marks.items():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.write_text("seen\n", encoding="utf-8")
+        names = {path: seen for path, (_, seen) in expected.items()}
+        answers = {}
+        for node in ray.nodes():
+            if node["Alive"]:
+                # By its id: several nodes may have one address.
+                here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                asked = ray.remote(_unseen).options(num_cpus=0, scheduling_strategy=here)
+                name = f"node {node['NodeID'][:8]} ({node['NodeManagerAddress']})"
+                answers[asked.remote(names)] = name
+        _, silent = ray.wait(list(answers), num_returns=len(answers), timeout=timeout)
+        if silent:
+            raise InvalidInput(
+                f"expected every node of the cluster to answer within {timeout:g} seconds:"
+                f" {answers[silent[0]]} did not"
+            )
+        for answer, name in answers.items():
+            try:
+                unseen = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                raise SweepError(f"{name} could not be queried ({type(error).__name__})") from None
+            if unseen is not None:
+                raise InvalidInput(
+                    f"expected {expected[unseen][0]} to be on storage that every node shares:"
+                    f" {name} sees other content"
+                )
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+
+
+def _unseen(expected: dict[str, list[str] | None]) -> str | None:
+    """The first path that is not there, or has other names in it; runs on a node of the cluster."""
+    for path, names in expected.items():
+        if not os.path.exists(path) if names is None else _names(Path(path)) != names:
+            return path
+    return None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []

@@ -9,17 +9,16 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
 from sweep.guard import Guard
 from sweep.results.tables.progress import Progress
+from sweep.runtime.driver import Watch
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.state import with_leakage
 from sweep.store.sweeps import SweepFolder
 
-Watch = Callable[[str, Progress], None]
 _WORDS = str.maketrans({"ε": "epsilon", "≤": "<="})  # of trials' names
 
 
@@ -42,26 +41,19 @@ class Recorder:
         self._folder = folder
         self._gauges: dict[str, Any] = {}
         self._status: dict[str, str] = {}
-        self._plans: dict[str, PlannedTrial] = {}
 
     def record(self, trial_id: str, progress: Progress) -> None:
         """Record the current figures of a trial."""
         self._status[trial_id] = progress.status
         if not _ray_is_up():
             return
-        counts = Counter(self._status.values())
+        counts, sweep = Counter(self._status.values()), {"sweep": self._folder.name}
         for status in STATUSES:
-            labels = {"sweep": self._folder.name, "status": status}
-            self._set(COUNTS, float(counts[status]), labels)
-        plan = self._plan(trial_id)
+            self._set(COUNTS, float(counts[status]), {**sweep, "status": status})
+        plan = progress.plan
         if plan is None or not progress.status.has_begun:
             return
-        labels = {
-            "sweep": self._folder.name,
-            "trial": trial_id,
-            "name": plan.name,
-            "engine": plan.engine,
-        }
+        labels = {**sweep, "trial": trial_id, "name": plan.name, "engine": plan.engine}
         for source, value in self._figures(plan, progress).items():
             if source not in metrics() or plan.reveals_count(source):
                 continue
@@ -86,12 +78,6 @@ class Recorder:
             result = self._folder.result(plan.id) or {}
             figures |= with_leakage(result.get("metrics", {}))
         return figures
-
-    def _plan(self, trial_id: str) -> PlannedTrial | None:
-        """The trial's plan; a search adds trials while it runs."""
-        if trial_id not in self._plans:
-            self._plans = {trial.id: trial for trial in self._folder.plan().trials}
-        return self._plans.get(trial_id)
 
     def _set(self, source: str, value: float, labels: dict[str, str]) -> None:
         if source not in self._gauges:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import math
 import os
+import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from importlib import resources
@@ -24,9 +26,9 @@ from trainables.system import disk, processes
 
 NAMESPACE = "dp-nlu-sweep"
 _STARTS = 3
-_last_acts: list[Callable[[], None]] | None = None  # None: no session of this process is open
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
+_files: list[Path] = []  # folders of a session of our own that are removed with it
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
 _ENVIRONMENT = {
@@ -107,10 +109,7 @@ def session(settings: RunSettings) -> Iterator[None]:
             ) from None
     else:
         _start_own(settings, str(packages[0].parent))
-        _find_daemons()
     interrupts.reinstall()  # where Ray has replaced it by another way
-    global _last_acts
-    _last_acts = []
     code = 0
     # Ray prints what its daemons say of dead processes, and stdout is for JSON.
     with redirect_stdout(sys.stderr):
@@ -121,6 +120,20 @@ def session(settings: RunSettings) -> Iterator[None]:
             raise
         finally:
             _end(ray, code=code, is_own=settings.address is None)
+            remove(_files)
+
+
+def note_files(note: Path) -> None:
+    """Write down what a session of our own removes at its end, for who finds the note of a process
+    that was killed before.
+    """
+    note.write_text(json.dumps([str(folder) for folder in _files]))
+
+
+def remove(folders: Iterable[str | Path]) -> None:
+    """Remove folders of a session that has ended."""
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def set_environment(settings: RunSettings) -> None:
@@ -140,22 +153,6 @@ def set_environment(settings: RunSettings) -> None:
             os.environ.pop("RAY_AUTH_TOKEN_PATH", None)  # Ray makes a token of its own
 
 
-def before_end(act: Callable[[], None]) -> None:
-    """Defer a call until this process shuts Ray down; it runs at once where the session is not of
-    this process, or there is none.
-    """
-    if _last_acts is None:
-        act()
-    else:
-        _last_acts.append(act)
-
-
-def finish_acts() -> None:
-    """Run the deferred calls now."""
-    while _last_acts:
-        _last_acts.pop(0)()
-
-
 def caller(target: Callable[..., object], *args: Any) -> threading.Thread:
     """A thread, not started yet, whose `target` calls Ray: while it lives, Ray is not shut down."""
     thread = threading.Thread(target=target, args=args, daemon=True)
@@ -167,18 +164,12 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
     """Shut Ray down, or leave it to the end of this process, which ends with `code` then. Daemons
     of a cluster that is not our own may be children of this process and stay.
     """
-    global _last_acts
     if interrupts.is_stopping():
         # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
         # was shut down would end it before.
         return
     if dead_daemon() is None:
-        with interrupts.postpone():
-            finish_acts()
-        _last_acts = None
         _callers[:] = [thread for thread in _callers if thread.is_alive()]
-        if interrupts.is_stopping():
-            return
         if not _callers:
             # Ray kills a raylet that a busy machine does not end within a second; its agents would
             # look for their cluster for another minute.
@@ -189,7 +180,6 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
             finally:  # an interrupt may come when the raylet has ended and its workers have not
                 processes.kill([*started, *(_daemon_processes() if is_own else [])])
             return
-    _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
     # shutdown, before the failure is reported. The workers have gone with their raylet or their
     # broker, and Ray's reaper ends what is left when this process does.
@@ -225,12 +215,11 @@ def _start_own(settings: RunSettings, ours: str) -> None:
     before = os.environ.get("PYTHONPATH")
     # Workers inherit it: they must import this `sweep`, not another package of the same name.
     os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
-    cpus = settings.cpus or machine_cpus()
     try:
-        _start_local(
+        context = _start_local(
             # Whatever the address file of another Ray says: a cluster of our own.
             address="local",
-            num_cpus=cpus,
+            num_cpus=settings.cpus or machine_cpus(),
             num_gpus=machine_gpus() if settings.gpus is None else settings.gpus,
             namespace=NAMESPACE,
             # None: it may fail to start, which affects nothing else.
@@ -245,9 +234,15 @@ def _start_own(settings: RunSettings, ours: str) -> None:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+    named = {each.name(): each for each in _daemons_here() if processes.is_alive(each)}
+    _daemons.clear()
+    _daemons.update((name, named[name]) for name in ("raylet", "gcs_server") if name in named)
+    folder = Path(context.address_info["session_dir"])
+    # Tune keeps the names of trials there. Ray's logs count calls, and so trials.
+    _files[:] = [folder if settings.sealed else folder / "artifacts"]
 
 
-def _start_local(**options: Any) -> None:
+def _start_local(**options: Any) -> Any:
     """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds.
 
     That limit is fixed in Ray, and a busy machine or a cold disk exceeds it at the first start; the
@@ -260,7 +255,7 @@ def _start_local(**options: Any) -> None:
 
     for left in reversed(range(_STARTS)):
         try:
-            ray.init(**options)
+            return ray.init(**options)
         except Exception as error:
             ray.shutdown()
             # It does not know of a node that was not up; its daemons would burden the next one.
@@ -275,8 +270,7 @@ def _start_local(**options: Any) -> None:
                 raise SweepError(
                     f"Ray did not start in {_STARTS} tries of 30 seconds: the machine is too busy"
                 ) from None
-        else:
-            return
+    raise AssertionError("the last try returns or raises")
 
 
 def _no_place(error: Exception) -> InvalidInput:
@@ -301,16 +295,6 @@ def dead_daemon() -> str | None:
     Ray itself ends a process whose Ray lost one within a minute, without a message of ours.
     """
     return next((name for name, each in _daemons.items() if not processes.is_alive(each)), None)
-
-
-def _find_daemons() -> None:
-    import psutil
-
-    _daemons.clear()
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):
-            if child.name() in ("raylet", "gcs_server"):
-                _daemons[child.name()] = child
 
 
 def require_token() -> None:

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 
+from search_spaces.space import SearchSpace
+from sweep import interrupts, phases
 from sweep.planning import ledger_check
 from sweep.planning.prepare import Prepared, prepare_space
-from sweep.planning.pricing import price, require_total, total_filter
+from sweep.planning.pricing import fixed_filter, price, require_total, total_filter
 from sweep.planning.refusals import require_trials
-from sweep.runtime import continuation, preflight
-from sweep.runtime.events import TRIAL_FUNCTION, RunSettings
-from sweep.runtime.execution import Services, Watch, execute, progress_of
-from sweep.runtime.selection import run as selection
-from sweep.runtime.start_up import tracking, tracking_and_ray
+from sweep.results import leakage
+from sweep.runtime import preflight, ray_session
+from sweep.runtime.driver import Driver, Watch, progress_of, run_trials
+from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, JobSource, RunSettings
+from sweep.runtime.jobs import ChosenJobs, job_of
+from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
+from sweep.spending.gate import SpendGate, open_gate, require_paid
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.data_sets import training_data
-from sweep.store.plans import Plan
-from sweep.store.sweeps import SweepFolder, about, require_storage
-from sweep.tracking.delivery import Tracking, for_sweep
+from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import SweepFolder, about, require_storage, storage_faults
+from sweep.tracking.delivery import Delivery, Tracking, for_sweep
 from trainables.errors import InvalidData, InvalidInput
+from trainables.figure_cache import FigureCache
+from trainables.system import checkpoint
+
+# Seconds that the end of a sweep waits for the tracking store; the rest is delivered later.
+_PATIENCE_SECONDS, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +44,16 @@ class Run:
 
     folder: SweepFolder
     tracking_problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What the trials of a sweep run with. `watch` is called with each trial's progress."""
+
+    settings: Settings
+    tracker: Tracking
+    executed: RunSettings
+    watch: Watch
 
 
 def start(
@@ -52,37 +74,35 @@ def start(
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
     total would exceed `budget_total`; Interrupted.
     """
-    require_trials(prepared.plan)
+    from sweep.runtime.selection import run as selection
+
     space, plan, selected = prepared.space, prepared.plan, prepared.price
+    require_trials(plan)
     store.require_free(settings.home, space.name)
-    executed = preflight.prepare(space, plan.to_run, settings, address=address, function=function)
-    for trial in plan.to_run:
+    trials = plan.to_run
+    executed = preflight.prepare(space, trials, settings, address=address, function=function)
+    for trial in trials:
         training_data(trial.config, settings)
     if function == TRIAL_FUNCTION:
-        preflight.rehearse_first(plan.to_run, settings, all_of_them=selected is not None)
+        preflight.rehearse_first(trials, settings, all_of_them=selected is not None)
     if budget_total is not None:
-        _require_total(prepared, settings, executed, budget_total=budget_total)
+        _require_total(prepared, settings, budget_total=budget_total)
     total_filter(space, settings)
-    with _services(settings, executed, sweep=space.name, must_answer=True) as tracker:
-        executed = preflight.require_room(space, plan.to_run, settings, executed)
-        facts = {
-            **about(command),
-            "budget_total": budget_total,
-            "tracking": settings.tracking,
-        }
-        if selected is not None:
-            facts["selection"] = selected.to_dict()
-            plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
+    facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
+    if selected is not None:
+        facts["selection"] = selected.to_dict()
+        plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
+    opening = _services(space.name, space, trials, settings, executed, watch=watch, is_new=True)
+    with opening as services:
         folder = store.create(settings.home, space, plan, about=facts)
-        services = Services(settings=settings, tracker=tracker, executed=executed, watch=watch)
         try:
             if selected is None:
                 problem = execute(folder, services)
             else:
-                problem = selection.execute(folder, services, prepared=prepared)
+                problem = selection.execute(folder, services, trials, selected)
         except InvalidInput:
             if selected is None or not selection.is_charged(folder, settings):
-                _undo(folder, tracker)
+                _undo(folder, services.tracker)
             raise
     return Run(folder=folder, tracking_problem=problem)
 
@@ -101,20 +121,23 @@ def resume(
 
     Raises: InvalidInput if it is running or a trial cannot be continued, or as `start`.
     """
+    from sweep.runtime.selection import run as selection
+
     if folder.is_running:
         raise store.running_already(folder.name)
     settings = for_sweep(settings, folder)
-    stopped = continuation.require_stopped(folder, take_up)
+    stopped = _require_stopped(folder, take_up)
     waiting = preflight.with_their_encoders(folder, stopped)
     space = folder.space()
     if space.search.is_private_selection:
         if selection.is_over(folder):
-            with tracking(settings, sweep=folder.name, must_answer=False) as tracker:
-                problem = tracker.deliver(folder, running=False)
-            return Run(folder=folder, tracking_problem=problem)
+            tracker = Tracking(settings, folder.name)
+            tracker.open(must_answer=False)
+            return Run(folder=folder, tracking_problem=tracker.deliver(folder, running=False))
         prepared = prepare_space(space, settings=settings, is_new=False)
+        assert prepared.price is not None
         jobs = waiting = list(prepared.plan.to_run)  # whatever was drawn
-        work = partial(selection.execute, prepared=prepared)
+        work = partial(selection.execute, trials=jobs, price=prepared.price)
     else:
         for record in folder.records(running=False):
             watch(record.plan.id, progress_of(record))
@@ -123,33 +146,189 @@ def resume(
     executed = preflight.prepare(
         space, jobs, settings, address=address, function=function, waiting=waiting
     )
-    # A resumed search starts Ray once it has chosen a trial.
-    at_once = bool(waiting) or (address is not None and space.search.is_adaptive)
-    opening = partial(_services, executed=executed) if at_once else tracking
-    with opening(settings, sweep=folder.name, must_answer=False) as tracker:
-        if at_once:
-            executed = preflight.require_room(space, waiting, settings, executed)
-        services = Services(settings=settings, tracker=tracker, executed=executed, watch=watch)
-        problem = work(folder, services)
-    return Run(folder=folder, tracking_problem=problem)
+    opening = _services(folder.name, space, waiting, settings, executed, watch=watch, is_new=False)
+    with opening as services:
+        return Run(folder=folder, tracking_problem=work(folder, services))
 
 
+@contextmanager
 def _services(
-    settings: Settings, executed: RunSettings, *, sweep: str, must_answer: bool
-) -> AbstractContextManager[Tracking]:
-    """MLflow, and Ray where the trials need it.
+    sweep: str,
+    space: SearchSpace,
+    waiting: Sequence[PlannedTrial],
+    settings: Settings,
+    executed: RunSettings,
+    *,
+    watch: Watch,
+    is_new: bool,
+) -> Iterator[Services]:
+    """MLflow, which must answer a new sweep, and Ray where trials wait for it, for the time of the
+    block. MLflow is imported here and nowhere earlier.
 
-    Raises: StorageFailed where the disk fails; as `tracking` and `tracking_and_ray`.
+    Raises: StorageFailed where the disk fails; as `Tracking.open`, `ray_session.session` and
+    `preflight.require_room`.
     """
     require_storage(settings)
-    if executed.executor == "local":
-        return tracking(settings, sweep=sweep, must_answer=must_answer)
-    return tracking_and_ray(settings, executed, sweep=sweep, must_answer=must_answer)
+    tracker = Tracking(settings, sweep)
+    # A resumed search starts Ray once it has chosen a trial.
+    at_once = waiting or (executed.address is not None and space.search.is_adaptive)
+    with ExitStack() as stack:
+        if executed.executor == "local" or not at_once:
+            phases.enter(phases.OPENING_MLFLOW)
+            tracker.open(must_answer=is_new)
+        else:
+            phases.enter(phases.STARTING_RAY)
+            ray_session.set_environment(executed)
+            # Ray's start is mostly work of other processes; meanwhile this one imports what drives
+            # trials and opens MLflow's store. Ray starts in this thread because it sets signal
+            # handlers, which only the main thread can.
+            threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="start-up"))
+            threads.submit(importlib.import_module, "sweep.runtime.tune")
+            opening = threads.submit(tracker.open, must_answer=is_new)
+            stack.enter_context(ray_session.session(executed))
+            opening.result()
+            executed = preflight.require_room(space, waiting, settings, executed)
+        yield Services(settings=settings, tracker=tracker, executed=executed, watch=watch)
 
 
-def _require_total(
-    prepared: Prepared, settings: Settings, executed: RunSettings, *, budget_total: float
+@contextmanager
+def held(folder: SweepFolder) -> Iterator[Callable[[], bool]]:
+    """Hold the lock of a sweep; yields whether it is to stop.
+
+    Raises: InvalidInput where another process runs it; StorageFailed where the disk fails;
+    Interrupted.
+    """
+    try:
+        with (
+            storage_faults(folder),
+            folder.hold_lock(),
+            interrupts.stop_when(lambda: folder.is_stop_requested) as is_stopped,
+        ):
+            yield is_stopped
+    except Interrupted:
+        raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
+
+
+def execute(
+    folder: SweepFolder, services: Services, *, stopped: Sequence[PlannedTrial] = ()
+) -> str | None:
+    """Run unfinished trials and continue the `stopped` ones; returns why results are missing in
+    the tracking store, or None.
+
+    Raises: as `held`; InvalidInput where a stopped trial has no budget left.
+    """
+    settings, executed = services.settings, services.executed
+    watch = record_metrics(services.watch, folder)
+    with held(folder) as is_stopped:
+        ledger = Ledger(settings.home / FILE)
+        pricing = partial(price, settings=settings, ledger=ledger, share=executed)
+        priced = pricing(folder.plan().trials)
+        require_paid(folder, priced, ledger=ledger)
+        gate = open_gate(
+            folder,
+            priced,
+            ledger=ledger,
+            total_filter=fixed_filter(folder, settings, ledger=ledger),
+            budget_total=folder.about().get("budget_total"),
+        )
+        _reopen(folder, gate, stopped)
+        for record in folder.records(running=False):
+            watch(record.plan.id, progress_of(record))
+        delivery = Delivery(services.tracker, folder)
+        driver = Driver(
+            gate,
+            folder,
+            figures=FigureCache(settings.cache_dir),
+            delivery=delivery,
+            watch=watch,
+            rehearse=partial(preflight.rehearse, settings=settings)
+            if executed.function == TRIAL_FUNCTION
+            else None,
+        )
+        source = None
+        if folder.space().search.is_adaptive:
+            source = ChosenJobs(folder, settings, gate, price=pricing)
+        try:
+            run_pending(folder, executed, driver, stop_requested=is_stopped, source=source)
+            phases.enter(phases.COMPARING)
+            leakage.write_panels(folder)
+        finally:
+            phases.enter(phases.DELIVERING)
+            patience = _PATIENCE_WHEN_STOPPING if interrupts.is_stopping() else _PATIENCE_SECONDS
+            problem = delivery.close(timeout=patience)
+            if problem is None:
+                problem = services.tracker.deliver(folder, running=False)
+    return problem
+
+
+def run_pending(
+    folder: SweepFolder,
+    executed: RunSettings,
+    driver: Driver,
+    *,
+    stop_requested: Callable[[], bool],
+    source: JobSource | None = None,
 ) -> None:
+    """Run unfinished trials: first those that the user continued, which no scheduler stops, then
+    the others.
+
+    Raises: as `run_trials`.
+    """
+    phases.enter(phases.TRAINING)
+    taken_up, others = [], []
+    for record in folder.records(running=False):
+        if record.status.is_resumed:
+            workers = executed.processes(record.plan.config.training.num_workers)
+            job = job_of(record.plan, folder, workers=workers)
+            (taken_up if folder.is_taken_up(job.trial_id) else others).append(job)
+    if source is not None and not (taken_up or others):
+        # Ray need not start for a search that is over.
+        first = source.next()
+        source, others = (None, []) if first is None else (source, [first])
+    run = partial(run_trials, events=driver, stop_requested=stop_requested)
+    with driver:
+        run(taken_up, settings=replace(executed, scheduler="none"))
+        run(others, settings=executed, source=source)
+
+
+def _require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[PlannedTrial]:
+    """The plans of trials (by ids or prefixes of them) that can be continued from their checkpoint.
+
+    Raises: InvalidInput for one that was not stopped, or whose checkpoint is missing.
+    """
+    found = {}
+    for trial_id in trial_ids:
+        trial = folder.plan_of(trial_id)
+        record = folder.record(trial, running=False)
+        if record.status is not TrialStatus.STOPPED:
+            raise InvalidInput(
+                f"expected --continue with a trial that was stopped, got {trial.id},"
+                f" which is {record.status}"
+            )
+        if not checkpoint.is_there(folder.trial_folder(trial.id)):
+            raise InvalidInput(f"trial {trial.id} has no checkpoint to continue from")
+        found[trial.id] = trial
+    return list(found.values())
+
+
+def _reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial]) -> None:
+    """Make stopped trials unfinished again; the earlier result of each is kept, and the additional
+    epochs will be charged.
+
+    Raises: InvalidInput, with nothing changed, where a budget does not permit another epoch of one.
+    """
+    for trial in trials:
+        rows = folder.epochs(trial.id)
+        done = int(rows[-1]["epochs_done"]) if rows else 0
+        reason = gate.continuation_refusal(trial.id, epochs_done=done)
+        if reason is not None:
+            raise InvalidInput(f"trial {trial.id} cannot continue: {reason}")
+    for trial in trials:
+        folder.reopen_trial(trial.id)
+        gate.reopen(trial.id)
+
+
+def _require_total(prepared: Prepared, settings: Settings, *, budget_total: float) -> None:
     """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set; InvalidData
     where the ledger is known to have lost a charge.
     """
@@ -166,7 +345,7 @@ def _require_total(
             data.fingerprint, [selected.release], budget_total=budget_total, delta=selected.delta
         )
         return
-    priced = price(prepared.plan.to_run, settings, ledger=ledger, share=executed)
+    priced = price(prepared.plan.to_run, settings, ledger=ledger)
     require_total(priced, ledger, budget_total=budget_total)
 
 

@@ -6,21 +6,20 @@ Every executor uses this loop; `Desk` is its connection to the source of trials.
 from __future__ import annotations
 
 import gc
-import importlib
+import pkgutil
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sweep.runtime.events import Verdict
-from sweep.runtime.pool import Assignment
+from sweep.runtime.events import Assignment, RunSettings, TrialEvent, Verdict
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint, disk
 from trainables.system.communication import Alone, Communicator
+from trainables.system.memory import peak_memory
 
 if TYPE_CHECKING:
     import torch
@@ -46,22 +45,15 @@ class TrialFunction(Protocol):
 
 
 class Desk(Protocol):
-    """Source of trials and receiver of reports for rank 0. Any rank may call `last_words`."""
+    """Source of trials for rank 0, and receiver of what happens to them; any rank may say that it
+    is dying.
+    """
 
     def take(self) -> Assignment | None:
         """Wait for the next trial; None: there will be none."""
 
-    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
-        """Wait for the permission to train another epoch."""
-
-    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
-        """Hand in the result."""
-
-    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
-        """Report that the trial raised on every rank."""
-
-    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        """Report why this process is about to exit."""
+    def send(self, event: TrialEvent) -> Verdict:
+        """Wait for the answer: of an epoch, the permission to train another."""
 
 
 class Team(Protocol):
@@ -93,59 +85,41 @@ class LoneTeam:
         """Do nothing for a single process."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workplace:
-    """The settings of all trials of a loop. `function` is "module:name" of a TrialFunction."""
-
-    function: str
-    data_dir: Path
-    cache_dir: Path
-
-
-def work(desk: Desk, team: Team, place: Workplace) -> None:
+def work(desk: Desk, team: Team, settings: RunSettings) -> None:
     """Run trials until the desk has none left.
 
     A trial that raises on every rank is reported as failed and the loop continues. One that raises
     on some ranks only leaves the others waiting, so the exception ends this process and the group
     is rebuilt.
     """
-    with suppress(InvalidInput):  # each trial will say so
-        load_function(place.function)
+    # Modules and the plan are permanent, and scanning them for garbage after each trial costs
+    # tenths of a second.
+    gc.freeze()
     is_first = True
-    with _freeze_objects() as keep:
+    try:
         while True:
             taken = desk.take() if team.control.rank == 0 else None
             assignment: Assignment | None = team.control.broadcast(taken)
             if assignment is None:
                 return
-            _run_one(assignment, desk, team, place)
+            _run_one(assignment, desk, team, settings)
             gc.collect()
             if is_first:
-                keep()  # what the first trial has imported
+                gc.freeze()  # what the first trial has imported
             is_first = False
-
-
-@contextmanager
-def _freeze_objects() -> Iterator[Callable[[], None]]:
-    """Exclude the objects that exist now, and at each call of the result, from garbage collection:
-    modules and the plan are permanent, and scanning them after each trial costs tenths of a second.
-    """
-    gc.freeze()
-    try:
-        yield gc.freeze
     finally:
         gc.unfreeze()
 
 
-def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -> None:
-    job, attempt = assignment.job, assignment.attempt
-    leads = team.control.rank == 0
+def _run_one(assignment: Assignment, desk: Desk, team: Team, settings: RunSettings) -> None:
+    job, leads = assignment.job, team.control.rank == 0
+    event = partial(TrialEvent, trial_id=job.trial_id, attempt=assignment.attempt)
 
     def report(epoch: EpochReport) -> bool:
-        return leads and desk.report(job.trial_id, attempt, epoch).go_on
+        return leads and desk.send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
 
     try:
-        run = load_function(place.function)
+        run = load_function(settings.function)
         if assignment.epochs_done and not checkpoint.is_there(job.folder):
             # A restart from epoch 0 would train epochs that were not charged.
             raise TrialFailed(
@@ -157,23 +131,22 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
             folder=job.folder,
             comm=team.for_trial(),
             report=report,
-            data_dir=place.data_dir,
-            cache_dir=place.cache_dir,
+            data_dir=settings.data_dir,
+            cache_dir=settings.cache_dir,
         )
+        end = event(kind="finished", result=result)
     except Exception as error:  # noqa: BLE001  whatever a trial raises becomes a recorded reason
         reason = one_line(disk.failure_of(error, job.folder) or error)
-        desk.last_words(job.trial_id, attempt, reason)
+        end = event(kind="failed", reason=reason)
+        desk.send(event(kind="dying", reason=reason))
         try:
             team.regroup()
         except Exception:  # noqa: BLE001  named by its reason, without text of the trial's data
             raise TrialFailed(
                 f"the workers of trial {job.trial_id} could not regroup: {reason}"
             ) from None
-        if leads:
-            desk.fail(job.trial_id, attempt, reason)
-        return
     if leads:
-        desk.finish(job.trial_id, attempt, result)
+        desk.send(end)
 
 
 def load_function(name: str) -> TrialFunction:
@@ -181,9 +154,8 @@ def load_function(name: str) -> TrialFunction:
 
     Raises: InvalidInput where there is none.
     """
-    module, _, attribute = name.partition(":")
     try:
-        function: TrialFunction = getattr(importlib.import_module(module), attribute)
+        function: TrialFunction = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInput(
             f"expected function to name a trial function as module:name, got {name!r} ({error})"

@@ -17,7 +17,7 @@ from sweep import cli
 from sweep.commands import run as command
 from sweep.guard import Guard
 from sweep.results import leakage
-from sweep.results.tables import trials
+from sweep.results.tables import progress, trials
 from sweep.runtime import live, runner
 from sweep.runtime import ray_metrics as metrics
 from sweep.store.sweeps import open_sweep
@@ -62,7 +62,7 @@ def require_results(home: Path) -> None:
         (live.View, "update", False, "the live table"),
         (live.View, "summary", False, "the live table"),
         (live.View, "table", True, "the live table"),
-        (live, "live_table", True, "the live table"),
+        (progress, "live_table", True, "the live table"),
         (rich.live.Live, "start", True, "the live table"),
         (rich.live.Live, "refresh", True, "the live table"),
         (rich.live.Live, "stop", True, "the live table"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,12 @@ from tests.sweep.sweeps import run_toy
 class NoTracker:
     """Takes every delivery and keeps nothing."""
 
+    def __init__(self, *args: object) -> None:
+        """It is of a sweep."""
+
+    def open(self, **kwargs: object) -> None:
+        """It answers."""
+
     def deliver(self, *args: object, **kwargs: object) -> None:
         """It is delivered."""
 
@@ -28,7 +34,7 @@ class NoTracker:
 def without_mlflow() -> Iterator[None]:
     """Sweeps of the block write to the disk alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
+        patch.setattr(runner, "Tracking", NoTracker)
         yield
 
 

@@ -1,9 +1,11 @@
-"""The progress of a sweep as a table. Pure."""
+"""The progress of a sweep, and its table. No screen and no disk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rich.text import Text
 
@@ -103,3 +105,89 @@ def _trials(
 def _validation(row: Progress, what: str) -> str:
     value = formats.number(row.validation[1])
     return value if what else f"{row.validation[0]} {value}"
+
+
+class View:
+    """The progress of every trial, shared by the updating code and the display.
+
+    `num_expected`: number of all trials, including those that a search is still to choose.
+    `phase_of`: the phase of a running trial outside of training, where known.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        num_expected: int = 0,
+        phase_of: Callable[[str], str] = lambda trial_id: "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.phase = ""  # of the sweep as a whole; empty where those of its trials suffice
+        self._name = name
+        self._phase_of = phase_of
+        self._num_expected = num_expected
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._progress: dict[str, Progress] = {}
+        self._started = clock()
+        self._course: list[tuple[float, float]] = []  # since a trial runs: finished epochs, time
+
+    def update(self, trial_id: str, progress: Progress) -> tuple[Progress, Progress]:
+        """Update the progress of a trial; missing figures keep their last values. Returns what was
+        known before, if anything, and what is known now.
+        """
+        with self._lock:
+            if not self._course and progress.status is TrialStatus.RUNNING:
+                self._course.append((self._epochs()[0], self._clock()))
+            before = self._progress.pop(trial_id, progress)
+            by_epoch, found = before.by_epoch, progress.validation[1]
+            if found is not None and (before.epochs_done < progress.epochs_done or not by_epoch):
+                by_epoch = (*by_epoch, found)
+            known = {name: getattr(progress, name) for name in ("epsilon", "seconds_per_epoch")}
+            known["validation"] = progress.validation if found is not None else None
+            kept = {n: getattr(before, n) for n, value in known.items() if value is None}
+            self._progress[trial_id] = now = replace(progress, by_epoch=by_epoch, **kept)
+            if self._course:
+                self._course.append((self._epochs()[0], self._clock()))
+            return before, now
+
+    def table(self, *, max_rows: int) -> FittedTable:
+        """The present state."""
+        with self._lock:
+            rows = {
+                trial_id: replace(row, phase=self._phase_of(trial_id))
+                if row.status is TrialStatus.RUNNING
+                else row
+                for trial_id, row in self._progress.items()
+            }
+            summary = self.summary(formats.duration(self._clock() - self._started))
+        if self.phase:
+            summary = f"{self.phase}: {summary}"
+        return live_table(self._name, rows, summary=summary, max_rows=max_rows)
+
+    def summary(self, *elapsed: str) -> str:
+        """The number of ended trials and the estimated remaining time, in words."""
+        with self._lock:
+            rows = self._rows()
+            ended = sum(row.status.is_over for row in rows)
+            words = [f"{ended} of {max(len(rows), self._num_expected)} done", *elapsed]
+            done, total = self._epochs()
+            # The speed is that of the later half of the epochs: the first one has what happens
+            # once, such as a shadow model.
+            if self._course and (before := self._course[0][0]) < done < total:
+                half = (before + done) / 2
+                by_then, when = next(each for each in reversed(self._course) if each[0] <= half)
+                left = (self._clock() - when) * (total - done) / (done - by_then)
+                words.append(f"about {formats.duration(left)} left")
+            return ", ".join(words)
+
+    def _rows(self) -> list[Progress]:
+        return [row for row in self._progress.values() if row.status is not TrialStatus.REFUSED]
+
+    def _epochs(self) -> tuple[float, float]:
+        """Finished epochs, and those of all trials; one still to be chosen counts the mean."""
+        rows = self._rows()
+        total = sum(row.epochs for row in rows) * max(1.0, self._num_expected / (len(rows) or 1))
+        # Most trials end early where a scheduler stops some, so those count as trained.
+        done = sum(row.epochs if row.status.is_finished else row.epochs_done for row in rows)
+        return done, total - sum(row.epochs - row.epochs_done for row in rows if row.trains_no_more)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ STOPPED = "stopped by the scheduler"
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
     """A finished sweep whose second trial was stopped after one epoch of three."""
-    monkeypatch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
+    monkeypatch.setattr(runner, "Tracking", NoTracker)
     prepared = prepare_space(space_in(tmp_path), settings=settings_in(tmp_path))
     loser = prepared.plan.trials[1].id
     answer = Driver.__call__

@@ -14,10 +14,9 @@ import pytest
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.results.privacy_cards import read_card
-from sweep.runtime import journal
+from sweep.runtime import driver as runtime
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
-from sweep.runtime.journal import Journal
 from sweep.spending.budget import bounds_after
 from sweep.spending.entries import Entry, PricedTrial, furthest
 from sweep.spending.gate import SpendGate, open_gate
@@ -62,8 +61,8 @@ class Stage:
 
     def again(self) -> Driver:
         self.open_gate = self.gate()
-        self.journal = Journal(self.folder, figures=FigureCache(self._settings.cache_dir))
-        return Driver(self.open_gate, self.journal)
+        self.figures = FigureCache(self._settings.cache_dir)
+        return Driver(self.open_gate, self.folder, figures=self.figures)
 
     def entries(self, trial_id: str) -> list[Entry]:
         return furthest(entry for entry in self.ledger.entries() if entry.trial == trial_id)
@@ -73,21 +72,19 @@ class Stage:
 
 
 def begin(trial_id: str, *, attempt: int = 1) -> TrialEvent:
-    return TrialEvent(kind="started", trial_id=trial_id, time=time.time(), attempt=attempt)
+    return TrialEvent(kind="started", trial_id=trial_id, attempt=attempt)
 
 
 def epoch(trial_id: str, done: int, *, attempt: int = 1, ser: float = 0.5) -> TrialEvent:
     report = EpochReport(epochs_done=done, seconds=0.1, metrics={"validation_ser": ser})
-    return TrialEvent(
-        kind="epoch", trial_id=trial_id, time=time.time(), attempt=attempt, report=report
-    )
+    return TrialEvent(kind="epoch", trial_id=trial_id, attempt=attempt, report=report)
 
 
 def finish(trial_id: str, epochs: int, *, early: bool = False) -> TrialEvent:
     result = TrialResult(
         trial_id=trial_id, epochs_done=epochs, stopped_early=early, metrics={}, privacy={}
     )
-    return TrialEvent(kind="finished", trial_id=trial_id, time=time.time(), result=result)
+    return TrialEvent(kind="finished", trial_id=trial_id, result=result)
 
 
 def keep_checkpoint(stage: Stage, trial_id: str) -> Path:
@@ -194,7 +191,8 @@ def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(tmp_path: Path
     shown: list[tuple[str, str]] = []
     stage.driver = Driver(
         stage.open_gate,
-        stage.journal,
+        stage.folder,
+        figures=stage.figures,
         watch=lambda _, progress: shown.append((progress.status, progress.reason)),
     )
     ended = "stopped by the scheduler"
@@ -351,11 +349,10 @@ def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path: Path) -> No
 def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
     stage = Stage(tmp_path, budget={"seconds": 100})
     stage.folder.write_seconds_run(99.99)
-    driver = stage.again()
-    time.sleep(0.02)
-    verdict = driver(begin(stage.first))
-    assert (verdict.go_on, verdict.reason) == (False, "budget.seconds=100 reached")
-    stage.journal.close(stage.open_gate.time)
+    with stage.again() as driver:
+        time.sleep(0.02)
+        verdict = driver(begin(stage.first))
+        assert (verdict.go_on, verdict.reason) == (False, "budget.seconds=100 reached")
     assert stage.folder.seconds_run() > 100
 
 
@@ -363,15 +360,14 @@ def test_the_time_of_a_long_epoch_is_kept_while_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A killed process has written it without an event."""
-    monkeypatch.setattr(journal, "_CLOCK_SECONDS", 0.01)
+    monkeypatch.setattr(runtime, "_CLOCK_SECONDS", 0.01)
     stage = Stage(tmp_path)
-    stage.journal.keep_time(stage.open_gate.time)
-    deadline, seen = time.monotonic() + 60, {0.0}
-    while len(seen) < 3 and time.monotonic() < deadline:
-        seen.add(stage.folder.seconds_run())
-        time.sleep(0.01)
-    assert len(seen) == 3
-    stage.journal.close(stage.open_gate.time)
+    with stage.driver:
+        deadline, seen = time.monotonic() + 60, {0.0}
+        while len(seen) < 3 and time.monotonic() < deadline:
+            seen.add(stage.folder.seconds_run())
+            time.sleep(0.01)
+        assert len(seen) == 3
     kept = stage.folder.seconds_run()
     time.sleep(0.05)
     assert stage.folder.seconds_run() == kept

@@ -21,8 +21,8 @@ from search_spaces.parts import Resources
 from sweep.planning import resources as machines
 from sweep.planning.resources import Machine, share_of
 from sweep.runtime import preflight, ray_session
+from sweep.runtime.driver import run_trials
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
-from sweep.runtime.execute import run_trials
 from tests.sweep.runtime.test_ray_trials import make_jobs
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
@@ -75,7 +75,6 @@ def places(folder: Path, settings: RunSettings, *, count: int) -> list[str]:
     jobs: list[TrialJob] = make_jobs(folder, count=count, workers=1)
     (folder / "trials" / "together").write_text(str(count))
     run_trials(jobs, events=events, settings=replace(settings, slots=count))
-    ray_session.finish_acts()
     assert reasons == ["InvalidInput: said"] * count
     return [(job.folder / "where").read_text() for job in jobs]
 

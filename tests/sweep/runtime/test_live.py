@@ -15,9 +15,10 @@ from rich.console import Console
 
 from sweep import phases
 from sweep.planning.prepare import prepare_space
-from sweep.results.tables.progress import Progress
-from sweep.runtime.execution import progress_of
-from sweep.runtime.live import View, lines, num_expected, preparing, watching
+from sweep.results.tables.progress import Progress, View
+from sweep.runtime.driver import progress_of
+from sweep.runtime.live import lines, preparing, watching
+from sweep.runtime.shown import num_expected
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in, space_in

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
-from sweep.runtime.pool import STOPPED_BY_TUNE, Assignment, Pool
+from sweep.runtime.events import GO_ON, Assignment, TrialEvent, TrialJob, Verdict
+from sweep.runtime.pool import STOPPED_BY_TUNE, Pool
 from trainables.config import parse
 from trainables.result import EpochReport, TrialResult
 
@@ -27,10 +27,17 @@ def epoch(number: int) -> EpochReport:
     return EpochReport(epochs_done=number, seconds=1.0, metrics={"validation_ser": 1.0})
 
 
-def result(trial_id: str) -> TrialResult:
-    return TrialResult(
+def report(trial_id: str, attempt: int, number: int, *, memory: int = 0) -> TrialEvent:
+    return TrialEvent(
+        kind="epoch", trial_id=trial_id, attempt=attempt, report=epoch(number), memory=memory
+    )
+
+
+def finished(trial_id: str, attempt: int) -> TrialEvent:
+    result = TrialResult(
         trial_id=trial_id, epochs_done=1, stopped_early=False, metrics={}, privacy={}
     )
+    return TrialEvent(kind="finished", trial_id=trial_id, attempt=attempt, result=result)
 
 
 def play_scene(
@@ -97,7 +104,7 @@ def test_a_trial_that_tune_has_not_begun_is_not_trained() -> None:
 def test_an_epoch_waits_for_tune_and_is_then_charged() -> None:
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool)
-        asked = asyncio.create_task(pool.report("t0", 1, epoch(1)))
+        asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
         news = await pool.news("t0", 1, wait=WAIT)
         assert news is not None
         assert news.report == epoch(1)
@@ -112,11 +119,11 @@ def test_an_epoch_waits_for_tune_and_is_then_charged() -> None:
 def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other() -> None:
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool)
-        asked = asyncio.create_task(pool.report("t0", 1, epoch(1)))
+        asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
         await asyncio.sleep(WAIT)
         await pool.leave("t0", STOPPED_BY_TUNE)
         assert await asked == Verdict(False, STOPPED_BY_TUNE)
-        await pool.finish("t0", 1, result("t0"))
+        await pool.send(finished("t0", 1))
         await pool.leave("t0", "it is over, so nothing happens")
 
     events = play_scene(scene)
@@ -135,9 +142,9 @@ def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails() -> None:
 def test_a_budget_that_says_no_ends_the_trial() -> None:
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool)
-        verdict, _ = await asyncio.gather(pool.report("t0", 1, epoch(1)), permit(pool))
+        verdict, _ = await asyncio.gather(pool.send(report("t0", 1, 1)), permit(pool))
         assert verdict == Verdict(False, "epsilon budget")
-        await pool.finish("t0", 1, result("t0"))
+        await pool.send(finished("t0", 1))
 
     events = play_scene(
         scene, verdict=lambda event: Verdict(event.kind != "epoch", "epsilon budget")
@@ -150,17 +157,17 @@ def test_a_tune_trial_of_a_slot_takes_one_trial_after_another() -> None:
     """Also after a restart, which gives it the same trial until that is over."""
 
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
-        assert await pool.lease_any("slot 0") == "t0"
-        assert await pool.lease_any("slot 0") == "t0"
-        assert await pool.lease_any("slot 1") == "t1"
-        assert await pool.lease_any("slot 2") is None
+        assert await pool.lease("slot 0") == "t0"
+        assert await pool.lease("slot 0") == "t0"
+        assert await pool.lease("slot 1") == "t1"
+        assert await pool.lease("slot 2") is None
         for slot, trial in enumerate(("t0", "t1")):
             await taken(pool, slot=slot, trial=trial)
-        await pool.finish("t0", 1, result("t0"))
-        assert await pool.lease_any("slot 0") is None
-        await pool.leave_any("slot 0", "it has none")
-        await pool.leave_any("slot 1", "its trial of Ray Tune failed")
-        assert not (await pool.report("t1", 1, epoch(1))).go_on
+        await pool.send(finished("t0", 1))
+        assert await pool.lease("slot 0") is None
+        await pool.leave("slot 0", "it has none")
+        await pool.leave("slot 1", "its trial of Ray Tune failed")
+        assert not (await pool.send(report("t1", 1, 1))).go_on
 
     play_scene(scene, count=2)
 
@@ -169,7 +176,8 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         attempts = [(await taken(pool, f"g{i}")).attempt for i in range(4)]
         assert attempts == [1, 2, 3, 4]
-        await pool.last_words("t0", 4, "RuntimeError at step.py:7")
+        reason = "RuntimeError at step.py:7"
+        await pool.send(TrialEvent(kind="dying", trial_id="t0", attempt=4, reason=reason))
         assert await pool.take(0, "g4", wait=WAIT) is None
 
     events = play_scene(scene)
@@ -181,8 +189,8 @@ def test_an_older_attempt_is_not_listened_to() -> None:
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool, "g0")
         await taken(pool, "g1")
-        assert not (await pool.report("t0", 1, epoch(1))).go_on
-        await pool.finish("t0", 1, result("t0"))
+        assert not (await pool.send(report("t0", 1, 1))).go_on
+        await pool.send(finished("t0", 1))
         assert await pool.unfinished_trials() == {"t0": "running"}
 
     assert kinds(play_scene(scene)) == ["started", "started"]
@@ -195,15 +203,15 @@ def test_a_gang_beyond_the_limit_ends_after_its_trial() -> None:
         await taken(pool)
         await taken(pool, slot=1, trial="t1")
         late = asyncio.create_task(pool.take(2, "g", wait=60))
-        await asyncio.gather(pool.report("t0", 1, epoch(1), 7), permit(pool))
+        await asyncio.gather(pool.send(report("t0", 1, 1, memory=7)), permit(pool))
         await pool.limit_slots(1)
         assert await late == "over"
         assert (await taken(pool, "again", slot=1)).job.trial_id == "t1"
-        await pool.finish("t1", 2, result("t1"))
+        await pool.send(finished("t1", 2))
         await pool.add(jobs(3)[2])
         await pool.lease("t2")
         assert await pool.take(1, "again", wait=WAIT) == "over"
-        await pool.finish("t0", 1, result("t0"))
+        await pool.send(finished("t0", 1))
         assert (await taken(pool, trial="t2")).job.trial_id == "t2"
 
     events = play_scene(scene, count=2)
@@ -221,7 +229,7 @@ def test_a_closed_pool_ends_gangs_and_tune_trials() -> None:
         news = await following
         assert news is not None
         assert news.over
-        assert await pool.lease_any("slot 0") is None
+        assert await pool.lease("slot 0") is None
 
     play_scene(scene, count=2)
 

@@ -26,9 +26,10 @@ from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
 from sweep.runtime import runner, worker_loop
-from sweep.runtime.live import view_of, watching
+from sweep.runtime.live import watching
 from sweep.runtime.selection import run as selection
 from sweep.runtime.selection.unseal import unseal
+from sweep.runtime.shown import view_of
 from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.selection_entry import TRIAL

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sweep.runtime import ray_session, shared_folders
+from sweep.runtime import preflight, ray_session
 from sweep.runtime.events import RunSettings
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
@@ -79,41 +79,41 @@ def test_storage_that_a_node_does_not_share_is_one_line(
     (data / "atis").mkdir()
     asked = []
     with ray_session.session(RunSettings(address=cluster.address)):
-        shared_folders.require_shared(writes=[home], reads=[data, tmp_path / "none"])
+        preflight.require_shared([home], reads=tmp_path / "none")
+        preflight.require_shared([home], reads=data)
         assert list(home.iterdir()) == [], "the mark is gone"
-        real = shared_folders._sees_all
+        real = preflight._unseen
 
-        def one_blind(paths: Any) -> list[bool]:
+        def one_blind(expected: Any) -> str | None:
             node = importlib.import_module("ray").get_runtime_context().get_node_id()
-            return [node != blind or wanted is None for _, wanted in paths]
+            return str(data) if node == blind else None
 
         for node in importlib.import_module("ray").nodes():
             blind = node["NodeID"]
             asked.append(blind)
-            monkeypatch.setattr(shared_folders, "_sees_all", one_blind)
+            monkeypatch.setattr(preflight, "_unseen", one_blind)
             with pytest.raises(
                 InvalidInput, match=rf"{data} to be on .* node {blind[:8]} .* sees other"
             ):
-                shared_folders.require_shared(writes=[home], reads=[data])
-        monkeypatch.setattr(shared_folders, "_sees_all", real)
+                preflight.require_shared([home], reads=data)
+        monkeypatch.setattr(preflight, "_unseen", real)
         (data / "snips").mkdir()
-        shared_folders.require_shared(writes=[home], reads=[data])
+        preflight.require_shared([home], reads=data)
     assert len(asked) == 2
 
 
 def test_a_node_that_does_not_answer_is_one_line(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asleep(paths: Any) -> list[bool]:
+    def asleep(expected: Any) -> None:
         importlib.import_module("time").sleep(30)
-        return [True] * len(paths)
 
-    monkeypatch.setattr(shared_folders, "_sees_all", asleep)
+    monkeypatch.setattr(preflight, "_unseen", asleep)
     with (
         ray_session.session(RunSettings(address=cluster.address)),
         pytest.raises(InvalidInput, match=r"answer within 3 seconds: node .* did not"),
     ):
-        shared_folders.require_shared(writes=[tmp_path], timeout=3.0)
+        preflight.require_shared([tmp_path], reads=tmp_path, timeout=3.0)
     assert list(tmp_path.iterdir()) == []
 
 

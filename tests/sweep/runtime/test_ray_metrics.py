@@ -50,7 +50,7 @@ def values_after(
     recorder = Recorder(toy)
     for record in toy.records():
         progress = Progress(
-            name=record.plan.name, status=TrialStatus(status), epochs_done=3, epochs=3
+            name="a", status=TrialStatus(status), epochs_done=3, epochs=3, plan=record.plan
         )
         recorder.record(record.plan.id, progress)
     return cluster.recorded(toy.name)

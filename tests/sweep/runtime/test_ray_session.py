@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -21,7 +22,8 @@ import ray
 
 from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
-from sweep.runtime.execute import require_answer, require_executor
+from sweep.runtime.preflight import _require_answer as require_answer
+from sweep.runtime.preflight import require_executor
 from trainables.errors import InvalidInput, SweepError
 
 ROOT = Path(__file__).parents[3]
@@ -44,6 +46,11 @@ def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[A
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     return calls
+
+
+def started(**options: Any) -> SimpleNamespace:
+    """A start of Ray that starts nothing."""
+    return SimpleNamespace(address_info={"session_dir": "/nowhere"})
 
 
 SLOW = "The current node timed out during startup. This could happen because ..."
@@ -105,7 +112,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
     # After a shutdown Ray would end this process at the next call of any thread.
     ended: list[str] = []
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
+    monkeypatch.setattr(ray_session, "_start_local", started)
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append("shut down"))
     monkeypatch.setattr(atexit, "register", lambda what: ended.append("left alone"))
     daemon = subprocess.Popen(["sleep", "60"])
@@ -137,7 +144,7 @@ def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
     """A shutdown would end this process at their next call, before a failure has its line."""
     ended: list[Any] = []
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
+    monkeypatch.setattr(ray_session, "_start_local", started)
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append("shut down"))
     monkeypatch.setattr(os, "_exit", lambda number: ended.append(number))
     monkeypatch.setattr(atexit, "register", lambda what: what())
@@ -168,7 +175,7 @@ def test_agents_end_with_a_raylet_that_was_killed(
     interrupt they have no parent.
     """
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
+    monkeypatch.setattr(ray_session, "_start_local", started)
     monkeypatch.setattr(os, "_exit", lambda number: None)
     monkeypatch.setattr(atexit, "register", lambda what: what())
     raylet = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
@@ -280,6 +287,9 @@ def test_a_sweep_ignores_another_ray_that_the_environment_names(
     (ray_files / "ray").mkdir()
     (ray_files / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{silent_port}")
     run_toy_beside(tmp_path, ray_files, **OTHERS)
+    [session] = (ray_files / "ray").glob("session_2*")
+    assert (session / "logs").exists()
+    assert not (session / "artifacts").exists(), "Tune's names of trials"
 
 
 @pytest.mark.slow  # starts two Rays

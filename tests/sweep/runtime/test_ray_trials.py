@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -22,8 +21,8 @@ import pytest
 
 from sweep.planning import resources
 from sweep.runtime import ray_session, tune
+from sweep.runtime.driver import run_trials
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
-from sweep.runtime.execute import run_trials
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
 from trainables.result import EpochReport
@@ -135,7 +134,6 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     (failed,) = gang.of("t3", "failed")
     assert failed.reason.startswith("ValueError at toy_trial.py:")
     assert "account" not in failed.reason, "private text stays in the worker"
-    ray_session.finish_acts()  # as before Ray is shut down
     assert not (tmp_path / "gang" / ".ray").exists(), "Ray's own files are gone"
 
 
@@ -179,10 +177,20 @@ def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Pat
     assert last.reason == "stopped by the scheduler of Ray Tune"
 
 
+class Idle:
+    """A tuner that explores nothing."""
+
+    def __init__(self, trial: Any, **options: Any) -> None:
+        """Take what Tune takes."""
+
+    def fit(self) -> None:
+        """Begin no trial."""
+
+
 def test_what_tune_does_not_explore_is_not_trained(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tune, "explore", lambda *jobs, **options: None)
+    monkeypatch.setattr(tune.tune, "Tuner", Idle)
     jobs, diary = make_jobs(tmp_path, workers=1), Diary()
     with pytest.raises(SweepError, match="Ray Tune ended before every trial had begun"):
         run_trials(jobs, events=diary, settings=SETTINGS)
@@ -214,7 +222,7 @@ def test_a_killed_tune_trial_starts_again_and_permits_the_rest(
             if event.report is not None and event.report.epochs_done == 2:
                 for process in psutil.process_iter(["cmdline"]):
                     command = str(process.info["cmdline"])
-                    if "ray::_lease_one" in command or "ray::ImplicitFunc" in command:
+                    if "ray::_lease" in command or "ray::ImplicitFunc" in command:
                         killed.append(process.pid)
                         process.kill()
             return super().__call__(event)
@@ -397,23 +405,19 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"cpus": 1}, "workers=2"), ({"slots": 2}, "slots=2")],
+    [({"workers": 3}, "workers=3"), ({"slots": 2, "workers": 2}, "slots=2")],
 )
-def test_too_few_resources_are_refused_before_anything_starts(
-    change: dict[str, int], named: str, tmp_path: Path
+def test_too_few_resources_are_refused_once_the_cluster_is_known(
+    cluster: None, change: dict[str, int], named: str, tmp_path: Path
 ) -> None:
-    diary = Diary()
-    settings = replace(SETTINGS, **change)  # type: ignore[arg-type]  # ints by construction
+    diary, workers = Diary(), change.pop("workers")
     with pytest.raises(InvalidInput, match=named):
-        run_trials(make_jobs(tmp_path), events=diary, settings=settings)
+        run_trials(
+            make_jobs(tmp_path, workers=workers),
+            events=diary,
+            settings=replace(SETTINGS, **change),  # type: ignore[arg-type]  # ints by construction
+        )
     assert diary.events == []
-    assert "ray" not in getattr(importlib.import_module("sweep.runtime.execute"), "__dict__", {})
-
-
-def test_two_jobs_of_one_id_are_refused(tmp_path: Path) -> None:
-    (job,) = make_jobs(tmp_path, count=1)
-    with pytest.raises(InvalidInput, match="'t0' twice"):
-        run_trials([job, job], events=Diary(), settings=LOCAL)
 
 
 DRIVER = """
@@ -421,7 +425,7 @@ DRIVER = """
     from pathlib import Path
     from sweep.runtime.events import RunSettings, TrialJob
     from sweep.runtime.events import Verdict
-    from sweep.runtime.execute import run_trials
+    from sweep.runtime.driver import run_trials
     from trainables.config import parse
     jobs = [
         TrialJob(trial_id=f["id"], config=parse(f["config"]), folder=Path(f["folder"]), workers=2)

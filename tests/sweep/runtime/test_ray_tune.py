@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search.variant_generator import generate_variants
 
 from sweep.runtime.events import RunSettings, TrialJob
-from sweep.runtime.tune import TIME_ATTR, grid_of, scheduler
+from sweep.runtime.tune import TIME_ATTR, scheduler, space_of
 from trainables.config import parse
 
 METRIC = RunSettings().metric
@@ -69,11 +68,11 @@ def test_tune_is_given_the_axes_and_gives_back_each_trial_once(points: list[Any]
         TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(), point=point)
         for i, point in enumerate(points)
     ]
-    grid = grid_of(jobs)
+    space = space_of(jobs)
     if points is PAPER:
-        assert grid.space[C] == {"grid_search": [0.5, 1, 2]}
-    configs = [spec["config"] for _, spec in generate_variants({"config": grid.space})]
-    found = {grid.name_of_trial(SimpleNamespace(config=config)): config for config in configs}
+        assert space[C] == {"grid_search": [0.5, 1, 2]}
+    configs = [spec["config"] for _, spec in generate_variants({"config": space})]
+    found = {config["trial"]: config for config in configs}
     assert len(configs) == len(found)
     assert sorted(found) == sorted(job.trial_id for job in jobs)
     for job in jobs:

@@ -27,9 +27,9 @@ from sweep.planning.prepare import extend, prepare_space
 from sweep.results import select
 from sweep.results.export import export_trial
 from sweep.results.summary import summary
-from sweep.runtime import execution, runner
+from sweep.runtime import runner
+from sweep.runtime.driver import run_trials
 from sweep.runtime.events import Interrupted
-from sweep.runtime.execute import run_trials
 from sweep.serve import mlflow_server
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
@@ -565,7 +565,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "run_trials", Refusing(after=0))
+        patch.setattr(runner, "run_trials", Refusing(after=0))
         with pytest.raises(InvalidInput, match="no room"):
             run_toy(place)
     assert store.names(settings_in(place).home) == []
@@ -576,7 +576,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
 def test_what_is_refused_after_a_trial_keeps_what_there_is(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "run_trials", Refusing(after=1))
+    monkeypatch.setattr(runner, "run_trials", Refusing(after=1))
     with pytest.raises(InvalidInput, match="no room"):
         run_toy(place)
     (name,) = store.names(settings_in(place).home)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -27,14 +28,21 @@ pytestmark = [
 ]
 
 
+def sessions() -> set[Path]:
+    """Where Rays of this process have their files."""
+    return set(Path("/tmp/ray").glob(f"session_*_{os.getpid()}"))
+
+
 def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three trials are drawn for two slots: Tune is given the slots. A killed process has left its
-    folder.
+    folder and that of its Ray, whose logs count calls.
     """
+    killed, before = tmp_path / "session", sessions()
     monkeypatch.setattr(search, "draw_number", lambda law, random: 3)
     started, gang, seal, explored = [], tune.gang, Vault.seal, []
+    while_it_ran: list[Path] = []
 
     def noted(name: str, *, slot: int, **options: Any) -> Any:
         started.append(slot)
@@ -43,9 +51,12 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
     def seal_and_leave(self: Vault, space: SearchSpace, plan: Plan) -> None:
         seal(self, space, plan)
         (self.draws.path / ".ray" / "killed" / plan.trials[0].id).mkdir(parents=True)
+        killed.mkdir()
+        (self.draws.path / ".ray" / "session.json").write_text(json.dumps([str(killed)]))
 
     def noted_tuner(*arguments: Any, **options: Any) -> Any:
         explored.append(options["param_space"])
+        while_it_ran.extend(sessions() - before)
         return Tuner(*arguments, **options)
 
     monkeypatch.setattr(tune, "gang", noted)
@@ -60,10 +71,10 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
     assert explored == [{"slot": {"grid_search": [0, 1]}}]
     assert sorted(started) == [0, 1]
     assert not (Vault(folder).draws.path / ".ray").exists()
-    # Ray's own choice; other tests of this process have left theirs.
-    session = max(Path("/tmp/ray").glob(f"session_*_{os.getpid()}"))
-    assert any(session.rglob("raylet.out"))
-    for path in (*session.rglob("*"), *tmp_path.rglob("*")):
+    assert len(while_it_ran) == 1
+    assert sessions() == before
+    assert not killed.exists()
+    for path in tmp_path.rglob("*"):
         if "vault" not in path.parts:
             assert path.name not in drawn, path
             content = path.read_bytes() if path.is_file() else b""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ def search_all(
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for sweeps."""
-    monkeypatch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
+    monkeypatch.setattr(runner, "Tracking", NoTracker)
     return tmp_path
 
 

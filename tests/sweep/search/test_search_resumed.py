@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sweep.planning import prepare
-from sweep.runtime import execution, runner
+from sweep.runtime import runner
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
@@ -47,9 +47,9 @@ def ray_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         started.append("at once")
         return nullcontext(NoTracker())
 
-    real = execution.run_trials
-    monkeypatch.setattr(execution, "run_trials", run_trials)
-    monkeypatch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
+    real = runner.run_trials
+    monkeypatch.setattr(runner, "run_trials", run_trials)
+    monkeypatch.setattr(runner, "Tracking", NoTracker)
     monkeypatch.setattr(runner, "tracking_and_ray", start_ray)
     return started
 

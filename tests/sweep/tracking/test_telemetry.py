@@ -37,7 +37,7 @@ def test_the_registry_and_the_store_send_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["sweep.runtime.start_up", "sweep.runtime.runner"])
+@pytest.mark.parametrize("module", ["sweep.runtime.tune", "sweep.runtime.runner"])
 def test_what_a_sweep_starts_inherits_it(module: str, tmp_path: Path) -> None:
     """Workers and Ray's processes are started by a process that has imported this."""
     program = f"import os, {module}; print(os.environ.get('MLFLOW_DISABLE_TELEMETRY'))"
