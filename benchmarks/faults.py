@@ -1,128 +1,314 @@
-"""What each fault costs: a sweep is hurt in its second epoch and must lose nothing.
+"""What faults cost: small sweeps are killed again and again, and must lose nothing.
 
-    SWEEP_DATA_DIR=... python benchmarks/faults.py [worker tune driver cluster]
+    python benchmarks/faults.py [--kinds plain asha tpe total selection mlflow] [--on gang local]
 
-A small sweep of two trials runs as `sweep run` does. When the first trial has two epochs on disk,
-something is killed with signal 9: a worker, the Tune trial that speaks for it, the driver, or every
-process of the Ray cluster and the driver. After the last two `sweep resume` is called. Printed: the
-seconds from the kill (or from the call of `sweep resume`) to the next epoch on disk, the epochs of
-the two trials that are on disk in the end, and whether the ledger has charged every one of them.
+Each sweep runs as `sweep run` does. A victim is killed with signal 9 at the next epoch that reaches
+the disk: a worker or a Tune trial, without which the sweep goes on; Ray's pool, raylet or GCS, or
+the driver, after which `sweep resume` goes on. One sweep of each executor has an MLflow server that
+is killed. Printed: a row for each sweep, with the epochs that were on disk before a kill and are
+not, or are others, in the end ("lost"), those that were trained and not charged ("unpaid"), those
+charged again, and whether its results are those of a sweep that was left alone, to the bit. Exit
+code 1 where anything is lost, unpaid, different or not ended.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import signal
+import random
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
+import yaml
 
 from sweep.spending.ledger import FILE, Ledger
-from sweep.store.sweeps import SweepFolder
+from sweep.store.sweeps import SweepFolder, Vault
 
-SPACE = """
-base:
-  data: {name: atis}
-  model: {name: clc, hidden_size: 32, num_layers: 1, word_buckets: 512, char_filters: 16}
-  engine: dp_sgd
-  training: {epochs: 5, expected_batch_size: 64, num_workers: 1}
-  evaluation: {attacks: [], bootstrap_samples: 0}
-axes:
-  privacy.noise_multiplier: [0.6, 0.7]
-resources: {workers: 1, slots: 1}
-"""
-NAMES = {"worker": "ray::RayTrainWorker", "tune": "ray::ImplicitFunc"}
-
-
-def rows(home: Path) -> dict[str, list[int]]:
-    """Epochs on disk, by trial."""
-    folder = SweepFolder(home / "hurt")
-    if not folder.is_there:
-        return {}
-    trials = folder.plan().trials
-    return {t.id: [row["epochs_done"] for row in folder.epochs(t.id)] for t in trials}
-
-
-def count(home: Path) -> int:
-    """Epochs on disk in all."""
-    return sum(len(epochs) for epochs in rows(home).values())
+EPOCHS = 8
+NAME = "hurt"
+PATIENCE = 900.0  # seconds without an epoch, on a machine that does much else
+GOES_ON = {"worker": "ray::RayTrainWorker", "Tune trial": "ray::"}
+ENDS = {"pool": "ray::Pool", "raylet": "raylet", "GCS": "gcs_server", "driver": ""}
+TUNE_TRIALS = ("ray::ImplicitFunc", "ray::_lease")
+Z0, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
+GRID = {Z0: [0.5, 1.0], C: [0.5, 1.0]}
+SEARCH = {"strategy": "tpe", "num_samples": 4, "objectives": ["validation_ser", "epsilon"]}
+RANGES = {C: {"range": {"low": 0.1, "high": 1.0}}}
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {"axes": GRID},
+    # It asks Tune after each epoch, and stops no trial before the last one.
+    "asha": {"axes": GRID, "search": {"scheduler": "asha", "grace_epochs": EPOCHS}},
+    "tpe": {"axes": RANGES, "search": SEARCH},
+    "total": {"axes": GRID, "budget": {"total": 1e6}},
+    "selection": {
+        "axes": {C: [0.5, 1.0]},
+        "search": {
+            "strategy": "private_selection",
+            "num_trials": {"law": "poisson", "mean": 4},
+        },
+    },
+}
 
 
-def mine(mark: str) -> list[psutil.Process]:
-    """The processes that were started by this run: they inherited its mark."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("SWEEP_FAULT") == mark:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
+def document(kind: str, executor: str) -> dict[str, Any]:
+    """A space of some four trials, one at a time, whose noise is the same in each run."""
+    base = {
+        "data": {"name": "communication", "num_utterances": 1_000, "max_records": 400},
+        "model": {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1},
+        "engine": "dp_sgd",
+        "privacy": {"reproducible_noise": True},
+        "training": {"epochs": EPOCHS, "expected_batch_size": 32, "num_workers": 1},
+        "evaluation": {"attacks": [], "bootstrap_samples": 0},
+    }
+    resources = {"executor": executor, "workers": 1, "slots": 1}
+    return {"name": NAME, "base": base, "resources": resources, **KINDS[kind]}
 
 
-def wait_for(home: Path, more_than: int, *, seconds: float = 500.0) -> float:
-    """Seconds until there are more epochs than that."""
-    started = time.monotonic()
-    while count(home) <= more_than:
-        if time.monotonic() - started > seconds:
-            raise TimeoutError(f"no epoch within {seconds:.0f} s")
-        time.sleep(0.1)
-    return time.monotonic() - started
+Rows = dict[tuple[str, int], dict[str, Any]]
 
 
-def hurt(fault: str, place: Path) -> str:
-    """A table row of one fault."""
-    home, space, mark = place / "home", place / "space.yaml", place.name
-    space.write_text(SPACE)
-    env = {**os.environ, "SWEEP_HOME": str(home), "OMP_NUM_THREADS": "1", "SWEEP_FAULT": mark}
-    sweep = [sys.executable, "-m", "sweep"]
+@dataclass
+class Hurt:
+    """A sweep in a folder of its own."""
 
-    def start(*words: str) -> subprocess.Popen[bytes]:
-        nowhere = subprocess.DEVNULL
-        return subprocess.Popen([*sweep, *words], env=env, stdout=nowhere, stderr=nowhere)
+    place: Path
+    space: dict[str, Any]
+    options: Sequence[str] = ()
+    kills: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
 
-    driver = start("run", str(space), "--name", "hurt")
-    wait_for(home, 1)
-    before = count(home)
-    resumed = fault in ("driver", "cluster")
-    if resumed:
-        others = [p for p in mine(mark) if p.pid != driver.pid] if fault == "cluster" else []
-        driver.kill()
-        for process in others:
-            if process.is_running():
-                process.send_signal(signal.SIGKILL)
-        driver.wait()
-        before = count(home)
-        driver = start("resume", "hurt")
-    else:
-        for process in mine(mark):
-            if any(NAMES[fault] in part for part in process.cmdline()):
-                process.kill()
-    seconds = wait_for(home, before)
-    code = driver.wait(timeout=500)
-    found = sorted(rows(home).values())
-    charged = Ledger(home / FILE).entries()
-    paid = {(e.trial, n) for e in charged for n in range(e.first_epoch, e.epochs)}
-    owed = {(trial, n - 1) for trial, epochs in rows(home).items() for n in epochs}
-    lost = "nothing" if found == [[1, 2, 3, 4, 5]] * 2 and code == 0 else f"{found}, exit {code}"
-    ledger = "exact" if owed <= paid else "too little"
-    return f"| {fault} | {lost} | {seconds:.0f} s | {ledger} |"
+    @property
+    def home(self) -> Path:
+        """The home of this sweep alone."""
+        return self.place / "home"
+
+    @property
+    def trained(self) -> SweepFolder:
+        """Where its trials are: of a private selection in the vault."""
+        folder = SweepFolder(self.home / NAME)
+        return Vault(folder).draws if "selection" in str(self.space.get("search")) else folder
+
+    def rows(self) -> Rows:
+        """Epochs on disk."""
+        folder = self.trained
+        if not folder.is_there:
+            return {}
+        known = [(t.id, row) for t in folder.plan().trials for row in folder.epochs(t.id)]
+        return {(i, row["epochs_done"]): _figures(row["metrics"]) for i, row in known}
+
+    def results(self) -> list[dict[str, Any]]:
+        """What its trials measured, by their points."""
+        folder = self.trained
+        found = [(str(r.plan.values), r.status, _figures(r.metrics)) for r in folder.records()]
+        return [
+            {"point": p, "status": str(s), **figures} for p, s, figures in sorted(found, key=str)
+        ]
+
+    def start(self) -> subprocess.Popen[str]:
+        """`sweep run`, or `sweep resume` where there is something to resume."""
+        self.place.mkdir(exist_ok=True)
+        path = self.place / "space.yaml"
+        path.write_text(yaml.safe_dump(self.space))
+        begun = SweepFolder(self.home / NAME).is_there
+        words = ["resume", NAME] if begun else ["run", str(path)]
+        with (self.place / "stderr").open("w") as errors:
+            return subprocess.Popen(
+                [sys.executable, "-m", "sweep", *words, *self.options],
+                env={**os.environ, "SWEEP_HOME": str(self.home), "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                text=True,
+            )
+
+    def finish(self, process: subprocess.Popen[str], *, hurt: str = "") -> bool:
+        """Wait for its end; whether that was a good one. A bad one is a line that says how to go
+        on, unless the driver was killed.
+        """
+        code = process.wait(PATIENCE)
+        said = (self.place / "stderr").read_text(errors="replace")
+        is_line = "Traceback" not in said and (code == 0 or f"`sweep resume {NAME}`" in said)
+        if hurt != "driver" and not (is_line and code in ((0, 1) if hurt else (0,))):
+            self.problems.append(f"code {code} after {hurt or 'nothing'}: {said[-500:]!r}")
+        return code == 0
+
+    def kill(self, victim: str, process: subprocess.Popen[str]) -> bool:
+        """Kill a victim once a further epoch is on disk; False where the sweep has ended before."""
+        before, deadline = len(self.rows()), time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < deadline:
+            found = _found(victim, process) if len(self.rows()) > before else None
+            if found is not None:
+                with suppress(psutil.Error):
+                    found.kill()
+                    self.kills[victim] += 1
+                    return True
+            time.sleep(0.05)
+        return False
 
 
-def main() -> None:
-    """Print a row a fault."""
+def _figures(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metrics.items() if "seconds" not in name}
+
+
+def _found(victim: str, process: subprocess.Popen[str]) -> psutil.Process | None:
+    with suppress(psutil.Error):
+        driver = psutil.Process(process.pid)
+        if victim == "driver":
+            return driver
+        names = TUNE_TRIALS if victim == "Tune trial" else ({**GOES_ON, **ENDS}[victim],)
+        for child in driver.children(recursive=True):
+            with suppress(psutil.Error):
+                if any(word.startswith(names) for word in (child.name(), *child.cmdline()[:1])):
+                    return child
+    return None
+
+
+def check(sweep: Hurt, seen: Rows, expected: list[dict[str, Any]]) -> tuple[str, bool]:
+    """The last columns of a row, and whether all is well."""
+    rows = sweep.rows()
+    lost = sum(rows.get(key) != figures for key, figures in seen.items())
+    is_sealed = sweep.trained.path.name == "draws"
+    home = sweep.home
+    ledger = Vault(SweepFolder(home / NAME)).ledger_file if is_sealed else home / FILE
+    furthest: dict[tuple[str, int, int], int] = {}
+    for entry in Ledger(ledger).entries():
+        key = (entry.trial, entry.attempt, entry.first_epoch)
+        furthest[key] = max(furthest.get(key, 0), entry.epochs)
+    paid = Counter(
+        (t, e + 1) for (t, _, first), last in furthest.items() for e in range(first, last)
+    )
+    unpaid = len(rows.keys() - paid.keys())
+    again = sum(paid.values()) - len(paid)
+    whole = all(r.status.is_finished for r in sweep.trained.records())
+    same = "-" if is_sealed else "yes" if sweep.results() == expected else "NO"
+    well = not (lost or unpaid or sweep.problems) and whole and same != "NO"
+    kills = ", ".join(f"{number} {name}" for name, number in sweep.kills.items())
+    ended = "yes" if whole else "NO"
+    return f"{kills} | {len(rows)} | {lost} | {unpaid} | {again} | {ended} | {same} |", well
+
+
+Outcome = tuple[str, bool, Counter[str]]
+
+
+def run(place: Path, kind: str, executor: str, draw: random.Random) -> Outcome:
+    """Hurt a sweep with each victim of its executor once; those that it goes on without first."""
+    whole = Hurt(place / "whole", document(kind, executor), ["--tracking", "none"])
+    whole.finish(whole.start())
+    hurt = Hurt(place / "hurt", document(kind, executor), ["--tracking", "none"])
+    on_ray = executor == "gang"
+    # A local search or selection is over after few epochs.
+    ends = draw.sample(list(ENDS), len(ENDS)) if on_ray else ["driver"] * 5
+    seen: Rows = {}
+    for number, end in enumerate(ends):
+        process = hurt.start()
+        if on_ray and number == 0:
+            for victim in draw.sample(list(GOES_ON), len(GOES_ON)):
+                hurt.kill(victim, process)
+                seen |= hurt.rows()
+        hurt.kill(end, process)
+        is_over = hurt.finish(process, hurt=end)
+        seen |= hurt.rows()
+        if is_over:
+            break
+    hurt.finish(hurt.start())
+    text, well = check(hurt, seen, whole.results())
+    for problem in (*whole.problems, *hurt.problems):
+        print(problem, file=sys.stderr, flush=True)
+    return f"| {kind}, {executor} | {text}", well and not whole.problems, hurt.kills
+
+
+@contextmanager
+def server(home: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """MLflow's server of a home."""
+    home.mkdir(exist_ok=True)
+    words = ["server", "--port", str(port), "--workers", "1"]
+    store = ["--backend-store-uri", f"sqlite:///{home}/server.db"]
+    nowhere = subprocess.DEVNULL
+    command = [sys.executable, "-m", "mlflow", *words, *store]
+    process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
+    try:
+        while process.poll() is None:
+            with suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            time.sleep(0.2)
+        yield process
+    finally:
+        for each in (*psutil.Process(process.pid).children(recursive=True), process):
+            with suppress(psutil.Error):
+                each.kill()
+        process.wait()
+
+
+def run_tracked(place: Path, executor: str) -> Outcome:
+    """Hurt the server of a sweep, which goes on; a resume delivers the rest."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    place.mkdir()
+    options = ["--tracking-uri", f"http://127.0.0.1:{port}"]
+    hurt = Hurt(place / "hurt", document("plain", executor), options)
+    hurt.place.mkdir()
+    with server(place, port):
+        process = hurt.start()
+        while not hurt.rows() and process.poll() is None:
+            time.sleep(0.05)
+        hurt.kills["MLflow server"] += 1
+    seen = hurt.rows()
+    hurt.finish(process, hurt="MLflow server")
+    said = (hurt.place / "stderr").read_text()
+    if "MLflow failed" not in said:
+        hurt.problems.append(f"no line about MLflow: {said[-500:]!r}")
+    results = hurt.results()
+    with server(place, port):
+        hurt.finish(hurt.start())
+        if "MLflow failed" in (hurt.place / "stderr").read_text():
+            hurt.problems.append("a resume did not deliver the rest")
+    text, well = check(hurt, seen, results)
+    for problem in hurt.problems:
+        print(problem, file=sys.stderr, flush=True)
+    return f"| plain, {executor}, MLflow | {text}", well, hurt.kills
+
+
+def main() -> int:
+    """Print a row a sweep, then the number of kills."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("faults", nargs="*", default=["worker", "tune", "driver", "cluster"])
-    print("| killed | lost | to the next epoch | ledger |\n|---|---|---|---|", flush=True)
-    for fault in parser.parse_args().faults:
-        with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as scratch:
-            print(hurt(fault, Path(scratch)), flush=True)
+    parser.add_argument(
+        "--kinds", nargs="+", choices=[*KINDS, "mlflow"], default=[*KINDS, "mlflow"]
+    )
+    parser.add_argument("--on", nargs="+", choices=["local", "gang"], default=["local", "gang"])
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    draw, all_well, kills = random.Random(given.seed), True, Counter[str]()
+    heads = ("sweep", "kills", "epochs", "lost", "unpaid", "charged again", "ended", "same bits")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
+    for executor in given.on:
+        for kind in given.kinds:
+            if (kind, executor) == ("asha", "local"):
+                continue  # it has no scheduler
+            with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as work:
+                place = Path(work) / kind
+                if kind == "mlflow":
+                    text, well, found = run_tracked(place, executor)
+                else:
+                    place.mkdir()
+                    text, well, found = run(place, kind, executor, draw)
+            print(text, flush=True)
+            all_well &= well
+            kills += found
+    print(f"\n{kills.total()} kills: {dict(kills)}; {'all well' if all_well else 'NOT WELL'}")
+    return 0 if all_well else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

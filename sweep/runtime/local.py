@@ -57,7 +57,7 @@ class _Desk(threading.Thread):
         super().__init__(name="trials", daemon=True)
         self.asked: SimpleQueue[TrialEvent | None] = SimpleQueue()
         self.answers: SimpleQueue[Verdict | None] = SimpleQueue()
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self._jobs = list(jobs)
         self._source = source
         self._settings = settings
@@ -68,7 +68,7 @@ class _Desk(threading.Thread):
             work(
                 self, LoneTeam("cuda" if self._settings.gpus_per_worker else "cpu"), self._settings
             )
-        except Exception as error:  # noqa: BLE001  the caller's thread raises it
+        except BaseException as error:  # noqa: BLE001  the caller's thread raises it
             self.failure = error
         self.asked.put(None)
 

@@ -68,20 +68,15 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     """
     draws, chosen = vault.draws, vault.selection() or {}
     entries = furthest(Ledger(vault.ledger_file).entries())
-    trials = {trial.id: trial for trial in draws.plan().trials}
+    records = {record.plan.id: record for record in draws.records(running=False)}
     begun = {place.name for place in (draws.path / "trials").iterdir()} | draws.state().begun
     home = Ledger(settings.home / FILE)
-    priced = price(list(trials.values()), settings, ledger=home)
+    priced = price([record.plan for record in records.values()], settings, ledger=home)
     mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
     if (
-        not begun | {entry.trial for entry in entries} <= trials.keys()
-        or any(
-            not draws.record(trial, running=False).status.is_finished for trial in trials.values()
-        )
-        or any(
-            unpaid(name, draws.record(trials[name], running=False).epochs_done, entries)
-            for name in mechanisms
-        )
+        not begun | {entry.trial for entry in entries} <= records.keys()
+        or not all(record.status.is_finished for record in records.values())
+        or any(unpaid(name, records[name].epochs_done, entries) for name in mechanisms)
     ):
         raise InvalidData(
             f"expected {vault.path} to have every trial, and {vault.ledger_file.name} every epoch"
