@@ -20,12 +20,12 @@ from sweep.runtime.events import (
     GO_ON,
     Events,
     Interrupted,
-    JobSource,
     RunSettings,
     TrialEvent,
     TrialJob,
     Verdict,
 )
+from sweep.runtime.jobs import ChosenJobs
 from sweep.spending.budget import bounds_after
 from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
@@ -49,7 +49,7 @@ def run_trials(
     events: Events,
     settings: RunSettings,
     stop_requested: Callable[[], bool] = lambda: False,
-    source: JobSource | None = None,
+    source: ChosenJobs | None = None,
 ) -> None:
     """Run every job to its end, and the jobs that `source` chooses, with `events` called in this
     thread.
@@ -183,7 +183,8 @@ class Driver:
                 f"{damage}: restore the checkpoint from a copy, or remove it to restart the trial"
                 " (its charges stay)"
             ) from None
-        return self._epochs_done(priced.trial.id)
+        rows = self._folder.epochs(priced.trial.id)
+        return int(rows[-1]["epochs_done"]) if rows else 0
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
         """Compute the figures of a trial's later epochs and card during training, because exact
@@ -229,10 +230,6 @@ class Driver:
     def _end(self, priced: PricedTrial, status: TrialStatus) -> None:
         self._gate.end(priced.trial.id)
         self._show(priced, status)
-
-    def _epochs_done(self, trial_id: str) -> int:
-        rows = self._folder.epochs(trial_id)
-        return int(rows[-1]["epochs_done"]) if rows else 0
 
     def _show(
         self, priced: PricedTrial, status: TrialStatus, *, seconds: float | None = None

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sweep.planning.resources import Share
 from trainables.config import TrialConfig
@@ -97,22 +97,6 @@ GO_ON = Verdict()
 Events: TypeAlias = Callable[[TrialEvent], Verdict]
 # Events that wait, each with the call that takes its verdict.
 Questions: TypeAlias = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, None]
-
-
-class JobSource(Protocol):
-    """Source of jobs that are chosen while others run, never called at the same time as `Events`.
-    Each of them has `workers` processes; `folder` is the sweep's.
-    """
-
-    workers: int
-    folder: Path
-
-    @property
-    def num_left(self) -> int:
-        """Upper bound of the number of further jobs."""
-
-    def next(self) -> TrialJob | None:
-        """A job for a free slot; None: no more will come."""
 
 
 @dataclass(frozen=True, kw_only=True)

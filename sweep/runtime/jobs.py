@@ -34,8 +34,9 @@ def job_of(trial: PlannedTrial, folder: SweepFolder, *, workers: int) -> TrialJo
 
 
 class ChosenJobs:
-    """A `JobSource` of trials with the same number of processes. `price` gives the prices of
-    trials; `gate` decides whether the budget permits them.
+    """The jobs of a search, chosen while others run. Each has `workers` processes; `folder` is the
+    sweep's. `price` gives the prices of trials; `gate` decides whether the budget permits them.
+    Never called at the same time as the driver, which asks the gate too.
     """
 
     def __init__(

@@ -11,13 +11,13 @@ from sweep import interrupts
 from sweep.runtime.events import (
     Assignment,
     Interrupted,
-    JobSource,
     Questions,
     RunSettings,
     TrialEvent,
     TrialJob,
     Verdict,
 )
+from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.worker_loop import LoneTeam, work
 
 
@@ -25,7 +25,7 @@ def questions(
     jobs: Sequence[TrialJob],
     settings: RunSettings,
     stop_requested: Callable[[], bool],
-    source: JobSource | None,
+    source: ChosenJobs | None,
 ) -> Questions:
     """Run every job to its end with one process each, whatever its `workers`, on the machine's
     first GPU where `gpus_per_worker` is 1, otherwise on the CPU. The trials run in a thread; either
@@ -52,7 +52,7 @@ class _Desk(threading.Thread):
     """The thread of the trials, which assigns jobs in order and hands events over."""
 
     def __init__(
-        self, jobs: Sequence[TrialJob], source: JobSource | None, settings: RunSettings
+        self, jobs: Sequence[TrialJob], source: ChosenJobs | None, settings: RunSettings
     ) -> None:
         super().__init__(name="trials", daemon=True)
         self.asked: SimpleQueue[TrialEvent | None] = SimpleQueue()
@@ -64,10 +64,9 @@ class _Desk(threading.Thread):
         self._why = ""  # why the present trial must stop
 
     def run(self) -> None:
+        device = "cuda" if self._settings.gpus_per_worker else "cpu"
         try:
-            work(
-                self, LoneTeam("cuda" if self._settings.gpus_per_worker else "cpu"), self._settings
-            )
+            work(self, LoneTeam(device), self._settings)
         except BaseException as error:  # noqa: BLE001  the caller's thread raises it
             self.failure = error
         self.asked.put(None)

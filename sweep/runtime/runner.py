@@ -18,7 +18,7 @@ from sweep.planning.refusals import require_trials
 from sweep.results import leakage
 from sweep.runtime import preflight, ray_session
 from sweep.runtime.driver import Driver, Watch, progress_of, run_trials
-from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, JobSource, RunSettings
+from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RunSettings
 from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
@@ -101,8 +101,10 @@ def start(
             else:
                 problem = selection.execute(folder, services, trials, selected)
         except InvalidInput:
-            if selected is None or not selection.is_charged(folder, settings):
-                _undo(folder, services.tracker)
+            paid = selected is not None and selection.is_charged(folder, settings)
+            if not (paid or folder.state().begun):  # it frees its name
+                services.tracker.delete(folder)
+                folder.delete()
             raise
     return Run(folder=folder, tracking_problem=problem)
 
@@ -267,7 +269,7 @@ def run_pending(
     driver: Driver,
     *,
     stop_requested: Callable[[], bool],
-    source: JobSource | None = None,
+    source: ChosenJobs | None = None,
 ) -> None:
     """Run unfinished trials: first those that the user continued, which no scheduler stops, then
     the others.
@@ -347,11 +349,3 @@ def _require_total(prepared: Prepared, settings: Settings, *, budget_total: floa
         return
     priced = price(prepared.plan.to_run, settings, ledger=ledger)
     require_total(priced, ledger, budget_total=budget_total)
-
-
-def _undo(folder: SweepFolder, tracker: Tracking) -> None:
-    """Remove a sweep that was refused before any trial began, which frees its name."""
-    if folder.state().begun:
-        return
-    tracker.delete(folder)
-    folder.delete()

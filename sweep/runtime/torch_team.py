@@ -53,7 +53,7 @@ class TorchComm:
 
 
 class TorchTeam:
-    """A Team of all processes of the default process group, which must exist.
+    """The team of all processes of the default process group, which must exist.
 
     It has two sets of channels, `control` for the loop and another for trials, so that messages of
     a failed trial are never read by the next.
@@ -70,7 +70,10 @@ class TorchTeam:
         return self._trial
 
     def regroup(self) -> None:
-        """Meet within 20 seconds, then open new channels for trials."""
+        """Meet after every rank left a trial by an exception, and open new channels for trials.
+
+        Raises: any error when a rank is missing for 20 seconds; the group must then be rebuilt.
+        """
         dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
         self._trial = _comm(_gloo(), self._device)
 

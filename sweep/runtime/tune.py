@@ -29,8 +29,9 @@ from ray.tune.search import Searcher
 from sweep import interrupts
 from sweep.planning.resources import choose_slots, fit_into_memory
 from sweep.runtime import ray_session
-from sweep.runtime.events import Interrupted, JobSource, Questions, RunSettings, TrialJob
+from sweep.runtime.events import Interrupted, Questions, RunSettings, TrialJob
 from sweep.runtime.gang import gang
+from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.pool import STOPPED_BY_TUNE, News, Pool, State
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
@@ -49,7 +50,7 @@ def questions(
     jobs: Sequence[TrialJob],
     settings: RunSettings,
     stop_requested: Callable[[], bool],
-    source: JobSource | None,
+    source: ChosenJobs | None,
 ) -> Questions:
     """Run every job to its end, and the jobs that `source` chooses, in a thread of Tune.
 
@@ -114,7 +115,7 @@ class _Exploration:
         slots: int,
         memory: float,
         settings: RunSettings,
-        source: JobSource | None,
+        source: ChosenJobs | None,
     ) -> None:
         self._jobs = jobs
         self._workers = workers

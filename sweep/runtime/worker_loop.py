@@ -24,6 +24,8 @@ from trainables.system.memory import peak_memory
 if TYPE_CHECKING:
     import torch
 
+    from sweep.runtime.torch_team import TorchTeam
+
 
 class TrialFunction(Protocol):
     """`trainables.trial.run`, or a substitute. Every rank calls it. It resumes from the checkpoint
@@ -56,23 +58,10 @@ class Desk(Protocol):
         """Wait for the answer: of an epoch, the permission to train another."""
 
 
-class Team(Protocol):
-    """The processes of one group: ranks, communication, and recovery after a failure."""
-
-    control: Communicator
-
-    def for_trial(self) -> Communicator:
-        """The communicator that trials use."""
-
-    def regroup(self) -> None:
-        """Synchronise after every rank left a trial by an exception, and open new channels.
-
-        Raises: any error when a rank is missing; the group must then be rebuilt.
-        """
-
-
 class LoneTeam:
-    """The team of a single process, without torch.distributed."""
+    """The team of a single process, without torch.distributed. As any team, it has `control` for
+    the loop and another communicator for trials.
+    """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.control: Communicator = Alone(device)
@@ -85,7 +74,7 @@ class LoneTeam:
         """Do nothing for a single process."""
 
 
-def work(desk: Desk, team: Team, settings: RunSettings) -> None:
+def work(desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
     """Run trials until the desk has none left.
 
     A trial that raises on every rank is reported as failed and the loop continues. One that raises
@@ -111,7 +100,9 @@ def work(desk: Desk, team: Team, settings: RunSettings) -> None:
         gc.unfreeze()
 
 
-def _run_one(assignment: Assignment, desk: Desk, team: Team, settings: RunSettings) -> None:
+def _run_one(
+    assignment: Assignment, desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings
+) -> None:
     job, leads = assignment.job, team.control.rank == 0
     event = partial(TrialEvent, trial_id=job.trial_id, attempt=assignment.attempt)
 
