@@ -164,8 +164,8 @@ def _services(
     watch: Watch,
     is_new: bool,
 ) -> Iterator[Services]:
-    """MLflow, which must answer a new sweep, and Ray where trials wait for it, for the time of the
-    block. MLflow is imported here and nowhere earlier.
+    """MLflow, which must answer a new sweep, and Ray where it is needed, for the time of the block.
+    MLflow is imported here and nowhere earlier.
 
     Raises: StorageFailed where the disk fails; as `Tracking.open`, `ray_session.session` and
     `preflight.require_room`.
@@ -173,7 +173,7 @@ def _services(
     require_storage(settings)
     tracker = Tracking(settings, sweep)
     # A resumed search starts Ray once it has chosen a trial.
-    at_once = waiting or (executed.address is not None and space.search.is_adaptive)
+    at_once = is_new or waiting or (executed.address is not None and space.search.is_adaptive)
     with ExitStack() as stack:
         if executed.executor == "local" or not at_once:
             phases.enter(phases.OPENING_MLFLOW)

@@ -48,9 +48,17 @@ def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[A
     return calls
 
 
-def started(**options: Any) -> SimpleNamespace:
-    """A start of Ray that starts nothing."""
-    return SimpleNamespace(address_info={"session_dir": "/nowhere"})
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """How sessions of a Ray that is started in name only end: a shutdown, or an exit code."""
+    ends: list[Any] = []
+    context = SimpleNamespace(address_info={"session_dir": "/nowhere"})
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_session, "_start_local", lambda **options: context)
+    monkeypatch.setattr(ray, "shutdown", lambda: ends.append("shut down"))
+    monkeypatch.setattr(os, "_exit", ends.append)
+    monkeypatch.setattr(atexit, "register", lambda what: what())
+    return ends
 
 
 SLOW = "The current node timed out during startup. This could happen because ..."
@@ -107,14 +115,9 @@ def test_any_other_failure_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
-    monkeypatch: pytest.MonkeyPatch,
+    ended: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # After a shutdown Ray would end this process at the next call of any thread.
-    ended: list[str] = []
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_session, "_start_local", started)
-    monkeypatch.setattr(ray, "shutdown", lambda: ended.append("shut down"))
-    monkeypatch.setattr(atexit, "register", lambda what: ended.append("left alone"))
+    """After a shutdown Ray would end this process at the next call of any thread."""
     daemon = subprocess.Popen(["sleep", "60"])
     try:
         with ray_session.session(RunSettings()):
@@ -122,7 +125,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
             assert ray_session.dead_daemon() is None
             daemon.kill()
             daemon.wait()
-        assert ended == ["left alone"]
+        assert ended == [0]
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
         with (
             pytest.raises(SweepError, match="start a new process"),
@@ -139,15 +142,9 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
     [(None, 0), (SweepError("Ray broke down"), 1), (InvalidInput("expected rows"), 2)],
 )
 def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
-    monkeypatch: pytest.MonkeyPatch, failure: Exception | None, code: int
+    ended: list[Any], failure: Exception | None, code: int
 ) -> None:
     """A shutdown would end this process at their next call, before a failure has its line."""
-    ended: list[Any] = []
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_session, "_start_local", started)
-    monkeypatch.setattr(ray, "shutdown", lambda: ended.append("shut down"))
-    monkeypatch.setattr(os, "_exit", lambda number: ended.append(number))
-    monkeypatch.setattr(atexit, "register", lambda what: what())
     over = threading.Event()
     thread = ray_session.caller(over.wait, 60.0)
     thread.start()
@@ -169,15 +166,11 @@ def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
     ("still_called", "interrupted"), [(False, False), (True, False), (False, True)]
 )
 def test_agents_end_with_a_raylet_that_was_killed(
-    monkeypatch: pytest.MonkeyPatch, still_called: bool, interrupted: bool
+    ended: list[Any], monkeypatch: pytest.MonkeyPatch, still_called: bool, interrupted: bool
 ) -> None:
     """Ray gives a raylet one second to end them, which a busy machine does not keep; after an
     interrupt they have no parent.
     """
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_session, "_start_local", started)
-    monkeypatch.setattr(os, "_exit", lambda number: None)
-    monkeypatch.setattr(atexit, "register", lambda what: what())
     raylet = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
     assert raylet.stdout is not None
     agent = psutil.Process(int(raylet.stdout.readline()))

@@ -198,58 +198,39 @@ def test_what_tune_does_not_explore_is_not_trained(
     assert [list(job.folder.iterdir()) for job in jobs] == [[], []]
 
 
-@pytest.mark.slow
-def test_a_killed_worker_costs_no_acknowledged_epoch(cluster: None, tmp_path: Path) -> None:
-    alone = sequential(tmp_path / "alone", count=2, epochs=4)
-    jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), Diary()
-    (jobs[0].folder / "kill").write_text("1 2")
-    run_trials(jobs, events=diary, settings=SETTINGS)
-    assert [event.attempt for event in diary.of("t0", "started")] == [1, 2]
-    assert trained_epochs(jobs[0]) == [1, 2, 3, 4]
-    assert diary.ser("t0") == alone.ser("t0")
-    assert diary.ser("t1") == alone.ser("t1")
-
-
-@pytest.mark.slow
-def test_a_killed_tune_trial_starts_again_and_permits_the_rest(
-    cluster: None, tmp_path: Path
-) -> None:
-    (job,) = make_jobs(tmp_path, count=1, workers=1, epochs=4)
-    killed: list[int] = []
-
-    class Killer(Diary):
-        def __call__(self, event: TrialEvent) -> Verdict:
-            if event.report is not None and event.report.epochs_done == 2:
-                for process in psutil.process_iter(["cmdline"]):
-                    command = str(process.info["cmdline"])
-                    if "ray::_lease" in command or "ray::ImplicitFunc" in command:
-                        killed.append(process.pid)
-                        process.kill()
-            return super().__call__(event)
-
-    diary = Killer()
-    run_trials([job], events=diary, settings=SETTINGS)
-    assert killed
-    assert trained_epochs(job) == [1, 2, 3, 4]
-    assert len(diary.of("t0", "finished")) == 1
-
-
 class KillsItsOwn(Diary):
     """Kills processes of this test's own cluster when an epoch is reported, once."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, *names: str) -> None:
         super().__init__()
-        self._name = name
+        self._names = names
         self.killed = 0
 
     def __call__(self, event: TrialEvent) -> Verdict:
         if event.report is not None and event.report.epochs_done == 2 and not self.killed:
             for process in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):  # others come and go
-                    if process.cmdline()[0].startswith(self._name):
+                    if process.cmdline()[0].startswith(self._names):
                         process.kill()
                         self.killed += 1
         return super().__call__(event)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "attempts"),
+    [(("ray::RayTrainWorker",), [1, 2]), (("ray::_lease", "ray::ImplicitFunc"), [1])],
+)
+def test_a_killed_worker_or_tune_trial_costs_no_acknowledged_epoch(
+    cluster: None, tmp_path: Path, names: tuple[str, ...], attempts: list[int]
+) -> None:
+    alone = sequential(tmp_path / "alone", count=2, epochs=4)
+    jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), KillsItsOwn(*names)
+    run_trials(jobs, events=diary, settings=SETTINGS)
+    assert diary.killed
+    assert [event.attempt for event in diary.of("t0", "started")] == attempts
+    assert trained_epochs(jobs[0]) == [1, 2, 3, 4]
+    assert (diary.ser("t0"), diary.ser("t1")) == (alone.ser("t0"), alone.ser("t1"))
 
 
 @pytest.mark.slow
