@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
-import signal
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -298,40 +294,6 @@ def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
         assert _outcome(folder) == uninterrupted
         runner.resume(folder, settings_in(tmp_path), function=TOY)
     assert _outcome(folder) == uninterrupted
-
-
-@pytest.mark.slow  # a process of its own, which imports everything
-def test_a_killed_process_is_resumed_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = f"""
-import os, signal, sys
-from tests.sweep import toy_trial
-from tests.sweep.untracked import run_untracked
-from tests.sweep.runtime.test_private_selection import _fields
-from sweep.search import private_selection as search
-from pathlib import Path
-search.draw_number = lambda law, random: {_NUMBER}
-calls = iter(range(100))
-def fault(*args):
-    if next(calls) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-toy_trial._fault = fault
-run_untracked(Path(sys.argv[1]), **_fields())
-"""
-    command = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path)]
-    killed = subprocess.run(command, env=os.environ, capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    folder = store.open_sweep(settings_in(tmp_path).home, "toy")
-    drawn = Vault(folder).draws.plan()
-    assert folder.records() == []
-    assert len(drawn.trials) == _NUMBER
-    monkeypatch.setattr(search, "draw_number", _crash)  # nothing is drawn again
-    with without_mlflow():
-        runner.resume(folder, settings_in(tmp_path), function=TOY)
-    assert Vault(folder).draws.plan() == drawn
-    assert len(folder.records()) == 1
-    assert len(Ledger(folder.path.parent / FILE).entries()) == 1
 
 
 @pytest.mark.usefixtures("three")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -18,15 +19,20 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 
+from search_spaces import space as spaces
 from sweep.planning import resources
-from sweep.runtime import ray_session, tune
+from sweep.planning.resources import share_of
+from sweep.runtime import preflight, ray_session, tune
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
+from tests.sweep.sweeps import settings_in
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
 from trainables.result import EpochReport
 from trainables.system import checkpoint
+from trainables.system.communication import Communicator
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
 pytestmark = [
@@ -35,18 +41,22 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 ROOT = Path(__file__).parents[3]
-SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, cpus=2)
+SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, slots=1)
 LOCAL = replace(SETTINGS, executor="local")
+NUM_GPUS = 8
+DEVICES = replace(SETTINGS, function="tests.sweep.runtime.test_ray_trials:say_where")
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
+    """The machine has no GPU: Ray is told of eight, and torch's count of them is a stand-in."""
     import ray  # as a notebook may have done before: the session asks for its token all the same
 
     assert not ray.is_initialized()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "device_count", lambda: NUM_GPUS)
         patch.setenv("PYTHONPATH", str(ROOT))  # for tests.sweep.toy_trial
-        with ray_session.session(SETTINGS):
+        with ray_session.session(replace(SETTINGS, cpus=NUM_GPUS)):
             yield
 
 
@@ -169,7 +179,7 @@ def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Pat
         fields = jobs[index].config.model_dump(mode="json")
         fields["training"]["learning_rate"] = rate
         jobs[index] = replace(jobs[index], config=parse(fields))
-    settings = replace(SETTINGS, scheduler="asha", slots=1, reduction_factor=2.0, max_epochs=100)
+    settings = replace(SETTINGS, scheduler="asha", reduction_factor=2.0, max_epochs=100)
     run_trials(jobs, events=diary, settings=settings)
     assert trained_epochs(jobs[0]) == list(range(1, 9)), "the best so far is never stopped"
     assert trained_epochs(jobs[2]) == [1]
@@ -339,6 +349,62 @@ def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster: None, tmp_p
     assert diary.ser("t0") == diary.ser("t1")
 
 
+def say_where(config: Any, *, folder: Path, comm: Communicator, **_: Any) -> None:
+    """A trial function: write this worker's device and the GPUs that it sees, then fail.
+
+    It waits for all trials, so that each has a slot of its own.
+    """
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    (folder / "where").write_text(
+        f"{comm.device} {seen} {importlib.import_module('ray').get_gpu_ids()}"
+    )
+    deadline = time.monotonic() + 600
+    together = int((folder.parent / "together").read_text())
+    while len(list(folder.parent.glob("*/where"))) < together and time.monotonic() < deadline:
+        time.sleep(0.1)
+    raise InvalidInput("said")
+
+
+def places(folder: Path, settings: RunSettings, *, count: int) -> list[str]:
+    """Of `count` trials at the same time."""
+    reasons: list[str] = []
+
+    def events(event: TrialEvent) -> Verdict:
+        if event.kind == "failed":
+            reasons.append(event.reason)
+        return GO_ON
+
+    jobs: list[TrialJob] = make_jobs(folder, count=count, workers=1)
+    (folder / "trials" / "together").write_text(str(count))
+    run_trials(jobs, events=events, settings=replace(settings, slots=count))
+    assert reasons == ["InvalidInput: said"] * count
+    return [(job.folder / "where").read_text() for job in jobs]
+
+
+def test_each_slot_has_its_own_gpu(cluster: None, tmp_path: Path) -> None:
+    found = places(tmp_path, replace(DEVICES, gpus_per_worker=1), count=NUM_GPUS)
+    assert sorted(found) == [f"cuda:0 {number} [{number}]" for number in range(NUM_GPUS)]
+
+
+def test_a_worker_without_a_gpu_computes_on_the_cpu_and_sees_none(
+    cluster: None, tmp_path: Path
+) -> None:
+    assert set(places(tmp_path, DEVICES, count=2)) == {"cpu  []"}
+
+
+@pytest.mark.parametrize(("asked", "share"), [(None, 1), (0, 0), (0.5, 0.5), (2, 2)])
+def test_the_default_is_one_where_the_cluster_has_gpus(
+    cluster: None, tmp_path: Path, asked: float | None, share: float
+) -> None:
+    """Planned before Ray runs, settled by what it has: the same."""
+    space = spaces.parse({"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}})
+    settings = settings_in(tmp_path)
+    planned = preflight.prepare(space, (), settings, address=None, function="none")
+    settled = preflight.require_room(space, (), settings, planned)
+    shares = [share_of(space.resources), planned, settled]
+    assert [each.gpus_per_worker for each in shares] == [share] * 3
+
+
 def meet(
     config: Any, *, folder: Path, comm: Any, report: Callable[[EpochReport], bool], **_: Any
 ) -> None:
@@ -352,7 +418,7 @@ def meet(
 
 
 def with_memory(patch: pytest.MonkeyPatch, **sizes: int) -> None:
-    size = replace(ray_session.cluster_size(), memory_bytes=sizes["memory"])
+    size = replace(ray_session.cluster_size(), memory_bytes=sizes["memory"], cpus=2)
     patch.setattr(ray_session, "cluster_size", lambda: size)
     patch.setattr(resources, "_UNKNOWN", sizes["unknown"])
 
@@ -364,7 +430,7 @@ def test_a_second_trial_begins_once_the_first_one_says_that_memory_is_left(
     diary = Diary()
     jobs = make_jobs(tmp_path, workers=1)
     function = "tests.sweep.runtime.test_ray_trials:meet"
-    run_trials(jobs, events=diary, settings=replace(SETTINGS, function=function))
+    run_trials(jobs, events=diary, settings=replace(SETTINGS, slots=None, function=function))
     assert [event.kind for event in diary.events[:3]] == ["started", "epoch", "started"]
     assert [event.reason for event in diary.events[4:]] == ["InvalidInput: met"] * 2
     assert 50 * 2**20 < diary.events[1].memory < 2 * 2**30
@@ -376,7 +442,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 ) -> None:
     with_memory(monkeypatch, memory=50 * 2**20, unknown=1)
     jobs, diary = make_jobs(tmp_path, count=5, workers=1), Diary()
-    run_trials(jobs, events=diary, settings=SETTINGS)
+    run_trials(jobs, events=diary, settings=replace(SETTINGS, slots=None))
     assert {job.trial_id for job in jobs if diary.of(job.trial_id, "finished")} == {
         job.trial_id for job in jobs
     }
@@ -386,7 +452,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"workers": 3}, "workers=3"), ({"slots": 2, "workers": 2}, "slots=2")],
+    [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")],
 )
 def test_too_few_resources_are_refused_once_the_cluster_is_known(
     cluster: None, change: dict[str, int], named: str, tmp_path: Path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 import shutil
 import socket
 import subprocess
@@ -34,8 +33,6 @@ from sweep.serve import mlflow_server
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking import delivery
-from sweep.tracking.delivery import StoreAway
 from sweep.tracking.mlflow_client import EXPERIMENT
 from sweep.tracking.text import escape
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
@@ -169,18 +166,6 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
     paths = {item.path for item in runs.client.list_artifacts(child.info.run_id)}
     assert {"config.yaml", "figures.json"} <= paths
     assert "report.html" in {i.path for i in runs.client.list_artifacts(parent.info.run_id)}
-
-
-def test_mlflow_says_what_the_disk_says(done: Path, toy: SweepFolder) -> None:
-    runs = Runs(done)
-    for record in toy.records():
-        (run,) = runs.find(f"tags.`sweep.trial` = '{record.plan.id}'")
-        assert run.data.metrics["ser"] == record.metrics["ser"]
-        history = runs.client.get_metric_history(run.info.run_id, "validation_ser")
-        rows = toy.epochs(record.plan.id)
-        assert [(m.step, m.value) for m in history] == [
-            (row["epochs_done"], row["metrics"]["validation_ser"]) for row in rows
-        ]
 
 
 def test_an_infinite_epsilon_is_no_metric(done: Path) -> None:
@@ -382,30 +367,6 @@ def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(
     assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
 
 
-def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sweep.tracking import mlflow_store
-
-    monkeypatch.setattr(delivery, "_GATHERING", 0.0)  # a sweep of the toy is over within a second
-    settings = settings_in(place)
-    prepared = prepare_space(space_in(place), settings=settings)
-    with pytest.raises(Interrupted):
-        runner.start(prepared, settings, function=TOY, watch=interrupted_after(2))
-    real, tries = mlflow_store.Tracker, list[int]()
-
-    def away_at_first(settings: Any) -> Any:
-        tries.append(1)
-        if len(tries) < 3:
-            raise StoreAway("the server is away")
-        return real(settings)
-
-    monkeypatch.setattr(mlflow_store, "Tracker", away_at_first)
-    run = runner.resume(store.open_sweep(settings.home, "toy"), settings, function=TOY)
-    assert (run.tracking_problem, len(tries)) == (None, 3)
-    assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
-
-
 def test_a_failed_trial_is_reported_and_the_others_continue(place: Path) -> None:
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
@@ -433,27 +394,6 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place: Path) -> None
     } == {"done"}
     (child,) = Runs(place).find(f"tags.`sweep.trial` = '{broken}'")
     assert child.info.status == "FINISHED"
-
-
-def test_a_store_that_goes_away_is_caught_up_with(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sweep.tracking import mlflow_store as mlflow_tracking
-
-    deliver = mlflow_tracking.Tracker.deliver
-
-    def away(self: Any, *args: Any, **named: Any) -> str:
-        raise ConnectionError("the server is gone")
-
-    monkeypatch.setattr(mlflow_tracking.Tracker, "deliver", away)
-    run = run_toy(place)
-    assert run.tracking_problem == "the server is gone"
-    assert [record.status for record in run.folder.records()] == ["done"] * 3
-    monkeypatch.setattr(mlflow_tracking.Tracker, "deliver", deliver)
-    assert runner.resume(run.folder, settings_in(place), function=TOY).tracking_problem is None
-    runs = Runs(place).find()
-    assert len(runs) == 4
-    assert all(math.isfinite(value) for run in runs for value in run.data.metrics.values())
 
 
 def test_a_request_to_stop_ends_the_run(place: Path) -> None:
