@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price
 from sweep.settings import Settings
-from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.gate import unpaid
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, SELECTION, Ledger, selection_entry
 from sweep.store import sweeps as store
 from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
@@ -78,7 +77,7 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     done = {trial.id: _epochs_done(folder, trial) for trial in folder.plan().trials}
     entries = ledger.of_sweep(folder.ledger_name)
     if folder.space().search.is_private_selection and not folder.is_unsealed:
-        vault, name = Vault(folder), selection_entry.TRIAL
+        vault, name = Vault(folder), SELECTION
         begun = vault.is_over or (vault.is_sealed and vault.draws.state().begun)
         if begun and not any(entry.trial == name for entry in entries):
             problem = "its selection has no entry"
@@ -110,13 +109,13 @@ def _epochs_done(folder: SweepFolder, trial: PlannedTrial) -> int:
 def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings) -> None:
     """Charge the missing epochs of a trial as a further attempt, or a selection."""
     sweep = folder.ledger_name
-    if finding.trial == selection_entry.TRIAL:
+    if finding.trial == SELECTION:
         prepared = prepare_space(folder.space(), settings=settings, is_new=False)
         assert prepared.price is not None
         what, delta = prepared.price.release, prepared.price.delta
         data = training_data(prepared.plan.to_run[0].config, settings)
         ledger.register(data.fingerprint, data.texts())
-        ledger.charge(selection_entry.entry_of(what, delta=delta, data=data, sweep=sweep))
+        ledger.charge(selection_entry(what, delta=delta, data=data, sweep=sweep))
         return
     known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
     trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]

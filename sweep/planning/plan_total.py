@@ -28,10 +28,10 @@ def within_total(
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if space.budget.total is None or not trials:
         return plan
-    from sweep.spending.budget import TotalBudget  # slow to import: it loads the accountants
+    from sweep.spending.gate import total_refusal  # slow to import: it loads the accountants
 
     filter_ = filter_of(space, delta=filter_delta(space, account))
-    budget = TotalBudget(space.budget.total, filter_=filter_, noun="trial")
+    spent = accountants.Account(filter_)
     refused = {}
     reasons: dict[tuple[accountants.Release, float], str] = {}
     for trial in sorted(trials, key=lambda trial: trial.id not in begun):
@@ -39,9 +39,10 @@ def within_total(
         what, delta = accountants.release(mechanism), mechanism.delta
         reason = reasons.get((what, delta))  # what does not fit now does not fit later
         if reason is None and trial.id not in begun:
-            reason = budget.refusal(trial.id, what, delta=delta)
+            more = {trial.id: what}
+            reason = total_refusal(spent, space.budget.total, more, delta=delta, noun="trial")
         if reason is None:
-            budget.charge(trial.id, what, delta=delta)
+            spent.put(trial.id, what, delta=delta)
         else:
             reasons[what, delta] = reason
             refused[trial.id] = replace(trial, reason=reason, refused_by="budget")

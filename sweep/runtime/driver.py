@@ -26,9 +26,8 @@ from sweep.runtime.events import (
     Verdict,
 )
 from sweep.runtime.jobs import ChosenJobs
-from sweep.spending.budget import bounds_after
 from sweep.spending.entries import PricedTrial
-from sweep.spending.gate import SpendGate
+from sweep.spending.gate import SpendGate, bounds_after
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.delivery import Delivery

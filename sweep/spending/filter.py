@@ -9,8 +9,9 @@ before the first trial.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,7 +21,7 @@ from search_spaces.space import SearchSpace
 from sweep.spending.entries import Account
 from sweep.store.sweeps import SweepFolder
 from trainables import accountants
-from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.mechanism import claims_privacy
 
 if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
@@ -46,24 +47,6 @@ def filter_of(space: SearchSpace, *, delta: float) -> RdpFilter | None:
     if not looks_at_results(space) or space.budget.total is None:
         return None
     return accountants.RdpFilter.of(space.budget.total, delta=delta)
-
-
-def admits(filter_: RdpFilter, releases: Iterable[Release]) -> bool:
-    """Whether all `releases` together fit into the filter.
-
-    Raises: CannotAnalyze where units or neighbouring relations are mixed.
-    """
-    given = list(releases)
-    kinds = {(what.neighboring_relation, what.unit) for what in given}
-    if len(kinds) > 1:
-        raise CannotAnalyze(
-            f"filter: expected trials of one neighboring_relation and one unit, got {sorted(kinds)}"
-        )
-    for what in given:
-        if not filter_.admits(what):
-            return False
-        filter_ = filter_.after(what)
-    return True
 
 
 def stored_filter(folder: SweepFolder) -> RdpFilter | None:
@@ -99,22 +82,20 @@ def total_of(
 
     For a sweep that depends on results: the budget of its filter `kept` at its delta (the caller
     must leave out exempt baselines, which are not filtered), or infinity without a filter.
-
-    Raises: CannotAnalyze where units of privacy are mixed.
     """
     plain = accountants.epsilon_sweep(releases, delta=delta)
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
         return plain
-    held = kept is not None and admits(kept, releases)
-    return accountants.SweepSpend(
-        epsilon=kept.epsilon if kept is not None and held else math.inf,
-        delta=delta if kept is None else kept.delta,
-        accountant=f"rdp filter, order {kept.order:g}" if kept is not None else "none",
-        tight=False,
-        neighboring_relation=plain.neighboring_relation,
-        num_releases=plain.num_releases,
-        unaccounted=() if held else (UNFILTERED,),
-    )
+    if kept is None:
+        unbound = replace(plain, epsilon=math.inf, accountant="none", tight=False)
+        return replace(unbound, unaccounted=(UNFILTERED,))
+    account = accountants.Account(kept)
+    for number, what in enumerate(releases):
+        account.put(number, what, delta=delta)
+    found = account.total()
+    if math.isinf(found.epsilon):
+        found = replace(found, unaccounted=(*found.unaccounted, UNFILTERED))
+    return found
 
 
 def filter_delta(space: SearchSpace, account: Account) -> float:

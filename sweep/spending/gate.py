@@ -1,39 +1,159 @@
-"""The spend gate, which charges every epoch before it permits it.
+"""The spend gate, which charges every epoch before it permits it, and the budgets that it holds:
+epsilon a trial, a total of all trials, time.
 
-The gate has the price of each trial and the spend so far. An `Account` records a charge, or refuses
-it; only then is the epoch permitted. `open_gate` has its limits from the space of a sweep and its
-spend from the ledger.
+A charge is recorded or refused by a `Charge`; only then is the epoch permitted. `open_gate` has its
+limits from the space of a sweep and its spend from the ledger. `sweep.planning.plan` refuses trials
+over budget before anything starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from search_spaces.parts import Budget
-from sweep.spending.budget import TimeSpent, TotalBudget, epsilon_refusal, time_refusal
 from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
-from trainables.accountants import Release, epsilon_sweep, release
-from trainables.privacy.rounding import format_epsilon
-
-if TYPE_CHECKING:
-    from trainables.accountants import RdpFilter
-from typing import TYPE_CHECKING
-
 from sweep.spending.ledger import Ledger
 from sweep.store.sweeps import SweepFolder
-from trainables.errors import InvalidInput
+from trainables import accountants, formats
+from trainables.accountants import (
+    Account,
+    RdpFilter,
+    Release,
+    epsilon_sweep,
+    paper_zcdp,
+    release,
+)
+from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.rounding import format_epsilon
 
 
-class Account(Protocol):
-    """Records entries. Both methods return None, or the reason why an entry is refused."""
+def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> str | None:
+    """The reason why epoch number `epochs_done` + 1 may not be trained; None if and only if epsilon
+    at its end is within `budget.epsilon`. After the last epoch nothing is spent, so None.
 
-    def charge(self, entry: Entry) -> str | None:
-        """Write the entry down before this returns None."""
+    Under the accountant "sound" any valid upper bound within the limit permits. A quick one is
+    tried first, and the exact figure decides.
 
-    def refusal(self, entry: Entry) -> str | None:
-        """The result of `charge`, without writing."""
+    Raises: InvalidInput for epochs_done outside 0, ..., epochs.
+    """
+    if not 0 <= epochs_done <= mechanism.epochs:
+        raise InvalidInput(
+            f"expected 0 <= epochs_done <= {mechanism.epochs}, got epochs_done={epochs_done}"
+        )
+    if epochs_done == mechanism.epochs or budget.epsilon is None or mechanism.is_free:
+        return None
+    smallest = float("inf")
+    try:
+        for figure in _figures(budget.accountant, mechanism, epochs_done + 1):
+            smallest = min(smallest, figure)
+            if smallest <= budget.epsilon:
+                return None
+    except CannotAnalyze as error:
+        return f"no epsilon to hold against budget.epsilon: {error}"
+    return (
+        f"epsilon {format_epsilon(smallest)} ({budget.accountant}) after"
+        f" {formats.count(epochs_done + 1, 'epoch')} exceeds budget.epsilon={budget.epsilon:g}"
+    )
+
+
+def _figures(accountant: str, mechanism: Mechanism, epochs: int) -> Iterator[float]:
+    """Upper bounds of epsilon after `epochs` epochs, quick ones first."""
+    stopped = mechanism.first(epochs)
+    if accountant == "paper":
+        yield paper_zcdp.epsilon(stopped, delta=stopped.delta)
+    elif accountant == "sound":
+        yield accountants.epsilon_after(mechanism, epochs)
+        # A trial that the plan admitted as a whole is not stopped by another bound.
+        yield accountants.account(mechanism, exact=False).epsilon
+        yield accountants.account(stopped).epsilon
+    else:
+        yield accountants.account(stopped, accountant=accountant).epsilon
+
+
+def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
+    """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
+    stopped = mechanism.first(epochs)
+    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
+        spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}
+    else:  # a distribution for each epoch's noise would take seconds
+        spent = {"epsilon_spent": accountants.account(stopped, exact=False).epsilon}
+    if mechanism.has_paper_figure:
+        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
+    return spent
+
+
+def total_refusal(
+    account: Account,
+    limit: float,
+    more: Mapping[Any, Release | None],
+    *,
+    delta: float,
+    noun: str = "",
+) -> str | None:
+    """The reason why `more` does not fit into `budget.total`, or None. `noun`: what the releases
+    are, where one is asked for; default all trials.
+    """
+    spend = account.over(limit, more, delta=delta)
+    if spend is None:
+        return None
+    others = account.num_beside(more)
+    beside = f"with the {formats.count(others, noun)} before it" if others else "alone"
+    beside = beside if noun else "of all trials"
+    if account.filter is None:
+        epsilon = format_epsilon(spend.epsilon)
+        return f"epsilon {epsilon} {beside} exceeds budget.total={limit:g}"
+    reasons = (*spend.unaccounted, f"budget.total={limit:g} has no room for it {beside} (filter)")
+    return reasons[0]
+
+
+class TimeSpent:
+    """`before`: wall-clock seconds of earlier runs. `of_trials`: seconds that each trial has
+    trained. `gpus`: GPUs (or the share of one) of each trial; 0 for a missing trial.
+    """
+
+    def __init__(
+        self,
+        *,
+        before: float = 0.0,
+        of_trials: Mapping[str, float] | None = None,
+        gpus: Mapping[str, float] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._before = before - clock()
+        self._clock = clock
+        self._of_trials = dict(of_trials or {})
+        self.gpus = dict(gpus or {})
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock of the sweep so far, earlier runs included."""
+        return self._before + self._clock()
+
+    @property
+    def accelerator_hours(self) -> float:
+        """GPU hours of the trials so far; 0 without GPUs."""
+        held = (seconds * self.gpus.get(each, 0.0) for each, seconds in self._of_trials.items())
+        return sum(held) / 3600
+
+    def add(self, trial_id: str, seconds: float) -> None:
+        """Add `seconds` of training of a trial."""
+        self._of_trials[trial_id] = self._of_trials.get(trial_id, 0.0) + seconds
+
+    def add_rest(self, trial_id: str, whole: float) -> None:
+        """Extend a trial's time to `whole` seconds in total, measuring included."""
+        self._of_trials[trial_id] = max(whole, self._of_trials.get(trial_id, 0.0))
+
+
+class Charge(Protocol):
+    """Records an entry; returns None, or the reason why it is refused."""
+
+    def __call__(self, entry: Entry, *, write: bool = True) -> str | None:
+        """Write the entry down before this returns None; without `write` only answer."""
 
 
 @dataclass
@@ -42,7 +162,6 @@ class _Attempt:
 
     number: int
     first_epoch: int
-    earlier: list[Release]  # what earlier attempts have spent
 
 
 class SpendGate:
@@ -59,7 +178,7 @@ class SpendGate:
         trials: Iterable[PricedTrial],
         *,
         budget: Budget,
-        account: Account,
+        charge: Charge,
         total_filter: RdpFilter | None = None,
         spent: Iterable[Entry] = (),
         ended: Iterable[str] = (),
@@ -68,10 +187,8 @@ class SpendGate:
         self._sweep = sweep
         self._trials = {priced.trial.id: priced for priced in trials}
         self._budget = budget
-        self._total = (
-            None if budget.total is None else TotalBudget(budget.total, filter_=total_filter)
-        )
-        self._account = account
+        self._total = Account(total_filter)
+        self._write = charge
         self._ended = set(ended)
         self.time = time or TimeSpent()
         self._spent: dict[str, dict[tuple[str, int, int], Entry]] = {}
@@ -86,7 +203,7 @@ class SpendGate:
     def add(self, priced: PricedTrial) -> None:
         """Add a trial that was chosen while the sweep runs."""
         self._trials[priced.trial.id] = priced
-        self.time.expect(priced.trial.id, gpus=priced.gpus)
+        self.time.gpus[priced.trial.id] = priced.gpus
 
     def priced_trial(self, trial_id: str) -> PricedTrial:
         """The trial of this id, with its price."""
@@ -100,26 +217,21 @@ class SpendGate:
         """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
         of the sweep.
         """
-        if (reason := self.time_is_up()) is not None:
-            return reason
-        begun = self._attempt(trial_id, attempt=attempt, epochs_done=epochs_done)
-        self._attempts[trial_id] = begun
-        return self._charge(self._trials[trial_id], begun, epochs_done)
+        reason = self.time_is_up()
+        if reason is None:
+            self._attempts[trial_id] = self._attempt(trial_id, attempt, epochs_done)
+            reason = self._charge(trial_id, self._attempts[trial_id], epochs_done)
+        return reason
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
         """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason
         why it ends in any case, so that nothing more is charged.
         """
         attempt = self._attempts[trial_id]
-        if epochs_done < attempt.first_epoch:
-            # A checkpoint may be older than the last recorded epoch; repeated epochs are charged
-            # again, beside all that was charged before.
-            attempt.first_epoch = epochs_done
-            attempt.earlier = [entry.release for entry in self._spent.get(trial_id, {}).values()]
-        reason = stop or self.time_is_up()
-        if reason is not None:
-            return reason
-        return self._charge(self._trials[trial_id], attempt, epochs_done)
+        # A checkpoint may be older than the last recorded epoch; repeated epochs are charged
+        # again, beside all that was charged before.
+        attempt.first_epoch = min(attempt.first_epoch, epochs_done)
+        return stop or self.time_is_up() or self._charge(trial_id, attempt, epochs_done)
 
     def end(self, trial_id: str) -> None:
         """End a trial, which spends no more."""
@@ -131,63 +243,62 @@ class SpendGate:
 
     def time_is_up(self) -> str | None:
         """The reason why no further trial may begin, whatever its cost, or None."""
-        return time_refusal(
-            self._budget,
-            seconds=self.time.seconds,
-            accelerator_hours=self.time.accelerator_hours,
-        )
+        for field, spent in (
+            ("accelerator_hours", self.time.accelerator_hours),
+            ("seconds", self.time.seconds),
+        ):
+            limit = getattr(self._budget, field)
+            if limit is not None and spent >= limit:
+                return f"budget.{field}={limit:g} reached"
+        return None
 
     def refusal(self, *others: PricedTrial) -> str | None:
-        """The reason why other trials may not begin, or None. All their epochs and the remaining
-        epochs of the trials that have begun must fit into the sweep's total.
+        """The reason why other trials may not begin, or None. All their epochs and those of the
+        trials that have begun must fit into the sweep's total, beside what others have spent.
         """
         counted = [priced for priced in others if not priced.trial.is_exempt]
-        if self._total is None or not counted:
+        if self._budget.total is None or not counted:
             return None
-        unended = [
-            priced.mechanism
-            for priced in (*self._trials.values(), *counted)
-            if not priced.trial.is_exempt and priced.trial.id not in self._ended
-        ]
-        spent = [
-            entry.release
-            for trial_id in self._ended
-            if not self._is_exempt(trial_id)
-            for entry in self._spent.get(trial_id, {}).values()
-        ]
-        delta = min(mechanism.delta for mechanism in unended)
-        return self._total.refusal_of([*spent, *map(release, unended)], delta=delta)
+        more: dict[Any, Release | None] = {}
+        delta = 1.0
+        for priced in (*self._trials.values(), *counted):
+            trial = priced.trial
+            if not trial.is_exempt and trial.id not in self._ended:
+                more |= dict.fromkeys(self._spent.get(trial.id, {}))
+                more[trial.id] = release(priced.mechanism)
+                delta = min(delta, priced.mechanism.delta)
+        return total_refusal(self._total, self._budget.total, more, delta=delta)
 
     def continuation_refusal(self, trial_id: str, *, epochs_done: int) -> str | None:
         """The reason why a stopped trial may not continue after `epochs_done` epochs, or None.
         Nothing is charged.
         """
-        attempt = self._attempt(trial_id, attempt=1, epochs_done=epochs_done)
-        priced = self._trials[trial_id]
-        entry = self._entry(priced, attempt, epochs_done)
-        return (
-            self.time_is_up()
-            or self._over_budget(priced, attempt, entry)
-            or self._account.refusal(entry)
-        )
+        attempt = self._attempt(trial_id, 1, epochs_done)
+        return self.time_is_up() or self._charge(trial_id, attempt, epochs_done, write=False)
 
-    def _attempt(self, trial_id: str, *, attempt: int, epochs_done: int) -> _Attempt:
-        number = self._last_attempt.get(trial_id, 0) + attempt
-        entries = self._spent.get(trial_id, {}).values()
-        paid = sorted(epoch for e in entries for epoch in range(e.first_epoch, e.epochs))
-        # Where earlier attempts and one from `epochs_done` on make the planned trial (every epoch
-        # once), it costs as much as without interruption.
-        whole = paid == list(range(epochs_done))
-        earlier = [] if whole else [entry.release for entry in entries]
-        return _Attempt(number=number, first_epoch=epochs_done, earlier=earlier)
+    def _attempt(self, trial_id: str, attempt: int, epochs_done: int) -> _Attempt:
+        return _Attempt(self._last_attempt.get(trial_id, 0) + attempt, epochs_done)
 
-    def _charge(self, priced: PricedTrial, attempt: _Attempt, done: int) -> str | None:
+    def _charge(
+        self, trial_id: str, attempt: _Attempt, done: int, *, write: bool = True
+    ) -> str | None:
         """Charge the epoch after `done`, unless it may not be spent."""
+        priced = self._trials[trial_id]
         if done >= priced.trial.epochs or priced.mechanism.is_free:
             return None
-        entry = self._entry(priced, attempt, done)
-        reason = self._over_budget(priced, attempt, entry) or self._account.charge(entry)
-        if reason is None:
+        entry = entry_for(
+            priced.mechanism,
+            dataset=priced.dataset,
+            dataset_name=priced.dataset_name,
+            sweep=self._sweep,
+            trial=trial_id,
+            attempt=attempt.number,
+            first_epoch=attempt.first_epoch,
+            epochs=done + 1,
+            baseline=priced.trial.is_exempt,
+        )
+        reason = self._over_budget(priced, entry) or self._write(entry, write=write)
+        if reason is None and write:
             self._count(entry)
         return reason
 
@@ -197,84 +308,40 @@ class SpendGate:
         if key in entries and entries[key].epochs > entry.epochs:
             return
         entries[key] = entry
-        if self._total is not None and not self._is_exempt(entry.trial):
-            self._total.charge(key, entry.release, delta=entry.delta)
-
-    def _entry(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Entry:
-        """The ledger's entry of an attempt once the epoch after `done` is permitted."""
-        return entry_for(
-            priced.mechanism,
-            dataset=priced.dataset,
-            dataset_name=priced.dataset_name,
-            sweep=self._sweep,
-            trial=priced.trial.id,
-            attempt=attempt.number,
-            first_epoch=attempt.first_epoch,
-            epochs=done + 1,
-            baseline=priced.trial.is_exempt,
-        )
+        if not self._is_exempt(entry.trial):
+            self._total.put(key, entry.release, delta=entry.delta)
 
     def _is_exempt(self, trial_id: str) -> bool:
         """Whether a trial is exempt; one that the plan no longer has is not."""
         return trial_id in self._trials and self._trials[trial_id].trial.is_exempt
 
-    def _over_budget(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> str | None:
+    def _over_budget(self, priced: PricedTrial, entry: Entry) -> str | None:
         """The reason why an entry does not fit into the trial's budget or the sweep's total."""
-        if priced.trial.is_exempt:
-            return None
-        reason = self._over_epsilon(priced, attempt, entry)
-        if reason is not None or self._total is None:
-            return reason
-        return self._total.refusal(attempt_key(entry), entry.release, delta=entry.delta)
-
-    def _over_epsilon(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> str | None:
         budget, trial = self._budget, priced.trial
-        if budget.epsilon is None:
+        if trial.is_exempt:
             return None
-        if attempt.earlier and budget.accountant != "paper":  # which knows no repeated epochs
-            # Epochs of an earlier attempt after its last kept one are spent too.
-            spent = epsilon_sweep([*attempt.earlier, entry.release], delta=entry.delta).epsilon
-            if spent <= budget.epsilon:
-                return None
-            return (
-                f"epsilon {format_epsilon(spent)} with earlier attempts exceeds"
-                f" budget.epsilon={budget.epsilon:g}"
-            )
-        if trial.epsilon_budget is not None and trial.epsilon_budget <= budget.epsilon:
-            return None  # the plan has admitted all its epochs
-        return epsilon_refusal(budget, priced.mechanism, entry.epochs - 1)
-
-
-@dataclass(frozen=True)
-class LedgerAccount:
-    """Charges to the ledger. `budget_total` bounds the epsilon of all sweeps together on a data
-    set, without exempt baselines; None: no bound.
-    """
-
-    ledger: Ledger
-    budget_total: float | None = None
-
-    def charge(self, entry: Entry) -> str | None:
-        """Write the entry into the ledger, unless the data set's total would be exceeded."""
-        if self.budget_total is None or entry.is_exempt:
-            self.ledger.charge(entry)
+        more = {attempt_key(entry): entry.release}
+        if budget.epsilon is not None:
+            reason = None
+            spent = {**self._spent.get(trial.id, {}), attempt_key(entry): entry}.values()
+            epochs = [epoch for each in spent for epoch in range(each.first_epoch, each.epochs)]
+            # Attempts that make the planned trial (every epoch once) cost as much as without
+            # interruption; the paper's figure knows no repeated epochs.
+            if len(set(epochs)) < len(epochs) and budget.accountant != "paper":
+                found = epsilon_sweep([e.release for e in spent], delta=entry.delta).epsilon
+                if found > budget.epsilon:
+                    reason = (
+                        f"epsilon {format_epsilon(found)} with earlier attempts exceeds"
+                        f" budget.epsilon={budget.epsilon:g}"
+                    )
+            elif trial.epsilon_budget is None or trial.epsilon_budget > budget.epsilon:
+                # Else the plan has admitted all its epochs.
+                reason = epsilon_refusal(budget, priced.mechanism, entry.epochs - 1)
+            if reason is not None:
+                return reason
+        if budget.total is None:
             return None
-        return self.ledger.charge_within(entry, budget_total=self.budget_total)
-
-    def refusal(self, entry: Entry) -> str | None:
-        """The reason why the data set's total does not permit the entry, or None."""
-        if self.budget_total is None or entry.is_exempt:
-            return None
-        try:
-            self.ledger.require_within(
-                entry.dataset,
-                [entry.release],
-                budget_total=self.budget_total,
-                delta=entry.delta,
-            )
-        except InvalidInput as problem:
-            return str(problem)
-        return None
+        return total_refusal(self._total, budget.total, more, delta=entry.delta, noun="attempt")
 
 
 def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
@@ -322,7 +389,7 @@ def open_gate(
         name,
         priced,
         budget=folder.space().budget,
-        account=LedgerAccount(ledger, budget_total),
+        charge=partial(ledger.charge, budget_total=budget_total),
         total_filter=total_filter,
         spent=ledger.of_sweep(name),
         ended=[record.plan.id for record in records if record.status.is_over],

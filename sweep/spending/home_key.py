@@ -18,8 +18,8 @@ import hmac
 import os
 import re
 import secrets
+import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,9 @@ from trainables.system.disk import flush
 _KEY_BYTES = 32
 _NAME = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{32}")  # an HMAC, and the tag of its key
 _PLAIN = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,127}")
+_SUFFIX = ".u64"
+PURPOSE = b"record hashes, with and without spaces"
+Hashes = NDArray[np.uint64]
 
 
 class HomeKey:
@@ -46,23 +49,21 @@ class HomeKey:
 
         Raises: InvalidInput unless it is a fingerprint, InvalidData for a name under another key.
         """
-        if fingerprint not in self._names:
-            self._names[fingerprint] = self._name(fingerprint)
-        return self._names[fingerprint]
-
-    def _name(self, fingerprint: str) -> str:
-        tag = self.tag().hex()
-        if _NAME.fullmatch(fingerprint):
-            if not fingerprint.endswith(f".{tag}"):
-                raise InvalidData(
-                    f"expected the key under which the ledger's data sets are named in {self.file},"
-                    " got another: restore it from a copy"
-                )
-            return fingerprint
-        if not _PLAIN.fullmatch(fingerprint):
-            raise InvalidInput(f"expected a data set's fingerprint, got {fingerprint!r}")
-        mac = hmac.new(self.read(), b"data set\0" + fingerprint.encode(), hashlib.sha256)
-        return f"{mac.hexdigest()}.{tag}"
+        if fingerprint in self._names:
+            return self._names[fingerprint]
+        name, tag = fingerprint, self.tag().hex()
+        if not _NAME.fullmatch(fingerprint):
+            if not _PLAIN.fullmatch(fingerprint):
+                raise InvalidInput(f"expected a data set's fingerprint, got {fingerprint!r}")
+            mac = hmac.new(self.read(), b"data set\0" + fingerprint.encode(), hashlib.sha256)
+            name = f"{mac.hexdigest()}.{tag}"
+        elif not fingerprint.endswith(f".{tag}"):
+            raise InvalidData(
+                f"expected the key under which the ledger's data sets are named in {self.file},"
+                " got another: restore it from a copy"
+            )
+        self._names[fingerprint] = name
+        return name
 
     def tag(self, purpose: bytes = b"record hashes") -> bytes:
         """16 bytes for a `purpose` that identify the key without revealing it."""
@@ -86,13 +87,7 @@ class HomeKey:
         return key
 
     def _draw(self) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.file.with_name(f".{self.file.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
+        fresh = _fresh_file(self.file.parent, secrets.token_bytes(_KEY_BYTES))
         try:
             os.link(fresh, self.file)  # fails, rather than replaces, where another came first
         except FileExistsError:
@@ -100,28 +95,6 @@ class HomeKey:
         finally:
             fresh.unlink()
         flush(self.file.parent)
-
-
-_SUFFIX = ".u64"
-PURPOSE = b"record hashes, with and without spaces"
-Hashes = NDArray[np.uint64]
-
-
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """Sorted hashes of the distinct records as they are, and without their spaces. A list that was
-    carried over (`benchmarks/carry_ledger_over.py`) may have none of the latter.
-    """
-
-    whole: Hashes
-    joined: Hashes
-
-    def num_shared(self, other: _Listed) -> int:
-        """The number of records that both have."""
-        mine, theirs = self.joined, other.joined
-        if not len(mine) or not len(theirs):
-            mine, theirs = self.whole, other.whole
-        return len(np.intersect1d(mine, theirs, assume_unique=True))
 
 
 class RecordHashes:
@@ -140,23 +113,15 @@ class RecordHashes:
         A registered data set is unchanged, because its fingerprint identifies its content.
         """
         name = self._home_key.name_of(fingerprint)
-        known = self._files().get(name)
-        if known is not None:
-            return len(self._load(known).whole)
-        path = self.folder / f"{name}{_SUFFIX}"
+        if (known := self._files().get(name)) is not None:
+            return len(self._load(known)[0])
         key = self._home_key.read()
         both = ((record, b"".join(record.split())) for record in records)
         hashes = np.fromiter((_hash(text, key) for texts in both for text in texts), dtype="<u8")
         whole, joined = np.unique(hashes[::2]), np.unique(hashes[1::2])
         content = np.concatenate([np.array([len(whole), len(joined)], "<u8"), whole, joined])
-        self.folder.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(self._home_key.tag(PURPOSE) + content.astype("<u8").tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        tagged = self._home_key.tag(PURPOSE) + content.astype("<u8").tobytes()
+        _fresh_file(self.folder, tagged).replace(self.folder / f"{name}{_SUFFIX}")
         flush(self.folder)
         return len(whole)
 
@@ -173,14 +138,17 @@ class RecordHashes:
         if name not in files:
             return {}
         listed, found = self._shared.get(name, ({}, {}))
-        if listed == files:  # a list is never changed
-            return dict(found)
-        mine = self._load(files[name])
-        found = {}
-        for other, path in files.items():
-            if other != name and (count := mine.num_shared(self._load(path))):
-                found[other] = count
-        self._shared[name] = files, found
+        if listed != files:  # a list is never changed
+            mine, found = self._load(files[name]), {}
+            for other in sorted(files.keys() - {name}):
+                theirs = self._load(files[other])
+                # A list that was carried over (`benchmarks/carry_home_over.py`) may have no hashes
+                # without spaces.
+                place = 1 if len(mine[1]) and len(theirs[1]) else 0
+                shared = np.intersect1d(mine[place], theirs[place], assume_unique=True)
+                if len(shared):
+                    found[other] = len(shared)
+            self._shared[name] = files, found
         return dict(found)
 
     def _files(self) -> dict[str, Path]:
@@ -191,7 +159,8 @@ class RecordHashes:
         except InvalidData:
             raise self._key_mismatch(self.folder) from None
 
-    def _load(self, path: Path) -> _Listed:
+    def _load(self, path: Path) -> tuple[Hashes, Hashes]:
+        """Sorted hashes of the distinct records as they are, and without their spaces."""
         content = path.read_bytes()
         tag, own = content[:16], content[16:]
         if len(own) % 8 or tag != self._home_key.tag(PURPOSE):
@@ -200,13 +169,24 @@ class RecordHashes:
         sizes, listed = found[:2].tolist(), found[2:]
         if len(sizes) != 2 or sum(sizes) != len(listed):
             raise self._key_mismatch(path)
-        return _Listed(listed[: sizes[0]], listed[sizes[0] :])
+        return listed[: sizes[0]], listed[sizes[0] :]
 
     def _key_mismatch(self, place: Path) -> InvalidData:
         return InvalidData(
             f"expected hashes under the key {self._home_key.file} in {place}:"
             " restore the key or the file from a copy"
         )
+
+
+def _fresh_file(folder: Path, content: bytes) -> Path:
+    """A new hidden file of its owner's, on the disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=".", dir=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return Path(name)
 
 
 def _hash(record: bytes, key: bytes) -> int:

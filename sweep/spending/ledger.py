@@ -3,25 +3,30 @@
 An entry is written before its release, so a crash can only charge too much. A data set is
 identified by its fingerprint's keyed hash (`home_key`). One that shares records with an earlier one
 carries the earlier one's spend, because a release on either is a release about the shared records.
+
+A private selection is charged once, as a whole, before any trial starts; and with the composition
+of its trials once they are unsealed, where that costs more: what was paid never falls.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sweep.spending.composition import DataSetAccount
-from sweep.spending.entries import ENTRY, Entry, sweep_id_in
+from sweep.spending.entries import ENTRY, Entry, attempt_key, sweep_id_in
 from sweep.spending.home_key import HomeKey, RecordHashes
 from sweep.store.chained_log import ChainedLog
-from trainables.accountants import Release, SweepSpend, epsilon_sweep
-from trainables.errors import InvalidInput
+from sweep.store.data_sets import TrainingData
+from trainables.accountants import Account, Release, SweepSpend, epsilon_sweep
+from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
+SELECTION = "selection"  # instead of a trial's id
 _ADVICE = "restore the files from a copy; `sweep ledger --check` lists what is missing"
 _DELTA = 1e-5  # where nothing was charged
 
@@ -64,7 +69,9 @@ class Ledger:
         self._log = self._open_log()
         self._key = HomeKey(path.with_suffix(".key"))
         self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
-        self._accounts: dict[str, DataSetAccount] = {}  # by `Entry.dataset`, as it is written
+        # By `Entry.dataset`, as it is written: the furthest entry of each attempt at a trial.
+        self._entries: dict[str, dict[Hashable, Entry]] = {}
+        self._accounts: dict[frozenset[str], Account] = {}  # of data sets that share records
 
     def _open_log(self) -> ChainedLog[Entry]:
         return ChainedLog(self._path, ENTRY, advice=_ADVICE)
@@ -84,34 +91,31 @@ class Ledger:
         """
         return self._key.name_of(fingerprint)
 
-    def charge(self, entry: Entry) -> None:
-        """Write an entry; it is on the disk when this returns. Only then release."""
-        with self._alone():
-            self._append(entry)
+    def charge(
+        self, entry: Entry, *, budget_total: float | None = None, write: bool = True
+    ) -> str | None:
+        """Write an entry; it is on the disk when this returns None. Only then release.
 
-    def charge_within(self, entry: Entry, *, budget_total: float) -> str | None:
-        """As `charge`, if the data set's total stays within `budget_total`; else the reason, with
-        nothing written. No other process charges in between, so concurrent sweeps never exceed the
-        total together. Baselines do not count.
+        Where the data set's total in all sweeps would exceed `budget_total`, the reason is returned
+        and nothing written. No other process charges in between, so concurrent sweeps never exceed
+        the total together. Baselines do not count. Without `write` it is only asked.
         """
         with self._alone():
-            named = replace(entry, dataset=self.name_of(entry.dataset))
-            counted = self._accounts_of(named.dataset)
-            mine = self._accounts.get(named.dataset) or DataSetAccount()
-            others = [account for account in counted if account is not mine]
-            delta = _smallest_delta(counted, entry.delta)
-            bound = mine.bound(named)
-            for account in others:
-                bound.merge(account.bound())
-            if bound.epsilon(delta=delta) > budget_total:
-                releases = [*mine.releases(named), *(r for a in others for r in a.releases())]
-                together = _within(releases, delta, budget_total)
-                if together.epsilon > budget_total:
+            named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())
+            if budget_total is not None and not named.is_exempt:
+                more: dict[Hashable, Release | None] = {}
+                if self._is_further(named):
+                    more[_key(named)] = named.release
+                spend = self._account(named.dataset).over(
+                    budget_total, more, delta=named.delta, exact=True
+                )
+                if spend is not None:
                     return (
-                        f"epsilon {format_epsilon(together.epsilon)} of the data set in all sweeps"
-                        f" exceeds --budget-total {budget_total:g}{_because(together)}"
+                        f"epsilon {format_epsilon(spend.epsilon)} of the data set in all sweeps"
+                        f" exceeds --budget-total {budget_total:g}{_because(spend)}"
                     )
-            self._append(entry)
+            if write:
+                self._log.append(named)
         return None
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
@@ -129,19 +133,19 @@ class Ledger:
     def of_sweep(self, sweep: str) -> list[Entry]:
         """A sweep's entries under any of its names, the furthest of each attempt at a trial."""
         self._read_new()
-        mine = sweep_id_in(sweep)
-        return [e for a in self._accounts.values() for e in a.entries if e.sweep_id == mine]
+        every = (e for entries in self._entries.values() for e in entries.values())
+        return [e for e in every if e.sweep_id == sweep_id_in(sweep)]
 
     def accept(self) -> None:
         """Accept a damaged ledger as it is: readable entries count, the others are lost."""
         with self._log.alone():
             self._log.accept()
-        self._accounts = {}
+        self._entries, self._accounts = {}, {}
 
     def datasets(self) -> tuple[str, ...]:
         """Names of all charged data sets, in order of their first charge."""
         self._read_new()
-        return tuple(dict.fromkeys(self.name_of(dataset) for dataset in self._accounts))
+        return tuple(dict.fromkeys(self.name_of(dataset) for dataset in self._entries))
 
     def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
         """The composition of all releases about a data set's records, at `delta` (default: the
@@ -149,8 +153,7 @@ class Ledger:
         """
         self._read_new()
         name, shared = self.name_of(fingerprint), self._hashes.overlaps(fingerprint)
-        counted = [e for account in self._about({name, *shared}) for e in account.entries]
-        mine = [e for account in self._about({name}) for e in account.entries]
+        counted, mine = self._about({name, *shared}), self._about({name})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if what.is_finite]
@@ -176,60 +179,135 @@ class Ledger:
         planned: Sequence[Release],
         *,
         budget_total: float,
-        delta: float | None = None,
-    ) -> SweepSpend:
-        """The composition of past and planned releases, without baselines, at the smallest delta
-        of any: `delta` is that of the planned ones.
+        delta: float = _DELTA,
+    ) -> None:
+        """Require past and planned releases together, without baselines, to stay within
+        `budget_total`, at the smallest delta of any: `delta` is that of the planned ones.
 
-        Raises: InvalidInput where it would exceed `budget_total`.
+        Raises: InvalidInput where they do not.
         """
         self._read_new()
-        counted = self._accounts_of(fingerprint)
-        at = _smallest_delta(counted, *([] if delta is None else [delta]))
-        before = [what for account in counted for what in account.releases()]
-        together = _within([*before, *planned], at, budget_total)
-        if together.epsilon > budget_total:
-            spent = epsilon_sweep(before, delta=at, exact=False).epsilon
+        account = self._account(fingerprint)
+        more: dict[Hashable, Release | None] = dict(enumerate(planned))
+        spend = account.over(budget_total, more, delta=delta, exact=True)
+        if spend is not None:
+            spent = account.total(delta=spend.delta).epsilon
             raise InvalidInput(
                 f"expected the data set's total epsilon to stay within {budget_total:g} (delta"
-                f" {at:g}): {format_epsilon(spent)} is spent, and the {len(planned)} planned"
-                f" trials would raise it to {format_epsilon(together.epsilon)}{_because(together)}"
+                f" {spend.delta:g}): {format_epsilon(spent)} is spent, and the {len(planned)}"
+                f" planned trials would raise it to {format_epsilon(spend.epsilon)}"
+                f"{_because(spend)}"
             )
-        return together
 
     def beside(self, entry: Entry) -> list[Entry]:
         """What other sweeps have charged to the entry's data set, without exempt baselines."""
         self._read_new()
-        counted = (each for account in self._accounts_of(entry.dataset) for each in account.entries)
-        return [e for e in counted if e.sweep_id != entry.sweep_id and not e.is_exempt]
+        names = {self.name_of(entry.dataset), *self._hashes.overlaps(entry.dataset)}
+        return [e for e in self._about(names) if e.sweep_id != entry.sweep_id and not e.is_exempt]
 
-    def _append(self, entry: Entry) -> None:
-        named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())
-        self._log.append(named)
+    def _is_further(self, entry: Entry) -> bool:
+        """Whether none that is as far is counted."""
+        before = self._entries.get(entry.dataset, {}).get(_key(entry))
+        return before is None or before.epochs < entry.epochs
 
     def _read_new(self) -> None:
+        new: dict[Hashable, Entry] = {}  # so that a long ledger is composed once
         for entry in self._log.read_new():
-            self._accounts.setdefault(entry.dataset, DataSetAccount()).add(entry)
+            if self._is_further(entry):
+                self._entries.setdefault(entry.dataset, {})[_key(entry)] = new[_key(entry)] = entry
+        accounts, self._accounts = self._accounts, {}  # made anew where a name has no key
+        for names, account in accounts.items():
+            _put(account, [e for e in new.values() if self.name_of(e.dataset) in names])
+        self._accounts = accounts
 
-    def _about(self, names: set[str]) -> list[DataSetAccount]:
-        """The accounts of these data sets. Every name's key is checked, also of the others."""
-        return [a for dataset, a in self._accounts.items() if self.name_of(dataset) in names]
+    def _about(self, names: set[str] | frozenset[str]) -> list[Entry]:
+        """The entries of these data sets. Every name's key is checked, also of the others."""
+        counted = [dataset for dataset in self._entries if self.name_of(dataset) in names]
+        return [entry for dataset in counted for entry in self._entries[dataset].values()]
 
-    def _accounts_of(self, fingerprint: str) -> list[DataSetAccount]:
-        """The accounts of a data set and of those that share records with it."""
-        return self._about({self.name_of(fingerprint), *self._hashes.overlaps(fingerprint)})
+    def _account(self, fingerprint: str) -> Account:
+        """The account of a data set and of those that share records with it."""
+        names = frozenset({self.name_of(fingerprint), *self._hashes.overlaps(fingerprint)})
+        if names not in self._accounts:
+            account = Account()
+            _put(account, self._about(names))  # which raises where a key was lost
+            self._accounts[names] = account
+        return self._accounts[names]
 
 
-def _smallest_delta(accounts: Iterable[DataSetAccount], *others: float) -> float:
-    known = [account.delta for account in accounts if account.delta is not None]
-    return min([*known, *others], default=_DELTA)
+def _key(entry: Entry) -> Hashable:
+    return entry.dataset, entry.sweep_id, *attempt_key(entry)
 
 
-def _within(releases: Sequence[Release], delta: float, limit: float) -> SweepSpend:
-    """The composition; by a finer bound where a quick one is larger than `limit`."""
-    quick = epsilon_sweep(releases, delta=delta, exact=False)
-    return quick if quick.epsilon <= limit else epsilon_sweep(releases, delta=delta, exact=True)
+def _put(account: Account, entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        if not entry.is_exempt:
+            account.put(_key(entry), entry.release, delta=entry.delta)
 
 
 def _because(spend: SweepSpend) -> str:
     return f" ({'; '.join(spend.unaccounted)})" if spend.unaccounted else ""
+
+
+def selection_entry(release: Release, *, delta: float, data: TrainingData, sweep: str) -> Entry:
+    """The entry of the best trial of `sweep`, whose `release` is a selection."""
+    return Entry(
+        dataset=data.fingerprint,
+        dataset_name=data.name,
+        sweep=sweep,
+        trial=SELECTION,
+        attempt=1,
+        first_epoch=0,
+        epochs=1,
+        delta=delta,
+        release=release,
+    )
+
+
+def selection_charge(ledger: Ledger, sweep: str) -> Entry | None:
+    """The ledger's entry of a sweep's selection; None before it is charged."""
+    return next((entry for entry in ledger.of_sweep(sweep) if entry.trial == SELECTION), None)
+
+
+def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> None:
+    """Charge an unsealed sweep with the `entries` of its trials, without repeating one that the
+    ledger has, in an order in which a crash leaves too much charged and never too little.
+
+    Where the trials cost more in the data set's total, they replace the selection. Else the larger
+    of both counts (`BestOf.shown`), and the trials cost nothing beside it. Couples, whose relation
+    depends on their number, are charged beside it, and so is everything where the selection or a
+    trial has no finite cost. The number of trials is then public, but independent of the records.
+
+    Raises: InvalidData where the ledger lacks the selection.
+    """
+    selection = selection_charge(ledger, sweep)
+    if selection is None:
+        raise InvalidData(
+            f"expected the ledger's entry of {sweep}, got none: restore the ledger from a copy, or"
+            " charge it again (`sweep ledger --check --repair`)"
+        )
+    best = selection.release.best_of
+    nothing = replace(selection.release, phases=(), unsampled=(), unaccounted=(), best_of=None)
+    last = replace(selection, epochs=selection.epochs + 1, release=nothing, at=0.0)
+    stays, replaced = best is not None and bool(best.shown), False
+    if best is not None and not stays:  # else it was decided before a crash
+        shown, others = tuple(each.release for each in entries), ledger.beside(selection)
+        delta = min(each.delta for each in (selection, *entries, *others))
+        before, after = (
+            epsilon_sweep([*(e.release for e in others), *paid], delta=delta, exact=True).epsilon
+            for paid in ([selection.release], shown)
+        )
+        is_finite = all(what.is_finite for what in (selection.release, *shown))
+        replaced = is_finite and before <= after < math.inf
+        stays = is_finite and not replaced and selection.release.unit != "couple"
+        if stays:
+            larger = replace(selection.release, best_of=replace(best, shown=shown))
+            ledger.charge(replace(last, release=larger))
+    known = {attempt_key(each): each.epochs for each in ledger.of_sweep(sweep)}
+    for each in entries:
+        if known.get(attempt_key(each), 0) < each.epochs:
+            what = nothing if stays else each.release
+            mine = replace(each, dataset=selection.dataset, sweep=selection.sweep)
+            ledger.charge(replace(mine, release=what, at=0.0))
+    if replaced:
+        ledger.charge(last)

@@ -9,6 +9,7 @@ import pytest
 from _mechanisms import mechanism, poisson, shuffled
 
 from trainables.accountants import (
+    Account,
     RdpFilter,
     account,
     epsilon_sweep,
@@ -203,19 +204,18 @@ def test_groups_with_records_have_no_total(other: str) -> None:
 
 def test_a_filter_holds_its_budget() -> None:
     """Adaptively chosen releases that fit stay within the filter's epsilon."""
-    left = RdpFilter.of(8.0, delta=1e-5)
-    taken = []
-    for sigma in (2.0, 1.5, 1.0, 3.0, 1.0, 2.0, 1.0, 1.0, 1.0):
+    account, taken = Account(RdpFilter.of(8.0, delta=1e-5)), []
+    for number, sigma in enumerate((2.0, 1.5, 1.0, 3.0, 1.0, 2.0, 1.0, 1.0, 1.0)):
         trial = poisson(sigma, steps=400)
-        if left.admits(trial):
-            left = left.after(trial)
+        if account.over(8.0, {number: trial}, delta=1e-5) is None:
+            account.put(number, trial, delta=1e-5)
             taken.append(trial)
     assert len(taken) >= 4
     assert epsilon_sweep(taken, delta=1e-5, exact=True).epsilon <= 8.0
-    assert rdp.of_release(poisson(steps=1), delta=1e-5) < 8.0
-    with pytest.raises(CannotAnalyze, match="filter: the release costs"):
-        left.after(poisson(0.4, steps=4_000))
-    assert not left.admits(release(mechanism("sgd")))
+    for dear in (poisson(0.4, steps=4_000), release(mechanism("sgd"))):
+        refused = account.over(8.0, {"dear": dear}, delta=1e-5)
+        assert refused is not None
+        assert math.isinf(refused.epsilon)
     with pytest.raises(InvalidInput, match="a budget with room"):
         RdpFilter.of(1e-6, delta=1e-9)
 
@@ -225,8 +225,8 @@ def test_a_filter_of_a_large_total_has_room_for_little_noise() -> None:
     room = RdpFilter.of(200.0, delta=1e-5)
     trial = poisson(0.35, steps=116)
     assert room.order < 1.5
-    assert room.admits(trial)
-    assert room.after(trial).spent < rdp.of_release(trial, delta=1e-5) < 200.0
+    assert room.cost(trial) <= room.budget
+    assert room.cost(trial) < rdp.of_release(trial, delta=1e-5) < 200.0
 
 
 def test_a_selection_pays_for_the_costliest_configuration() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from search_spaces.parts import Budget
-from sweep.spending.budget import epsilon_refusal
+from sweep.spending.gate import epsilon_refusal
 from tests.conformance.shelves import DropIn
 from trainables import accountants, catalogue
 from trainables.config import parse

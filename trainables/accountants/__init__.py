@@ -11,6 +11,7 @@ their first use:
 - `account(mechanism, exact=...)`: every figure of one trial, by the tightest sound accountant.
 - `epsilon_after(mechanism, epochs)`: the running total.
 - `epsilon_sweep(releases, delta=...)`: the composition of all trials of a sweep.
+- `Account`: releases as they come, and whether one more fits.
 - `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
 - `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
 - `values_of(mechanism)`: all that the figures depend on, the key of the cache of figures.
@@ -22,6 +23,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainables.accountants._account import Account as Account
     from trainables.accountants._calibration import noise_beside as noise_beside
     from trainables.accountants._calibration import noise_for as noise_for
     from trainables.accountants._calibration import resolve as resolve
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from trainables.accountants._composition import epsilon_sweep as epsilon_sweep
     from trainables.accountants._release import Release as Release
     from trainables.accountants._release import release as release
-    from trainables.accountants._running import RunningBound as RunningBound
     from trainables.accountants._values import values_of as values_of
 
 ENTRIES = {
@@ -43,13 +44,13 @@ ENTRIES = {
     "selection": "choice",
 }
 _HOMES = {
+    "Account": "_account",
     "account": "_choose",
     "epsilon_after": "_choose",
     "RdpFilter": "_composition",
     "SweepSpend": "_composition",
     "epsilon_sweep": "_composition",
     "Release": "_release",
-    "RunningBound": "_running",
     "release": "_release",
     "resolve": "_calibration",
     "noise_beside": "_calibration",

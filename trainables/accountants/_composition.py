@@ -22,7 +22,7 @@ from trainables.accountants._gauss import (
     terms_of,
 )
 from trainables.accountants._release import Release, merge_phases
-from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.errors import InvalidInput
 from trainables.sections import NeighboringRelation
 
 MIXED_UNITS = (
@@ -103,15 +103,14 @@ class RdpFilter:
     """A total budget, fixed beforehand, for trials with adaptively chosen settings
     (Feldman & Zrnic 2021, Theorem 3.1: Rényi divergences of one fixed order add up to a filter).
 
-    Its `budget` of divergence at `order` is within (`epsilon`, `delta`). `admits` says whether a
-    trial still fits; `after` is the filter after that trial.
+    Its `budget` of divergence at `order` is within (`epsilon`, `delta`): releases fit while the sum
+    of their `cost` is at most the budget (`Account`).
     """
 
     epsilon: float
     delta: float
     order: float
     budget: float
-    spent: float = 0.0
 
     @staticmethod
     def of(epsilon: float, *, delta: float) -> RdpFilter:
@@ -130,23 +129,8 @@ class RdpFilter:
     @property
     def is_sound(self) -> bool:
         """Whether its budget is that of its epsilon and delta, or less."""
-        in_range = self.order > 1 and 0 < self.delta < 1 and self.spent >= 0
+        in_range = self.order > 1 and 0 < self.delta < 1
         return in_range and self.budget <= _room(self.order, self.epsilon, self.delta) * (1 + 1e-9)
-
-    def admits(self, what: Release) -> bool:
-        """Whether the release fits into the remaining budget."""
-        return self.spent + self.cost(what) <= self.budget
-
-    def after(self, what: Release) -> RdpFilter:
-        """The filter after the release.
-
-        Raises: CannotAnalyze where the release does not fit."""
-        if not self.admits(what):
-            raise CannotAnalyze(
-                f"filter: the release costs {self.cost(what):.4g} at order {self.order:g}, more"
-                f" than the {self.budget - self.spent:.4g} that are left"
-            )
-        return replace(self, spent=self.spent + self.cost(what))
 
     def cost(self, what: Release) -> float:
         """The divergence of a release at the order of the filter; for couples of records that of

@@ -17,10 +17,10 @@ from sweep.runtime.driver import Driver, progress_of
 from sweep.runtime.runner import Services, held, run_pending
 from sweep.search import private_selection as search
 from sweep.settings import Settings
-from sweep.spending import selection_entry
+from sweep.spending.entries import Account
 from sweep.spending.gate import open_gate
 from sweep.spending.home_key import HomeKey
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Ledger, selection_charge, selection_entry
 from sweep.store.data_sets import TrainingData, training_data
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.status import TrialStatus
@@ -41,7 +41,7 @@ def is_over(folder: SweepFolder) -> bool:
 def is_charged(folder: SweepFolder, settings: Settings) -> bool:
     """Whether the ledger has the selection."""
     ledger = Ledger(settings.home / FILE)
-    return selection_entry.selection_charge(ledger, folder.ledger_name) is not None
+    return selection_charge(ledger, folder.ledger_name) is not None
 
 
 def execute(
@@ -137,11 +137,9 @@ def _charge(folder: SweepFolder, ledger: Ledger, data: TrainingData, price: Sele
     Raises: InvalidInput where the data set's total over all sweeps does not permit it.
     """
     name, limit = folder.ledger_name, folder.about().get("budget_total")
-    if selection_entry.selection_charge(ledger, name) is not None:
+    if selection_charge(ledger, name) is not None:
         return
     ledger.register(data.fingerprint, data.texts())
-    entry = selection_entry.entry_of(price.release, delta=price.delta, data=data, sweep=name)
-    if limit is None:
-        ledger.charge(entry)
-    elif (reason := ledger.charge_within(entry, budget_total=limit)) is not None:
+    entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
+    if (reason := ledger.charge(entry, budget_total=limit)) is not None:
         raise InvalidInput(reason)

@@ -10,10 +10,9 @@ from dataclasses import replace
 from sweep.planning.pricing import price
 from sweep.results.selected_trial import release_all
 from sweep.settings import Settings
-from sweep.spending import selection_entry
 from sweep.spending.entries import Entry, furthest
 from sweep.spending.gate import unpaid
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Ledger, charge_composed, selection_charge
 from sweep.store.sweeps import SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
 from trainables.accountants import epsilon_sweep, release
@@ -53,7 +52,7 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Tracking) -> str
     with folder.hold_lock():
         entries = _entries(folder, vault, settings)
         _require_room(folder, ledger, entries)
-        selection_entry.charge_composed(ledger, entries, sweep=folder.ledger_name)
+        charge_composed(ledger, entries, sweep=folder.ledger_name)
         folder.note(unsealed=time.time())
         release_all(folder, vault)
         shutil.rmtree(vault.path)
@@ -104,6 +103,6 @@ def _require_room(folder: SweepFolder, ledger: Ledger, entries: Sequence[Entry])
             f" which exceeds budget.total={total:g}: they stay sealed"
         )
     limit = folder.about().get("budget_total")
-    selection = selection_entry.selection_charge(ledger, folder.ledger_name)
+    selection = selection_charge(ledger, folder.ledger_name)
     if limit is not None and selection is not None:
         ledger.require_within(selection.dataset, releases, budget_total=limit, delta=delta)

@@ -17,9 +17,8 @@ from sweep.results.privacy_cards import read_card
 from sweep.runtime import driver as runtime
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
-from sweep.spending.budget import bounds_after
 from sweep.spending.entries import Entry, PricedTrial, furthest
-from sweep.spending.gate import SpendGate, open_gate
+from sweep.spending.gate import SpendGate, bounds_after, open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder

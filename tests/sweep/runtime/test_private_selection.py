@@ -27,8 +27,7 @@ from sweep.runtime.selection import run as selection
 from sweep.runtime.selection.unseal import unseal
 from sweep.runtime.shown import view_of
 from sweep.search import private_selection as search
-from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.selection_entry import TRIAL
+from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweep_folder import LOG
 from sweep.store.sweeps import SweepFolder, Vault
@@ -126,7 +125,7 @@ def test_the_best_by_validation_leaves_alone(done: SweepFolder) -> None:
 
 def test_the_ledger_is_charged_once_with_the_selection(done: SweepFolder) -> None:
     (entry,) = Ledger(done.path.parent / FILE).entries()
-    assert (entry.trial, entry.sweep) == (TRIAL, done.ledger_name)
+    assert (entry.trial, entry.sweep) == (SELECTION, done.ledger_name)
     assert entry.release.best_of is not None
     assert (entry.release.best_of.mean, entry.release.best_of.shape) == (4, 1)
     total, _ = spend_of(done)
@@ -369,7 +368,7 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path: Path) -> 
 def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Ledger, "charge_within", lambda *args, **kwargs: "no room is left")
+    monkeypatch.setattr(Ledger, "charge", lambda *args, **kwargs: "no room is left")
     settings = settings_in(tmp_path)
     prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
     with without_mlflow(), pytest.raises(InvalidInput, match="no room is left"):
@@ -432,7 +431,7 @@ def test_unsealing_says_yes_and_charges_the_composition(
     assert not Vault(folder).path.exists()
 
     assert ledger.entries()[: len(before)] == before  # no entry is ever lost
-    (one,) = {e.release for e in ledger.entries() if e.trial != TRIAL and e.epochs == 2}
+    (one,) = {e.release for e in ledger.entries() if e.trial != SELECTION and e.epochs == 2}
     spent = ledger.spend(before[0].dataset)
     expected = epsilon_sweep([one] * number, delta=before[0].delta)
     assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from sweep.spending.entries import Entry, PricedTrial, entry_for
-from sweep.spending.gate import LedgerAccount, SpendGate, open_gate
+from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.data_sets import TrainingData
 from sweep.store.status import TrialStatus
@@ -42,35 +43,33 @@ def cost(number: int) -> float:
 
 
 def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path: Path) -> None:
-    """Refused before and at the charge; a baseline is exempt and uses no room."""
+    """Refused before and at the charge; a baseline without noise is exempt and uses no room, one of
+    a private engine pays like any trial. Without a bound everything is charged.
+    """
     ledger = Ledger(tmp_path / FILE)
-    account = LedgerAccount(ledger, budget_total=(cost(2) + cost(3)) / 2)
+    charge = partial(ledger.charge, budget_total=(cost(2) + cost(3)) / 2)
     plain = replace(mechanism(), engine="sgd", noise_multiplier=0.0)
+    sgd = entry("b", of=plain, baseline=True)
     for name in ("t1", "t2"):
-        assert account.refusal(entry(name)) is None
-        assert account.charge(entry(name)) is None
-    assert account.charge(entry("b", of=plain, baseline=True)) is None
-    assert account.refusal(entry("b2", of=plain, baseline=True)) is None
-    assert "to stay within" in str(account.refusal(entry("t3")))
-    assert "exceeds --budget-total" in str(account.charge(entry("t3")))
+        assert charge(entry(name), write=False) is None
+        assert len(ledger.entries()) == ("t1", "t2").index(name), "asking writes nothing"
+        assert charge(entry(name)) is None
+    assert charge(sgd) is None
+    assert charge(replace(sgd, trial="b2"), write=False) is None
+    for more in (entry("t3"), entry("t3", baseline=True)):
+        for write in (True, False):
+            assert "exceeds --budget-total" in str(charge(more, write=write))
     assert [each.trial for each in ledger.entries()] == ["t1", "t2", "b"]
+    assert ledger.charge(entry("t3")) is None
+    assert len(ledger.entries()) == 4
 
 
 def test_a_longer_entry_of_an_attempt_takes_the_place_of_the_shorter_one(tmp_path: Path) -> None:
     """So that a bound with room for the whole trial lets each of its epochs be charged."""
-    account = LedgerAccount(Ledger(tmp_path / FILE), budget_total=cost(1) * (1 + 1e-9))
+    charge = partial(Ledger(tmp_path / FILE).charge, budget_total=cost(1) * (1 + 1e-9))
     for epochs in (1, 3, 4):
-        assert account.charge(entry("t1", epochs=epochs)) is None
-    assert account.charge(entry("t1", epochs=1, attempt=2)) is not None
-
-
-def test_without_a_bound_everything_is_charged(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / FILE)
-    account = LedgerAccount(ledger)
-    for number in range(4):
-        assert account.refusal(entry(f"t{number}")) is None
-        assert account.charge(entry(f"t{number}")) is None
-    assert len(ledger.entries()) == 4
+        assert charge(entry("t1", epochs=epochs)) is None
+    assert charge(entry("t1", epochs=1, attempt=2)) is not None
 
 
 def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sweep.spending.entries import Entry, furthest
-from sweep.spending.ledger import FILE, Ledger
-from sweep.spending.selection_entry import (
-    TRIAL,
+from sweep.spending.ledger import (
+    FILE,
+    SELECTION,
+    Ledger,
     charge_composed,
-    entry_of,
     selection_charge,
+    selection_entry,
 )
 from sweep.store.data_sets import TrainingData
 from trainables.accountants import RdpFilter, Release, epsilon_sweep
@@ -28,7 +30,7 @@ ONE = Release(
     sample_rate=1.0,
     neighboring_relation="replace_one",
 )
-SELECTION = Release(
+CHOSEN = Release(
     phases=(),
     sampling="shuffle",
     sample_rate=1.0,
@@ -68,12 +70,12 @@ def spent(ledger: Ledger) -> float:
 
 def test_the_whole_selection_is_one_entry_of_its_sweep(ledger: Ledger) -> None:
     assert selection_charge(ledger, "s@1") is None
-    made = entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1")
+    made = selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1")
     ledger.charge(made)
-    ledger.charge(entry_of(ONE, delta=DELTA, data=DATA, sweep="other@1"))
+    ledger.charge(selection_entry(ONE, delta=DELTA, data=DATA, sweep="other@1"))
     found = selection_charge(Ledger(ledger._log.path), "s@1")
     assert found is not None
-    assert (found.trial, found.release, found.delta) == (TRIAL, SELECTION, DELTA)
+    assert (found.trial, found.release, found.delta) == (SELECTION, CHOSEN, DELTA)
     assert found.dataset == ledger.name_of("fingerprint")
     assert found.dataset_name == "mine"
 
@@ -82,7 +84,7 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger: Ledger) -> None:
 @pytest.mark.parametrize("beside", [0, 2])
 def test_unsealing_never_lowers_what_was_paid(ledger: Ledger, number: int, beside: int) -> None:
     """The larger of both prices is paid: few trials cost less than the choice among them."""
-    ledger.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
+    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     for other in range(beside):
         ledger.charge(draw(f"o{other}", sweep="other@2"))
     before, others = spent(ledger), [draw(str(other)).release for other in range(beside)]
@@ -97,28 +99,52 @@ def test_unsealing_never_lowers_what_was_paid(ledger: Ledger, number: int, besid
     later = [*others, *(each.release for each in draws), more.release]
     assert spent(ledger) >= epsilon_sweep(later, delta=DELTA).epsilon * (1 - 1e-9)
     mine = [entry for entry in ledger.entries() if entry.sweep == "s@1"]
-    assert {entry.trial for entry in mine} == {TRIAL, *(each.trial for each in draws)}
+    assert {entry.trial for entry in mine} == {SELECTION, *(each.trial for each in draws)}
     assert {entry.dataset for entry in mine} == {ledger.name_of("fingerprint")}
 
 
 def test_the_larger_of_both_prices_counts_at_every_order() -> None:
     """Neither bounds the other in every composition, so that one alone could be too little."""
     shown = [draw(str(number)).release for number in range(2)]
-    best = SELECTION.best_of
+    best = CHOSEN.best_of
     assert best is not None
-    both = replace(SELECTION, best_of=replace(best, shown=tuple(shown)))
+    both = replace(CHOSEN, best_of=replace(best, shown=tuple(shown)))
     for order in (1.5, 4.0, 512.0):
         kept = RdpFilter(epsilon=1.0, delta=DELTA, order=order, budget=1.0)
-        larger = max(kept.cost(SELECTION), sum(kept.cost(each) for each in shown))
+        larger = max(kept.cost(CHOSEN), sum(kept.cost(each) for each in shown))
         assert kept.cost(both) == pytest.approx(larger, rel=1e-9)
     endless = replace(ONE, unaccounted=("no noise is added",))
-    assert not replace(SELECTION, best_of=replace(best, shown=(endless,))).is_finite
+    assert not replace(CHOSEN, best_of=replace(best, shown=(endless,))).is_finite
+
+
+@pytest.mark.parametrize("which", ["other", "draw", "configuration"])
+def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger: Ledger, which: str) -> None:
+    """Where both totals are infinite neither is the larger one: the finite part never falls."""
+    endless = replace(ONE, unaccounted=("no noise is added",))
+    best = CHOSEN.best_of
+    assert best is not None
+    chosen = CHOSEN
+    if which == "configuration":
+        chosen = replace(CHOSEN, best_of=replace(best, configurations=(ONE, endless)))
+    ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
+    ledger.charge(replace(draw("sgd", sweep="other@2"), release=endless))
+    draws = [draw("a"), draw("b")]
+    if which == "draw":
+        draws[1] = replace(draws[1], release=endless)
+    before = ledger.spend("fingerprint")
+    charge_composed(ledger, draws[: 1 if which == "other" else 2], sweep="s@1")
+    after = ledger.spend("fingerprint")
+    assert math.isinf(before.total.epsilon)
+    assert math.isinf(after.total.epsilon)
+    assert after.accounted.epsilon >= before.accounted.epsilon
+    last = [entry for entry in furthest(ledger.entries()) if entry.trial == SELECTION]
+    assert not last[0].release.is_nothing
 
 
 def test_couples_are_charged_beside_a_dearer_selection(ledger: Ledger) -> None:
     """Their relation depends on their number, which the selection's price does not know."""
-    chosen = replace(SELECTION, unit="couple")
-    ledger.charge(entry_of(chosen, delta=DELTA, data=DATA, sweep="s@1"))
+    chosen = replace(CHOSEN, unit="couple")
+    ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
     before = spent(ledger)
     draws = [replace(e, release=replace(e.release, unit="couple")) for e in (draw("a"), draw("b"))]
     charge_composed(ledger, draws, sweep="s@1")
@@ -130,7 +156,7 @@ def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash comes between any two of them; the selection is the last that goes."""
-    ledger.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
+    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     before, charge, totals = spent(ledger), Ledger.charge, []
 
     def note(self: Ledger, entry: Entry) -> None:
@@ -142,7 +168,7 @@ def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(
     assert totals[:-1] == sorted({before, *totals[:-1]})[1:]
     assert before < totals[-1] < totals[-2]
     last = ledger.entries()[-1]
-    assert (last.trial, last.release.is_nothing) == (TRIAL, True)
+    assert (last.trial, last.release.is_nothing) == (SELECTION, True)
 
 
 @pytest.mark.parametrize("number", [2, 12])
@@ -150,9 +176,9 @@ def test_charging_again_after_a_crash_adds_what_is_missing_alone(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     draws = [*(draw(f"d{each}") for each in range(number)), draw("d0", attempt=2)]
-    ledger.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
+    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     whole = Ledger(ledger._log.path.with_name("whole.jsonl"))
-    whole.charge(entry_of(SELECTION, delta=DELTA, data=DATA, sweep="s@1"))
+    whole.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     charge_composed(whole, draws, sweep="s@1")
     charge, calls = Ledger.charge, iter(range(2))
 
