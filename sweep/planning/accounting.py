@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 from sweep import phases
 from sweep.settings import Settings
-from sweep.spending.entries import Account, Accounted
 from sweep.store.data_sets import open_data, open_pair_data
 from trainables import accountants, catalogue, engines
 from trainables.config import (
@@ -35,6 +35,27 @@ from trainables.privacy.summary import PrivacySummary
 from trainables.tasks import _synthesis_checks as checks
 
 
+@dataclass(frozen=True, kw_only=True)
+class Accounted:
+    """The accounting of a config: its figures and its mechanism."""
+
+    summary: PrivacySummary
+    mechanism: Mechanism
+
+
+class Accounting(Protocol):
+    """Accounts for one config; `accountant` None means the tightest sound one. `careful` selects a
+    finer and slower bound than that of planning.
+
+    Raises: InvalidInput for a mechanism that is refused.
+    """
+
+    def __call__(
+        self, config: TrialConfig, *, accountant: str | None = None, careful: bool = False
+    ) -> Accounted:
+        """The figures of a config."""
+
+
 @dataclass(frozen=True)
 class TrainingSize:
     """n, and the reasons why it or other inputs were read from private records."""
@@ -43,8 +64,8 @@ class TrainingSize:
     undeclared: tuple[str, ...] = ()
 
 
-def accounting(settings: Settings) -> Account:
-    """An `Account` with the sizes of the data sets under these settings and their figure cache."""
+def accounting(settings: Settings) -> Accounting:
+    """Accounts with the sizes of the data sets under these settings and their figure cache."""
     kept = FigureCache(settings.cache_dir)
 
     def account(

@@ -17,7 +17,7 @@ from typing import Any
 from search_spaces import constraints
 from search_spaces.expansion import PLANNED_NAMES, Point, broken_constraints, expand
 from search_spaces.space import SearchSpace
-from sweep.spending.entries import Account, Accounted
+from sweep.planning.accounting import Accounted, Accounting
 from sweep.store.plans import Plan, PlannedTrial, RefusedBy, group_of, setting
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
@@ -27,7 +27,7 @@ from trainables.privacy.rounding import format_epsilon
 def make(
     space: SearchSpace,
     *,
-    account: Account,
+    account: Accounting,
     seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
 ) -> Plan:
     """The plan of a space.
@@ -51,7 +51,7 @@ def plan_points(
     space: SearchSpace,
     points: Sequence[Point],
     *,
-    account: Account,
+    account: Accounting,
     seconds_of: Callable[[TrialConfig, int], float | None],
 ) -> list[PlannedTrial]:
     """Each point as a trial. Where only baselines may run, each point is checked against every
@@ -69,7 +69,7 @@ def plan_point(
     space: SearchSpace,
     point: Point,
     *,
-    account: Account,
+    account: Accounting,
     seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
     every_limit: bool = False,
 ) -> PlannedTrial:
@@ -150,7 +150,7 @@ def _near_limit(space: SearchSpace, trial: PlannedTrial, *, accounted: Accounted
 
 
 def _budget_epsilon(
-    space: SearchSpace, config: TrialConfig, *, accounted: Accounted, account: Account
+    space: SearchSpace, config: TrialConfig, *, accounted: Accounted, account: Accounting
 ) -> float | None:
     """The figure compared with the budget; None where it is the paper's and undefined."""
     by = space.budget.accountant

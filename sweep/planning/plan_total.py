@@ -10,8 +10,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from search_spaces.space import SearchSpace
-from sweep.spending.entries import Account
-from sweep.spending.filter import filter_delta, filter_of
+from sweep.planning.accounting import Accounting
+from sweep.spending.filter import filter_of
 from sweep.store.plans import Plan
 from trainables import accountants, formats
 from trainables.figure_cache import FigureCache, key_of
@@ -19,7 +19,7 @@ from trainables.privacy.rounding import format_delta, format_epsilon
 
 
 def within_total(
-    plan: Plan, space: SearchSpace, *, account: Account, begun: Collection[str] = ()
+    plan: Plan, space: SearchSpace, *, account: Accounting, begun: Collection[str] = ()
 ) -> Plan:
     """The plan within `budget.total`: trials are admitted in order, those that have `begun` first.
     One that would exceed the total with those admitted is refused; a later, cheaper one may still
@@ -30,7 +30,7 @@ def within_total(
         return plan
     from sweep.spending.gate import total_refusal  # slow to import: it loads the accountants
 
-    filter_ = filter_of(space, delta=filter_delta(space, account))
+    filter_ = filter_of(space, lambda config: account(config).mechanism.delta)
     spent = accountants.Account(filter_)
     refused = {}
     reasons: dict[tuple[accountants.Release, float], str] = {}
@@ -50,7 +50,7 @@ def within_total(
 
 
 def total_of_plan(
-    plan: Plan, *, account: Account, kept: FigureCache
+    plan: Plan, *, account: Accounting, kept: FigureCache
 ) -> tuple[dict[str, Any] | None, str]:
     """The composition of all planned trials but exempt baselines (the fields of a `SweepSpend` as
     JSON), and a sentence about it; None where nothing is spent.

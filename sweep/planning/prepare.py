@@ -15,12 +15,11 @@ from sweep import phases
 from sweep.planning import cost
 from sweep.planning import plan as planning
 from sweep.planning import probe as search_probe
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting, accounting
 from sweep.planning.plan_total import within_total
 from sweep.planning.refusals import require_one_corpus, require_read_fields, require_trials
 from sweep.planning.resources import gpu_share, this_machine
 from sweep.settings import Settings
-from sweep.spending.entries import Account
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand
@@ -109,7 +108,7 @@ def prepare_space(
     return Prepared(space=space, plan=plan, notes=tuple(notes))
 
 
-def _with_noise(space: SearchSpace, account: Account) -> SearchSpace:
+def _with_noise(space: SearchSpace, account: Accounting) -> SearchSpace:
     """A private selection with the noise that its target needs."""
     from sweep.planning.selection_price import at_noise, with_noise
 
@@ -126,7 +125,9 @@ def _of_models(plan: Plan) -> list[str]:
     return [note for note in notes if note is not None]
 
 
-def _with_price(space: SearchSpace, plan: Plan, notes: Sequence[str], account: Account) -> Prepared:
+def _with_price(
+    space: SearchSpace, plan: Plan, notes: Sequence[str], account: Accounting
+) -> Prepared:
     from sweep.planning.selection_price import price_of  # which imports the accounting library
 
     require_trials(plan)

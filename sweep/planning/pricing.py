@@ -10,13 +10,7 @@ from sweep.planning.accounting import accounting
 from sweep.planning.resources import Share
 from sweep.settings import Settings
 from sweep.spending.entries import PricedTrial
-from sweep.spending.filter import (
-    STORED,
-    filter_delta,
-    filter_of,
-    looks_at_results,
-    stored_filter,
-)
+from sweep.spending.filter import STORED, filter_of, stored_filter
 from sweep.spending.ledger import Ledger
 from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
@@ -89,6 +83,5 @@ def fixed_filter(folder: SweepFolder, settings: Settings, *, ledger: Ledger) -> 
 
 def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:
     """The privacy filter of the sweep's total, where its trials depend on results."""
-    if space.budget.total is None or not looks_at_results(space):
-        return None
-    return filter_of(space, delta=filter_delta(space, accounting(settings)))
+    account = accounting(settings)
+    return filter_of(space, lambda config: account(config).mechanism.delta)

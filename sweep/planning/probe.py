@@ -7,10 +7,10 @@ from pathlib import Path
 
 from search_spaces.expansion import point_at
 from search_spaces.space import SearchSpace
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan import plan_points
 from sweep.search import suggest as search
 from sweep.search.source import earlier_records
-from sweep.spending.entries import Account
 from sweep.spending.filter import UNFILTERED
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.config import TrialConfig
@@ -23,7 +23,7 @@ _NUM_PROBES = 12
 def probes(
     space: SearchSpace,
     *,
-    account: Account,
+    account: Accounting,
     seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
 ) -> tuple[PlannedTrial, ...]:
     """Random points of the space, each with its figures or the reason why it is refused.

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from search_spaces.expansion import axes_of, point_at, searched_variants
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
+from sweep.planning.accounting import Accounting
 from sweep.search.private_selection import law_of
-from sweep.spending.entries import Account
 from sweep.store.plans import PlannedTrial
 from trainables import accountants
 from trainables.accountants import Release, rdp, selection
@@ -68,7 +68,7 @@ _BESIDE = {"claim", "release", "configurations"}
 
 
 def price_of(
-    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Account
+    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Accounting
 ) -> SelectionPrice:
     """The prices of a space whose trials draw from `configurations`.
 
@@ -109,7 +109,7 @@ def price_of(
 
 
 def with_noise(
-    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Account
+    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Accounting
 ) -> SearchSpace:
     """The space with the noise multiplier that meets `search.target_epsilon` in every trial;
     `configurations` are those of the space at noise multiplier 1.
@@ -145,7 +145,7 @@ def _require_points(
 
 
 def _require_equal_along_ranges(
-    space: SearchSpace, trial: PlannedTrial, release: Release, *, account: Account
+    space: SearchSpace, trial: PlannedTrial, release: Release, *, account: Accounting
 ) -> None:
     """Require that a range, priced at its middle, costs the same at all its values."""
     variant = next(v for v in searched_variants(space) if v.name == trial.variant)

@@ -126,7 +126,7 @@ class Driver:
         """
         if not self._folder.is_there:
             raise StorageFailed(f"the folder {self._folder.path} was removed")
-        verdict = self._answer(event, self._gate.priced_trial(event.trial_id))
+        verdict = self._answer(event, self._gate.trials[event.trial_id])
         if self._delivery is not None:
             self._delivery.mark(event.trial_id)
         return verdict
@@ -227,7 +227,7 @@ class Driver:
         self._end(priced, TrialStatus.FAILED)
 
     def _end(self, priced: PricedTrial, status: TrialStatus) -> None:
-        self._gate.end(priced.trial.id)
+        self._gate.ended.add(priced.trial.id)
         self._show(priced, status)
 
     def _show(

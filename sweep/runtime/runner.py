@@ -322,12 +322,12 @@ def _reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial]
     for trial in trials:
         rows = folder.epochs(trial.id)
         done = int(rows[-1]["epochs_done"]) if rows else 0
-        reason = gate.continuation_refusal(trial.id, epochs_done=done)
+        reason = gate.begin(trial.id, attempt=1, epochs_done=done, write=False)
         if reason is not None:
             raise InvalidInput(f"trial {trial.id} cannot continue: {reason}")
     for trial in trials:
         folder.reopen_trial(trial.id)
-        gate.reopen(trial.id)
+        gate.ended.discard(trial.id)
 
 
 def _require_total(prepared: Prepared, settings: Settings, *, budget_total: float) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from sweep.store.plans import PlannedTrial
 from trainables.accountants import Release, release
-from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.summary import PrivacySummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,19 +51,9 @@ class Entry:
 ENTRY = TypeAdapter(Entry)
 
 
-def entry_for(
-    mechanism: Mechanism,
-    *,
-    dataset: str,
-    sweep: str,
-    trial: str,
-    epochs: int,
-    attempt: int = 1,
-    first_epoch: int = 0,
-    dataset_name: str = "",
-    baseline: bool = False,
-) -> Entry:
-    """The entry that charges a mechanism's epochs `first_epoch` to `epochs` - 1.
+def entry_for(mechanism: Mechanism, *, epochs: int, first_epoch: int = 0, **who: Any) -> Entry:
+    """The entry that charges a mechanism's epochs `first_epoch` to `epochs` - 1. `who`: the other
+    fields of an entry; the first attempt by default.
 
     Raises: InvalidInput unless 0 <= first_epoch < epochs <= the mechanism's.
     """
@@ -74,18 +61,9 @@ def entry_for(
         raise InvalidInput(
             f"expected first_epoch < epochs, got first_epoch={first_epoch}, epochs={epochs}"
         )
-    return Entry(
-        dataset=dataset,
-        sweep=sweep,
-        trial=trial,
-        attempt=attempt,
-        first_epoch=first_epoch,
-        epochs=epochs,
-        delta=mechanism.delta,
-        release=release(mechanism, first=first_epoch, last=epochs),
-        dataset_name=dataset_name,
-        baseline=baseline,
-    )
+    what = release(mechanism, first=first_epoch, last=epochs)
+    parts = {"first_epoch": first_epoch, "epochs": epochs, "delta": mechanism.delta}
+    return Entry(**{"attempt": 1, **who, **parts, "release": what})
 
 
 def sweep_id_in(ledger_name: str) -> str:
@@ -95,16 +73,6 @@ def sweep_id_in(ledger_name: str) -> str:
     True
     """
     return ledger_name.rpartition("@")[2]
-
-
-def furthest(entries: Iterable[Entry]) -> list[Entry]:
-    """The furthest entry of each attempt at a trial, which includes the others."""
-    kept: dict[tuple[str, int, int], Entry] = {}
-    for entry in entries:
-        key = attempt_key(entry)
-        if key not in kept or kept[key].epochs <= entry.epochs:
-            kept[key] = entry
-    return list(kept.values())
 
 
 def attempt_key(entry: Entry) -> tuple[str, int, int]:
@@ -123,24 +91,3 @@ class PricedTrial:
     dataset: str
     dataset_name: str
     gpus: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Accounted:
-    """The accounting of a config: its figures and its mechanism."""
-
-    summary: PrivacySummary
-    mechanism: Mechanism
-
-
-class Account(Protocol):
-    """Accounts for one config; `accountant` None means the tightest sound one. `careful` selects a
-    finer and slower bound than that of planning.
-
-    Raises: InvalidInput for a mechanism that is refused.
-    """
-
-    def __call__(
-        self, config: TrialConfig, *, accountant: str | None = None, careful: bool = False
-    ) -> Accounted:
-        """The figures of a config."""

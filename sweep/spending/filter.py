@@ -9,7 +9,7 @@ before the first trial.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,9 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from search_spaces.domains import branches
 from search_spaces.space import SearchSpace
-from sweep.spending.entries import Account
 from sweep.store.sweeps import SweepFolder
 from trainables import accountants
+from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.mechanism import claims_privacy
 
@@ -39,14 +39,15 @@ def looks_at_results(space: SearchSpace) -> bool:
     return space.search.is_adaptive or space.search.scheduler != "none"
 
 
-def filter_of(space: SearchSpace, *, delta: float) -> RdpFilter | None:
-    """The filter of a sweep; None where it needs none, or has no total.
+def filter_of(space: SearchSpace, delta_of: Callable[[TrialConfig], float]) -> RdpFilter | None:
+    """The filter of a sweep; None where it needs none, or has no total. `delta_of`: as
+    `filter_delta`.
 
     Raises: InvalidInput for a total that permits no release.
     """
     if not looks_at_results(space) or space.budget.total is None:
         return None
-    return accountants.RdpFilter.of(space.budget.total, delta=delta)
+    return accountants.RdpFilter.of(space.budget.total, delta=filter_delta(space, delta_of))
 
 
 def stored_filter(folder: SweepFolder) -> RdpFilter | None:
@@ -86,20 +87,20 @@ def total_of(
     plain = accountants.epsilon_sweep(releases, delta=delta)
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
         return plain
-    if kept is None:
-        unbound = replace(plain, epsilon=math.inf, accountant="none", tight=False)
-        return replace(unbound, unaccounted=(UNFILTERED,))
-    account = accountants.Account(kept)
-    for number, what in enumerate(releases):
-        account.put(number, what, delta=delta)
-    found = account.total()
-    if math.isinf(found.epsilon):
-        found = replace(found, unaccounted=(*found.unaccounted, UNFILTERED))
+    account, found = accountants.Account(kept), replace(plain, accountant="none", tight=False)
+    if kept is not None:
+        for number, what in enumerate(releases):
+            account.put(number, what, delta=delta)
+        found = account.total()
+    if kept is None or math.isinf(found.epsilon):
+        reasons = (*found.unaccounted, UNFILTERED)
+        found = replace(found, epsilon=math.inf, unaccounted=reasons)
     return found
 
 
-def filter_delta(space: SearchSpace, account: Account) -> float:
+def filter_delta(space: SearchSpace, delta_of: Callable[[TrialConfig], float]) -> float:
     """The delta of a filter, fixed before any trial: the smallest that a point of the space has.
+    `delta_of` raises InvalidInput for a config that has none.
 
     Raises: InvalidInput where no point of the space has a mechanism.
     """
@@ -115,7 +116,7 @@ def filter_delta(space: SearchSpace, account: Account) -> float:
             continue
         given = point.config.privacy.delta, point.config.data.model_dump_json()
         with suppress(InvalidInput):
-            found[given] = found.get(given) or account(point.config).mechanism.delta
+            found[given] = found.get(given) or delta_of(point.config)
     if not found:
         raise InvalidInput("expected a point of the space with a mechanism, got none")
     return min(found.values())

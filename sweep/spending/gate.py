@@ -1,8 +1,8 @@
 """The spend gate, which charges every epoch before it permits it, and the budgets that it holds:
 epsilon a trial, a total of all trials, time.
 
-A charge is recorded or refused by a `Charge`; only then is the epoch permitted. `open_gate` has its
-limits from the space of a sweep and its spend from the ledger. `sweep.planning.plan` refuses trials
+The ledger records or refuses a charge; only then is the epoch permitted. `open_gate` has its limits
+from the space of a sweep and its spend from the ledger. `sweep.planning.plan` refuses trials
 over budget before anything starts.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from search_spaces.parts import Budget
 from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
@@ -38,13 +38,7 @@ def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> s
 
     Under the accountant "sound" any valid upper bound within the limit permits. A quick one is
     tried first, and the exact figure decides.
-
-    Raises: InvalidInput for epochs_done outside 0, ..., epochs.
     """
-    if not 0 <= epochs_done <= mechanism.epochs:
-        raise InvalidInput(
-            f"expected 0 <= epochs_done <= {mechanism.epochs}, got epochs_done={epochs_done}"
-        )
     if epochs_done == mechanism.epochs or budget.epsilon is None or mechanism.is_free:
         return None
     smallest = float("inf")
@@ -79,9 +73,10 @@ def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
     """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
     stopped = mechanism.first(epochs)
     if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
-        spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}
+        bound = accountants.epsilon_after(mechanism, epochs)
     else:  # a distribution for each epoch's noise would take seconds
-        spent = {"epsilon_spent": accountants.account(stopped, exact=False).epsilon}
+        bound = accountants.account(stopped, exact=False).epsilon
+    spent = {"epsilon_spent": bound}
     if mechanism.has_paper_figure:
         spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
     return spent
@@ -111,65 +106,48 @@ def total_refusal(
     return reasons[0]
 
 
+@dataclass(kw_only=True)
 class TimeSpent:
     """`before`: wall-clock seconds of earlier runs. `of_trials`: seconds that each trial has
     trained. `gpus`: GPUs (or the share of one) of each trial; 0 for a missing trial.
     """
 
-    def __init__(
-        self,
-        *,
-        before: float = 0.0,
-        of_trials: Mapping[str, float] | None = None,
-        gpus: Mapping[str, float] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._before = before - clock()
-        self._clock = clock
-        self._of_trials = dict(of_trials or {})
-        self.gpus = dict(gpus or {})
+    before: float = 0.0
+    of_trials: dict[str, float] = field(default_factory=dict)
+    gpus: dict[str, float] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.before -= self.clock()
 
     @property
     def seconds(self) -> float:
         """Wall-clock of the sweep so far, earlier runs included."""
-        return self._before + self._clock()
+        return self.before + self.clock()
 
     @property
     def accelerator_hours(self) -> float:
         """GPU hours of the trials so far; 0 without GPUs."""
-        held = (seconds * self.gpus.get(each, 0.0) for each, seconds in self._of_trials.items())
+        held = (seconds * self.gpus.get(each, 0.0) for each, seconds in self.of_trials.items())
         return sum(held) / 3600
 
     def add(self, trial_id: str, seconds: float) -> None:
         """Add `seconds` of training of a trial."""
-        self._of_trials[trial_id] = self._of_trials.get(trial_id, 0.0) + seconds
+        self.of_trials[trial_id] = self.of_trials.get(trial_id, 0.0) + seconds
 
     def add_rest(self, trial_id: str, whole: float) -> None:
         """Extend a trial's time to `whole` seconds in total, measuring included."""
-        self._of_trials[trial_id] = max(whole, self._of_trials.get(trial_id, 0.0))
-
-
-class Charge(Protocol):
-    """Records an entry; returns None, or the reason why it is refused."""
-
-    def __call__(self, entry: Entry, *, write: bool = True) -> str | None:
-        """Write the entry down before this returns None; without `write` only answer."""
-
-
-@dataclass
-class _Attempt:
-    """The present attempt at a trial: its entries of the ledger start at `first_epoch`."""
-
-    number: int
-    first_epoch: int
+        self.of_trials[trial_id] = max(whole, self.of_trials.get(trial_id, 0.0))
 
 
 class SpendGate:
     """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
-    threads. An answer is the reason of a refusal, or None.
+    threads. An answer is the reason of a refusal, or None; so is that of `charge`, which writes an
+    entry down before it permits (`Ledger.charge`). `trials` are by id; who is among the `ended`
+    spends no more.
 
-    `spent` are the sweep's entries so far, `ended` the trials that spend no more. With
-    `total_filter` the budget's total holds for adaptively chosen trials.
+    `spent` are the sweep's entries so far. With `total_filter` the budget's total holds for
+    adaptively chosen trials.
     """
 
     def __init__(
@@ -178,78 +156,64 @@ class SpendGate:
         trials: Iterable[PricedTrial],
         *,
         budget: Budget,
-        charge: Charge,
+        charge: Callable[..., str | None],
         total_filter: RdpFilter | None = None,
         spent: Iterable[Entry] = (),
         ended: Iterable[str] = (),
         time: TimeSpent | None = None,
     ) -> None:
         self._sweep = sweep
-        self._trials = {priced.trial.id: priced for priced in trials}
+        self.trials = {priced.trial.id: priced for priced in trials}
         self._budget = budget
         self._total = Account(total_filter)
         self._write = charge
-        self._ended = set(ended)
+        self.ended = set(ended)
         self.time = time or TimeSpent()
         self._spent: dict[str, dict[tuple[str, int, int], Entry]] = {}
-        self._attempts: dict[str, _Attempt] = {}
+        self._attempts: dict[str, tuple[int, int]] = {}  # number and first epoch
         for entry in spent:
             self._count(entry)
-        self._last_attempt = {
-            trial_id: max(entry.attempt for entry in entries.values())
-            for trial_id, entries in self._spent.items()
-        }
 
     def add(self, priced: PricedTrial) -> None:
         """Add a trial that was chosen while the sweep runs."""
-        self._trials[priced.trial.id] = priced
+        self.trials[priced.trial.id] = priced
         self.time.gpus[priced.trial.id] = priced.gpus
-
-    def priced_trial(self, trial_id: str) -> PricedTrial:
-        """The trial of this id, with its price."""
-        return self._trials[trial_id]
 
     def attempt_of(self, trial_id: str) -> int:
         """The number of the present attempt at a trial."""
-        return self._attempts[trial_id].number
+        return self._attempts[trial_id][0]
 
-    def begin(self, trial_id: str, *, attempt: int, epochs_done: int) -> str | None:
+    def begin(
+        self, trial_id: str, *, attempt: int, epochs_done: int, write: bool = True
+    ) -> str | None:
         """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
-        of the sweep.
+        of the sweep. Without `write` it is only asked.
         """
-        reason = self.time_is_up()
-        if reason is None:
-            self._attempts[trial_id] = self._attempt(trial_id, attempt, epochs_done)
-            reason = self._charge(trial_id, self._attempts[trial_id], epochs_done)
-        return reason
+        earlier = (entry.attempt for entry in self._spent.get(trial_id, {}).values())
+        number = max(attempt, 1 + max(earlier, default=0))
+        return self.time_is_up() or self._charge(
+            trial_id, number, epochs_done, epochs_done, write=write
+        )
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
         """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason
         why it ends in any case, so that nothing more is charged.
         """
-        attempt = self._attempts[trial_id]
+        number, first = self._attempts[trial_id]
         # A checkpoint may be older than the last recorded epoch; repeated epochs are charged
         # again, beside all that was charged before.
-        attempt.first_epoch = min(attempt.first_epoch, epochs_done)
-        return stop or self.time_is_up() or self._charge(trial_id, attempt, epochs_done)
-
-    def end(self, trial_id: str) -> None:
-        """End a trial, which spends no more."""
-        self._ended.add(trial_id)
-
-    def reopen(self, trial_id: str) -> None:
-        """Reopen an ended trial, which then counts as one that has begun."""
-        self._ended.discard(trial_id)
+        first = min(first, epochs_done)
+        return stop or self.time_is_up() or self._charge(trial_id, number, first, epochs_done)
 
     def time_is_up(self) -> str | None:
         """The reason why no further trial may begin, whatever its cost, or None."""
-        for field, spent in (
+        for name, spent in (
             ("accelerator_hours", self.time.accelerator_hours),
             ("seconds", self.time.seconds),
         ):
-            limit = getattr(self._budget, field)
+            limit = getattr(self._budget, name)
             if limit is not None and spent >= limit:
-                return f"budget.{field}={limit:g} reached"
+                return f"budget.{name}={limit:g} reached"
         return None
 
     def refusal(self, *others: PricedTrial) -> str | None:
@@ -261,29 +225,20 @@ class SpendGate:
             return None
         more: dict[Any, Release | None] = {}
         delta = 1.0
-        for priced in (*self._trials.values(), *counted):
+        for priced in (*self.trials.values(), *counted):
             trial = priced.trial
-            if not trial.is_exempt and trial.id not in self._ended:
+            if not trial.is_exempt and trial.id not in self.ended:
                 more |= dict.fromkeys(self._spent.get(trial.id, {}))
                 more[trial.id] = release(priced.mechanism)
                 delta = min(delta, priced.mechanism.delta)
         return total_refusal(self._total, self._budget.total, more, delta=delta)
 
-    def continuation_refusal(self, trial_id: str, *, epochs_done: int) -> str | None:
-        """The reason why a stopped trial may not continue after `epochs_done` epochs, or None.
-        Nothing is charged.
-        """
-        attempt = self._attempt(trial_id, 1, epochs_done)
-        return self.time_is_up() or self._charge(trial_id, attempt, epochs_done, write=False)
-
-    def _attempt(self, trial_id: str, attempt: int, epochs_done: int) -> _Attempt:
-        return _Attempt(self._last_attempt.get(trial_id, 0) + attempt, epochs_done)
-
     def _charge(
-        self, trial_id: str, attempt: _Attempt, done: int, *, write: bool = True
+        self, trial_id: str, number: int, first: int, done: int, *, write: bool = True
     ) -> str | None:
-        """Charge the epoch after `done`, unless it may not be spent."""
-        priced = self._trials[trial_id]
+        """Charge the epoch after `done` to an attempt, unless it may not be spent."""
+        self._attempts[trial_id] = number, first
+        priced = self.trials[trial_id]
         if done >= priced.trial.epochs or priced.mechanism.is_free:
             return None
         entry = entry_for(
@@ -292,8 +247,8 @@ class SpendGate:
             dataset_name=priced.dataset_name,
             sweep=self._sweep,
             trial=trial_id,
-            attempt=attempt.number,
-            first_epoch=attempt.first_epoch,
+            attempt=number,
+            first_epoch=first,
             epochs=done + 1,
             baseline=priced.trial.is_exempt,
         )
@@ -308,12 +263,8 @@ class SpendGate:
         if key in entries and entries[key].epochs > entry.epochs:
             return
         entries[key] = entry
-        if not self._is_exempt(entry.trial):
+        if not entry.is_exempt:
             self._total.put(key, entry.release, delta=entry.delta)
-
-    def _is_exempt(self, trial_id: str) -> bool:
-        """Whether a trial is exempt; one that the plan no longer has is not."""
-        return trial_id in self._trials and self._trials[trial_id].trial.is_exempt
 
     def _over_budget(self, priced: PricedTrial, entry: Entry) -> str | None:
         """The reason why an entry does not fit into the trial's budget or the sweep's total."""
@@ -346,13 +297,11 @@ class SpendGate:
 
 def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
     """The epochs of a trial, from 0, that no entry of its sweep covers."""
-    paid = {
-        e
-        for each in entries
-        if each.trial == trial_id
-        for e in range(each.first_epoch, each.epochs)
-    }
-    return sorted(set(range(epochs_done)) - paid)
+    missing = set(range(epochs_done))
+    for each in entries:
+        if each.trial == trial_id:
+            missing.difference_update(range(each.first_epoch, each.epochs))
+    return sorted(missing)
 
 
 def require_paid(folder: SweepFolder, trials: Iterable[PricedTrial], *, ledger: Ledger) -> None:

@@ -115,10 +115,9 @@ class RecordHashes:
         name = self._home_key.name_of(fingerprint)
         if (known := self._files().get(name)) is not None:
             return len(self._load(known)[0])
-        key = self._home_key.read()
-        both = ((record, b"".join(record.split())) for record in records)
-        hashes = np.fromiter((_hash(text, key) for texts in both for text in texts), dtype="<u8")
-        whole, joined = np.unique(hashes[::2]), np.unique(hashes[1::2])
+        key, texts = self._home_key.read(), list(records)
+        whole = _hashes(texts, key)
+        joined = _hashes((b"".join(text.split()) for text in texts), key)
         content = np.concatenate([np.array([len(whole), len(joined)], "<u8"), whole, joined])
         tagged = self._home_key.tag(PURPOSE) + content.astype("<u8").tobytes()
         _fresh_file(self.folder, tagged).replace(self.folder / f"{name}{_SUFFIX}")
@@ -162,12 +161,10 @@ class RecordHashes:
     def _load(self, path: Path) -> tuple[Hashes, Hashes]:
         """Sorted hashes of the distinct records as they are, and without their spaces."""
         content = path.read_bytes()
-        tag, own = content[:16], content[16:]
-        if len(own) % 8 or tag != self._home_key.tag(PURPOSE):
-            raise self._key_mismatch(path)
-        found = np.frombuffer(own, dtype="<u8").astype(np.uint64)
+        found = np.frombuffer(content[16 : len(content) // 8 * 8], dtype="<u8")
         sizes, listed = found[:2].tolist(), found[2:]
-        if len(sizes) != 2 or sum(sizes) != len(listed):
+        is_whole = len(sizes) == 2 and len(content) == 8 * (4 + sum(sizes))
+        if content[:16] != self._home_key.tag(PURPOSE) or not is_whole:
             raise self._key_mismatch(path)
         return listed[: sizes[0]], listed[sizes[0] :]
 
@@ -189,5 +186,7 @@ def _fresh_file(folder: Path, content: bytes) -> Path:
     return Path(name)
 
 
-def _hash(record: bytes, key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(record, digest_size=8, key=key).digest(), "little")
+def _hashes(texts: Iterable[bytes], key: bytes) -> Hashes:
+    """Sorted hashes of the distinct texts."""
+    each = (hashlib.blake2b(text, digest_size=8, key=key).digest() for text in texts)
+    return np.unique(np.frombuffer(b"".join(each), dtype="<u8"))

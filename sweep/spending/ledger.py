@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sweep.spending.entries import ENTRY, Entry, attempt_key, sweep_id_in
@@ -69,20 +69,11 @@ class Ledger:
         self._log = self._open_log()
         self._key = HomeKey(path.with_suffix(".key"))
         self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
-        # By `Entry.dataset`, as it is written: the furthest entry of each attempt at a trial.
-        self._entries: dict[str, dict[Hashable, Entry]] = {}
+        self._entries: dict[Hashable, Entry] = {}  # the furthest of each attempt at a trial
         self._accounts: dict[frozenset[str], Account] = {}  # of data sets that share records
 
     def _open_log(self) -> ChainedLog[Entry]:
         return ChainedLog(self._path, ENTRY, advice=_ADVICE)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock for charging, with everything read."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.alone():
-            self._read_new()
-            yield
 
     def name_of(self, fingerprint: str) -> str:
         """The ledger's name of a data set: its fingerprint's hash under the key of the home.
@@ -100,12 +91,12 @@ class Ledger:
         and nothing written. No other process charges in between, so concurrent sweeps never exceed
         the total together. Baselines do not count. Without `write` it is only asked.
         """
-        with self._alone():
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.alone():
+            self._read_new()
             named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())
             if budget_total is not None and not named.is_exempt:
-                more: dict[Hashable, Release | None] = {}
-                if self._is_further(named):
-                    more[_key(named)] = named.release
+                more = {_key(named): named.release} if self._is_further(named) else {}
                 spend = self._account(named.dataset).over(
                     budget_total, more, delta=named.delta, exact=True
                 )
@@ -133,8 +124,8 @@ class Ledger:
     def of_sweep(self, sweep: str) -> list[Entry]:
         """A sweep's entries under any of its names, the furthest of each attempt at a trial."""
         self._read_new()
-        every = (e for entries in self._entries.values() for e in entries.values())
-        return [e for e in every if e.sweep_id == sweep_id_in(sweep)]
+        mine = sweep_id_in(sweep)
+        return [entry for entry in self._entries.values() if entry.sweep_id == mine]
 
     def accept(self) -> None:
         """Accept a damaged ledger as it is: readable entries count, the others are lost."""
@@ -145,7 +136,7 @@ class Ledger:
     def datasets(self) -> tuple[str, ...]:
         """Names of all charged data sets, in order of their first charge."""
         self._read_new()
-        return tuple(dict.fromkeys(self.name_of(dataset) for dataset in self._entries))
+        return tuple(dict.fromkeys(self.name_of(e.dataset) for e in self._entries.values()))
 
     def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
         """The composition of all releases about a data set's records, at `delta` (default: the
@@ -155,20 +146,21 @@ class Ledger:
         name, shared = self.name_of(fingerprint), self._hashes.overlaps(fingerprint)
         counted, mine = self._about({name, *shared}), self._about({name})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
+        compose = partial(epsilon_sweep, delta=at, exact=exact)
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if what.is_finite]
         return Spend(
             dataset=name,
             dataset_name=mine[0].dataset_name if mine else "",
-            total=epsilon_sweep(releases, delta=at, exact=exact),
-            accounted=epsilon_sweep(finite, delta=at, exact=exact),
+            total=compose(releases),
+            accounted=compose(finite),
             num_trials=len({(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}),
             num_unaccounted=len(releases) - len(finite),
             sweeps=tuple({entry.sweep_id: entry.sweep for entry in counted}.values()),
             shared=shared,
             recognised=self._hashes.is_registered(fingerprint),
             by_unit={
-                unit: epsilon_sweep([w for w in finite if w.unit == unit], delta=at, exact=exact)
+                unit: compose([what for what in finite if what.unit == unit])
                 for unit in sorted({what.unit for what in releases})
             },
         )
@@ -188,8 +180,7 @@ class Ledger:
         """
         self._read_new()
         account = self._account(fingerprint)
-        more: dict[Hashable, Release | None] = dict(enumerate(planned))
-        spend = account.over(budget_total, more, delta=delta, exact=True)
+        spend = account.over(budget_total, dict(enumerate(planned)), delta=delta, exact=True)
         if spend is not None:
             spent = account.total(delta=spend.delta).epsilon
             raise InvalidInput(
@@ -207,14 +198,14 @@ class Ledger:
 
     def _is_further(self, entry: Entry) -> bool:
         """Whether none that is as far is counted."""
-        before = self._entries.get(entry.dataset, {}).get(_key(entry))
+        before = self._entries.get(_key(entry))
         return before is None or before.epochs < entry.epochs
 
     def _read_new(self) -> None:
         new: dict[Hashable, Entry] = {}  # so that a long ledger is composed once
         for entry in self._log.read_new():
             if self._is_further(entry):
-                self._entries.setdefault(entry.dataset, {})[_key(entry)] = new[_key(entry)] = entry
+                self._entries[_key(entry)] = new[_key(entry)] = entry
         accounts, self._accounts = self._accounts, {}  # made anew where a name has no key
         for names, account in accounts.items():
             _put(account, [e for e in new.values() if self.name_of(e.dataset) in names])
@@ -222,8 +213,7 @@ class Ledger:
 
     def _about(self, names: set[str] | frozenset[str]) -> list[Entry]:
         """The entries of these data sets. Every name's key is checked, also of the others."""
-        counted = [dataset for dataset in self._entries if self.name_of(dataset) in names]
-        return [entry for dataset in counted for entry in self._entries[dataset].values()]
+        return [e for e in self._entries.values() if self.name_of(e.dataset) in names]
 
     def _account(self, fingerprint: str) -> Account:
         """The account of a data set and of those that share records with it."""

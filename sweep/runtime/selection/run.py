@@ -17,7 +17,6 @@ from sweep.runtime.driver import Driver, progress_of
 from sweep.runtime.runner import Services, held, run_pending
 from sweep.search import private_selection as search
 from sweep.settings import Settings
-from sweep.spending.entries import Account
 from sweep.spending.gate import open_gate
 from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger, selection_charge, selection_entry

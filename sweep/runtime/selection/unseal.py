@@ -10,7 +10,7 @@ from dataclasses import replace
 from sweep.planning.pricing import price
 from sweep.results.selected_trial import release_all
 from sweep.settings import Settings
-from sweep.spending.entries import Entry, furthest
+from sweep.spending.entries import Entry
 from sweep.spending.gate import unpaid
 from sweep.spending.ledger import FILE, Ledger, charge_composed, selection_charge
 from sweep.store.sweeps import SweepFolder, Vault
@@ -66,7 +66,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     Raises: InvalidData where the vault lacks a trial, or its ledger an epoch of one.
     """
     draws, chosen = vault.draws, vault.selection() or {}
-    entries = furthest(Ledger(vault.ledger_file).entries())
+    entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
     records = {record.plan.id: record for record in draws.records(running=False)}
     begun = {place.name for place in (draws.path / "trials").iterdir()} | draws.state().begun
     home = Ledger(settings.home / FILE)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from search_spaces.space import SearchSpace
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounted, Accounting, accounting
 from sweep.planning.plan_total import total_of_plan, within_total
 from sweep.settings import Settings
-from sweep.spending.entries import Account, Accounted
 from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
@@ -42,7 +41,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def account(settings: Settings) -> Account:
+def account(settings: Settings) -> Accounting:
     return accounting(settings)
 
 
@@ -53,7 +52,7 @@ def space(settings: Settings) -> SearchSpace:
 
 
 @pytest.fixture(scope="module")
-def plan(space: SearchSpace, account: Account) -> Plan:
+def plan(space: SearchSpace, account: Accounting) -> Plan:
     return planning.make(space, account=account)
 
 
@@ -61,7 +60,7 @@ def with_total(space: SearchSpace, total: float) -> SearchSpace:
     return space.model_copy(update={"budget": space.budget.model_copy(update={"total": total})})
 
 
-def cost(plan: Plan, account: Account) -> float:
+def cost(plan: Plan, account: Accounting) -> float:
     """Epsilon of the trials of a plan that are no baseline."""
     releases = [
         accountants.release(account(t.config, accountant=None, careful=False).mechanism)
@@ -72,14 +71,14 @@ def cost(plan: Plan, account: Account) -> float:
 
 
 def test_without_a_total_every_trial_stays(
-    plan: Plan, space: SearchSpace, account: Account
+    plan: Plan, space: SearchSpace, account: Accounting
 ) -> None:
     assert within_total(plan, space, account=account) is plan
 
 
 @given(share=st.floats(0.01, 1.2), order=st.permutations(range(5)))
 def test_what_is_admitted_stays_within_the_total_and_what_is_refused_would_exceed_it(
-    plan: Plan, space: SearchSpace, account: Account, share: float, order: list[int]
+    plan: Plan, space: SearchSpace, account: Accounting, share: float, order: list[int]
 ) -> None:
     """Whatever the order of the trials, which the plan keeps."""
     total = share * cost(plan, account)
@@ -99,7 +98,7 @@ def test_what_is_admitted_stays_within_the_total_and_what_is_refused_would_excee
 
 
 def test_a_later_cheaper_trial_may_still_fit(
-    plan: Plan, space: SearchSpace, account: Account
+    plan: Plan, space: SearchSpace, account: Accounting
 ) -> None:
     """Noise 2 is refused, and noise 6 after it is not."""
     one = {t.values.get(Z): cost(replace(plan, trials=(t,)), account) for t in plan.trials}
@@ -108,7 +107,7 @@ def test_a_later_cheaper_trial_may_still_fit(
 
 
 def test_the_reason_counts_the_trials_that_were_admitted_before(
-    plan: Plan, space: SearchSpace, account: Account
+    plan: Plan, space: SearchSpace, account: Accounting
 ) -> None:
     cheapest = min(cost(replace(plan, trials=(t,)), account) for t in plan.trials[1:])
     alone = within_total(plan, with_total(space, 0.9 * cheapest), account=account)
@@ -120,7 +119,7 @@ def test_the_reason_counts_the_trials_that_were_admitted_before(
 
 @pytest.mark.parametrize("begun", [(1,), (3,), (1, 3)])
 def test_what_has_begun_is_never_refused_and_takes_its_room_first(
-    plan: Plan, space: SearchSpace, account: Account, begun: tuple[int, ...]
+    plan: Plan, space: SearchSpace, account: Accounting, begun: tuple[int, ...]
 ) -> None:
     ids = {plan.trials[number].id for number in begun}
     only = replace(plan, trials=tuple(t for t in plan.trials if t.id in ids))
@@ -130,7 +129,7 @@ def test_what_has_begun_is_never_refused_and_takes_its_room_first(
         assert {t.id for t in found.to_run if not t.baseline} == ids
 
 
-def test_refused_trials_take_no_room(plan: Plan, space: SearchSpace, account: Account) -> None:
+def test_refused_trials_take_no_room(plan: Plan, space: SearchSpace, account: Accounting) -> None:
     trials = tuple(replace(t, reason="no") if t.values.get(Z) == 2.0 else t for t in plan.trials)
     rest = replace(plan, trials=trials)
     found = within_total(rest, with_total(space, 1.0001 * cost(rest, account)), account=account)
@@ -138,7 +137,7 @@ def test_refused_trials_take_no_room(plan: Plan, space: SearchSpace, account: Ac
 
 
 def test_a_search_that_looks_at_results_goes_by_its_filter(
-    settings: Settings, account: Account
+    settings: Settings, account: Accounting
 ) -> None:
     """A filter's room is less than that of plain composition, so a trial is refused sooner."""
     fields = {**_FIELDS, "search": {"scheduler": "median"}}
@@ -154,7 +153,7 @@ def test_a_search_that_looks_at_results_goes_by_its_filter(
 
 
 def test_the_plan_costs_the_composition_of_its_trials_without_baselines(
-    plan: Plan, account: Account, tmp_path: Path
+    plan: Plan, account: Accounting, tmp_path: Path
 ) -> None:
     found, sentence = total_of_plan(plan, account=account, kept=FigureCache(tmp_path))
     assert found is not None
@@ -164,7 +163,7 @@ def test_the_plan_costs_the_composition_of_its_trials_without_baselines(
     assert "at delta 0.001" in sentence
 
 
-def test_refused_trials_cost_nothing(plan: Plan, account: Account, tmp_path: Path) -> None:
+def test_refused_trials_cost_nothing(plan: Plan, account: Accounting, tmp_path: Path) -> None:
     refused = tuple(replace(t, reason="no") for t in plan.trials[:3])
     two = replace(plan, trials=(*refused, *plan.trials[3:]))
     found, sentence = total_of_plan(two, account=account, kept=FigureCache(tmp_path))
@@ -173,13 +172,13 @@ def test_refused_trials_cost_nothing(plan: Plan, account: Account, tmp_path: Pat
     assert sentence.startswith("All 2 trials together: epsilon")
 
 
-def test_a_plan_of_baselines_has_no_total(plan: Plan, account: Account, tmp_path: Path) -> None:
+def test_a_plan_of_baselines_has_no_total(plan: Plan, account: Accounting, tmp_path: Path) -> None:
     alone = replace(plan, trials=plan.trials[:1])
     assert total_of_plan(alone, account=account, kept=FigureCache(tmp_path)) == (None, "")
 
 
 def test_units_that_do_not_add_up_cost_infinity_for_a_reason(
-    plan: Plan, account: Account, tmp_path: Path
+    plan: Plan, account: Accounting, tmp_path: Path
 ) -> None:
     """Records beside groups: no number is made up."""
 
@@ -199,7 +198,7 @@ def test_units_that_do_not_add_up_cost_infinity_for_a_reason(
 
 
 def test_a_plan_without_a_trial_that_can_run_is_left_as_it_is(
-    space: SearchSpace, plan: Plan, account: Account
+    space: SearchSpace, plan: Plan, account: Accounting
 ) -> None:
     """Why each point is refused stands in the plan; no delta of a filter is looked for."""
     refused = replace(plan, trials=tuple(replace(t, reason="no data") for t in plan.trials))

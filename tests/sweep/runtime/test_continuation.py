@@ -11,7 +11,6 @@ from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
-from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.status import TrialStatus
 from sweep.store.sweep_folder import LOG
@@ -51,9 +50,8 @@ def _resume(folder: SweepFolder, *trial_ids: str) -> None:
 
 
 def _charges(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
-    entries = Ledger(folder.path.parent / FILE).entries()
-    mine = [e for e in entries if (e.sweep, e.trial) == (folder.ledger_name, trial_id)]
-    return [(e.attempt, e.first_epoch, e.epochs) for e in furthest(mine)]
+    entries = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
+    return [(e.attempt, e.first_epoch, e.epochs) for e in entries if e.trial == trial_id]
 
 
 def test_while_it_resumes_it_is_not_shown_as_ended(stopped: SweepFolder, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sweep.results.privacy_cards import read_card
 from sweep.runtime import driver as runtime
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
-from sweep.spending.entries import Entry, PricedTrial, furthest
+from sweep.spending.entries import Entry, PricedTrial
 from sweep.spending.gate import SpendGate, bounds_after, open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
@@ -64,7 +64,8 @@ class Stage:
         return Driver(self.open_gate, self.folder, figures=self.figures)
 
     def entries(self, trial_id: str) -> list[Entry]:
-        return furthest(entry for entry in self.ledger.entries() if entry.trial == trial_id)
+        entries = self.ledger.of_sweep(self.folder.ledger_name)
+        return [entry for entry in entries if entry.trial == trial_id]
 
     def paid(self, trial_id: str) -> list[tuple[int, int, int]]:
         return [(e.attempt, e.first_epoch, e.epochs) for e in self.entries(trial_id)]
@@ -219,7 +220,7 @@ def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -
     stage.driver(finish(stage.first, 1))
     keep_checkpoint(stage, stage.first)
     after = stage.again()
-    assert stage.open_gate.continuation_refusal(stage.first, epochs_done=1) is None
+    assert stage.open_gate.begin(stage.first, attempt=1, epochs_done=1, write=False) is None
     assert after(begin(stage.first)) == Verdict()
     assert after(epoch(stage.first, 1)) == Verdict()
     assert after(epoch(stage.first, 2)) == Verdict()
@@ -228,7 +229,9 @@ def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -
     refused = crashed(begin(stage.first))
     assert not refused.go_on
     assert "with earlier attempts exceeds" in refused.reason
-    assert stage.open_gate.continuation_refusal(stage.first, epochs_done=2) == refused.reason
+    assert (
+        stage.open_gate.begin(stage.first, attempt=1, epochs_done=2, write=False) == refused.reason
+    )
 
 
 def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> None:

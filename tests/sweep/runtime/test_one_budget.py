@@ -199,7 +199,6 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(
     assert (kept.epsilon, kept.delta) == (8.0, 1e-5)
     used = []
     monkeypatch.setattr(spending_filter, "filter_delta", lambda *_: 1e-2)
-    monkeypatch.setattr("sweep.planning.pricing.filter_delta", lambda *_: 1e-2)
     monkeypatch.setattr(
         "sweep.runtime.runner.open_gate",
         lambda *args, **named: used.append(named["total_filter"]) or open_gate(*args, **named),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.spending.entries import Entry, furthest
+from sweep.spending.entries import Entry
 from sweep.spending.ledger import (
     FILE,
     SELECTION,
@@ -64,8 +64,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def spent(ledger: Ledger) -> float:
-    releases = [entry.release for entry in furthest(ledger.entries())]
-    return epsilon_sweep(releases, delta=DELTA).epsilon
+    return ledger.spend("fingerprint").total.epsilon
 
 
 def test_the_whole_selection_is_one_entry_of_its_sweep(ledger: Ledger) -> None:
@@ -137,8 +136,9 @@ def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger: Ledger, wh
     assert math.isinf(before.total.epsilon)
     assert math.isinf(after.total.epsilon)
     assert after.accounted.epsilon >= before.accounted.epsilon
-    last = [entry for entry in furthest(ledger.entries()) if entry.trial == SELECTION]
-    assert not last[0].release.is_nothing
+    last = selection_charge(ledger, "s@1")
+    assert last is not None
+    assert not last.release.is_nothing
 
 
 def test_couples_are_charged_beside_a_dearer_selection(ledger: Ledger) -> None:

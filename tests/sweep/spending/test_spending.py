@@ -16,7 +16,6 @@ from sweep.planning.plan_total import total_of_plan, within_total
 from sweep.results.export import _beside_total, spend_of
 from sweep.runtime import runner
 from sweep.search import source as search_source
-from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
@@ -50,8 +49,7 @@ def searching(num_samples: int, **search: Any) -> dict[str, Any]:
 def epsilon_spent(folder: SweepFolder) -> float:
     """What the ledger says of the sweep without its baseline."""
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
-    entries = Ledger(folder.path.parent / FILE).entries()
-    mine = [e for e in furthest(entries) if e.sweep == folder.ledger_name]
+    mine = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
     return epsilon_sweep([e.release for e in mine if e.trial not in exempt], delta=1e-4).epsilon
 
 
