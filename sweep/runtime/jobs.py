@@ -80,7 +80,7 @@ class ChosenJobs:
         trial = self._source.next()
         if trial is None:
             return None
-        self._gate.add(*self._price([trial]))
+        [self._gate.trials[trial.id]] = self._price([trial])
         return job_of(trial, self._sweep, workers=self.workers)
 
 

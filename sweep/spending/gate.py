@@ -108,13 +108,10 @@ def total_refusal(
 
 @dataclass(kw_only=True)
 class TimeSpent:
-    """`before`: wall-clock seconds of earlier runs. `of_trials`: seconds that each trial has
-    trained. `gpus`: GPUs (or the share of one) of each trial; 0 for a missing trial.
-    """
+    """`before`: wall-clock seconds of earlier runs. `of_trials`: seconds of training."""
 
     before: float = 0.0
     of_trials: dict[str, float] = field(default_factory=dict)
-    gpus: dict[str, float] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -124,12 +121,6 @@ class TimeSpent:
     def seconds(self) -> float:
         """Wall-clock of the sweep so far, earlier runs included."""
         return self.before + self.clock()
-
-    @property
-    def accelerator_hours(self) -> float:
-        """GPU hours of the trials so far; 0 without GPUs."""
-        held = (seconds * self.gpus.get(each, 0.0) for each, seconds in self.of_trials.items())
-        return sum(held) / 3600
 
     def add(self, trial_id: str, seconds: float) -> None:
         """Add `seconds` of training of a trial."""
@@ -174,11 +165,6 @@ class SpendGate:
         for entry in spent:
             self._count(entry)
 
-    def add(self, priced: PricedTrial) -> None:
-        """Add a trial that was chosen while the sweep runs."""
-        self.trials[priced.trial.id] = priced
-        self.time.gpus[priced.trial.id] = priced.gpus
-
     def attempt_of(self, trial_id: str) -> int:
         """The number of the present attempt at a trial."""
         return self._attempts[trial_id][0]
@@ -205,14 +191,18 @@ class SpendGate:
         first = min(first, epochs_done)
         return stop or self.time_is_up() or self._charge(trial_id, number, first, epochs_done)
 
+    @property
+    def accelerator_hours(self) -> float:
+        """GPU hours of the trials so far; 0 without GPUs."""
+        seconds = self.time.of_trials
+        return sum(each.gpus * seconds.get(name, 0.0) for name, each in self.trials.items()) / 3600
+
     def time_is_up(self) -> str | None:
         """The reason why no further trial may begin, whatever its cost, or None."""
-        for name, spent in (
-            ("accelerator_hours", self.time.accelerator_hours),
-            ("seconds", self.time.seconds),
-        ):
+        spent = {"accelerator_hours": self.accelerator_hours, "seconds": self.time.seconds}
+        for name, value in spent.items():
             limit = getattr(self._budget, name)
-            if limit is not None and spent >= limit:
+            if limit is not None and value >= limit:
                 return f"budget.{name}={limit:g} reached"
         return None
 
@@ -223,14 +213,16 @@ class SpendGate:
         counted = [priced for priced in others if not priced.trial.is_exempt]
         if self._budget.total is None or not counted:
             return None
+        unended = [
+            priced
+            for priced in (*self.trials.values(), *counted)
+            if not priced.trial.is_exempt and priced.trial.id not in self.ended
+        ]
         more: dict[Any, Release | None] = {}
-        delta = 1.0
-        for priced in (*self.trials.values(), *counted):
-            trial = priced.trial
-            if not trial.is_exempt and trial.id not in self.ended:
-                more |= dict.fromkeys(self._spent.get(trial.id, {}))
-                more[trial.id] = release(priced.mechanism)
-                delta = min(delta, priced.mechanism.delta)
+        for priced in unended:
+            more |= dict.fromkeys(self._spent.get(priced.trial.id, {}))
+            more[priced.trial.id] = release(priced.mechanism)
+        delta = min(priced.mechanism.delta for priced in unended)
         return total_refusal(self._total, self._budget.total, more, delta=delta)
 
     def _charge(
@@ -331,12 +323,10 @@ def open_gate(
     budget_total: float | None = None,
 ) -> SpendGate:
     """The gate of a sweep in the state of its folder and the ledger."""
-    name = folder.ledger_name
-    records = folder.records(running=False)
-    priced = list(trials)
+    name, records = folder.ledger_name, folder.records(running=False)
     return SpendGate(
         name,
-        priced,
+        trials,
         budget=folder.space().budget,
         charge=partial(ledger.charge, budget_total=budget_total),
         total_filter=total_filter,
@@ -345,6 +335,5 @@ def open_gate(
         time=TimeSpent(
             before=folder.seconds_run(),
             of_trials={record.plan.id: record.seconds for record in records},
-            gpus={each.trial.id: each.gpus for each in priced},
         ),
     )

@@ -66,14 +66,11 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._log = self._open_log()
+        self._log = ChainedLog(path, ENTRY, advice=_ADVICE)
         self._key = HomeKey(path.with_suffix(".key"))
         self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
         self._entries: dict[Hashable, Entry] = {}  # the furthest of each attempt at a trial
         self._accounts: dict[frozenset[str], Account] = {}  # of data sets that share records
-
-    def _open_log(self) -> ChainedLog[Entry]:
-        return ChainedLog(self._path, ENTRY, advice=_ADVICE)
 
     def name_of(self, fingerprint: str) -> str:
         """The ledger's name of a data set: its fingerprint's hash under the key of the home.
@@ -119,7 +116,7 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first, read anew."""
-        return self._open_log().read_new()
+        return ChainedLog(self._path, ENTRY, advice=_ADVICE).read_new()
 
     def of_sweep(self, sweep: str) -> list[Entry]:
         """A sweep's entries under any of its names, the furthest of each attempt at a trial."""

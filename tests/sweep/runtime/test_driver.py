@@ -275,7 +275,7 @@ def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(tmp_path: 
     assert curve(stage, stage.first) == [(1, 0.9), (2, 0.8)]
     assert stage.paid(stage.first) == [(1, 0, 3), (2, 0, 3)]
     for gate in (stage.open_gate, stage.gate()):
-        assert gate.time.accelerator_hours == pytest.approx(0.4 / 3600)
+        assert gate.accelerator_hours == pytest.approx(0.4 / 3600)
 
 
 def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Pat
     after(epoch(stage.first, 2, ser=0.8))
     assert curve(stage, stage.first) == [(1, 0.5), (2, 0.8)]
     for gate in (stage.open_gate, stage.gate()):
-        assert gate.time.accelerator_hours == pytest.approx(0.3 / 3600), "1, 2, and 2 again"
+        assert gate.accelerator_hours == pytest.approx(0.3 / 3600), "1, 2, and 2 again"
 
 
 def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_accelerator_hours_count_each_process_share_over_all_trials(tmp_path: Pa
         assert stage.driver(begin(trial)).go_on
         for number in range(1, epochs + 1):
             assert stage.driver(epoch(trial, number)).go_on
-    assert stage.open_gate.time.accelerator_hours == pytest.approx(0.3 / 3600)
+    assert stage.open_gate.accelerator_hours == pytest.approx(0.3 / 3600)
     verdict = stage.driver(epoch(stage.second, 1))
     assert (verdict.go_on, "budget.accelerator_hours" in verdict.reason) == (False, True)
     assert not stage.again()(begin(stage.second)).go_on, "a resumed sweep counts what it has had"

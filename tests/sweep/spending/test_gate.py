@@ -36,7 +36,7 @@ def plain_mechanism() -> Mechanism:
     return build(parse({"engine": "sgd", "training": {"epochs": EPOCHS}}), num_records=2_560)
 
 
-def trial(name: str, *, baseline: bool = False, **fields: Any) -> PricedTrial:
+def trial(name: str, *, baseline: bool = False, gpus: float = 1.0, **fields: Any) -> PricedTrial:
     what = fields.pop("mechanism", mechanism())
     planned = PlannedTrial(
         id=name,
@@ -51,7 +51,7 @@ def trial(name: str, *, baseline: bool = False, **fields: Any) -> PricedTrial:
         epochs=what.epochs,
         **fields,
     )
-    return PricedTrial(trial=planned, mechanism=what, dataset="d", dataset_name="mine", gpus=1.0)
+    return PricedTrial(trial=planned, mechanism=what, dataset="d", dataset_name="mine", gpus=gpus)
 
 
 @dataclass
@@ -256,36 +256,42 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial() -> None:
 
 
 def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
-    now = [0.0]
-    time = TimeSpent(before=99.0, of_trials={"a": 1800.0}, gpus={"a": 2.0}, clock=lambda: now[0])
-    opened = SpendGate(
-        "s",
-        [trial("a")],
-        budget=Budget(seconds=100.0, accelerator_hours=2.0),
-        charge=Charges(),
-        time=time,
-    )
-    assert time.accelerator_hours == pytest.approx(1.0)
+    """GPU hours are those that trials hold: one without a GPU counts none, earlier runs of a trial
+    and what it measures after its epochs count once, and a clock that went back takes nothing away.
+    """
+    now = [50.0]
+    time = TimeSpent(before=99.0, of_trials={"a": 1800.0, "cpu": 1e6}, clock=lambda: now[0])
+    trials = [trial("a", gpus=2.0), trial("cpu", gpus=0.0)]
+    limits = Budget(seconds=100.0, accelerator_hours=2.0)
+    opened = gate(*trials, budget=limits, time=time)
+    assert (opened.accelerator_hours, time.seconds) == (1.0, 99.0)
     assert opened.time_is_up() is None
-    time.add("a", 1200.0)
-    time.add_rest("a", 3600.0)
-    assert time.accelerator_hours == pytest.approx(2.0)
+    time.add("a", 900.0)
+    time.add_rest("a", 10.0)
+    assert opened.accelerator_hours == 1.5
+    for _ in range(2):
+        time.add_rest("a", 3600.0)
+        assert opened.accelerator_hours == 2.0
     assert opened.time_is_up() == "budget.accelerator_hours=2 reached"
-    now[0] = 1.0
-    assert (
-        SpendGate("s", [], budget=Budget(seconds=100.0), charge=Charges(), time=time).time_is_up()
-        == "budget.seconds=100 reached"
+    opened.trials["late"] = trial("late", gpus=0.5)
+    time.add_rest("late", 7200.0)
+    assert opened.accelerator_hours == 3.0
+    now[0] = 50.9
+    assert gate(budget=Budget(seconds=100.0), time=time).time_is_up() is None
+    now[0] = 51.0
+    assert gate(budget=Budget(seconds=100.0), time=time).time_is_up() == (
+        "budget.seconds=100 reached"
     )
+    assert gate(time=time).time_is_up() is None
+    assert TimeSpent(clock=lambda: now[0]).seconds == gate().accelerator_hours == 0.0
 
 
-def test_a_trial_that_was_chosen_later_is_charged_and_timed_like_the_others() -> None:
-    time, charges = TimeSpent(), Charges()
-    opened = gate(charge=charges, time=time)
-    opened.add(trial("late"))
+def test_a_trial_that_was_chosen_later_is_charged_like_the_others() -> None:
+    charges = Charges()
+    opened = gate(charge=charges)
+    opened.trials["late"] = trial("late")
     assert opened.begin("late", attempt=1, epochs_done=0) is None
     assert [entry.trial for entry in charges.entries] == ["late"]
-    time.add("late", 3600.0)
-    assert time.accelerator_hours == pytest.approx(1.0)
 
 
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed() -> None:
