@@ -27,11 +27,11 @@ from sweep.runtime.events import (
 )
 from sweep.runtime.jobs import ChosenJobs
 from sweep.spending.entries import PricedTrial
-from sweep.spending.gate import SpendGate, bounds_after
+from sweep.spending.gate import SpendGate
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.delivery import Delivery
-from trainables import goals
+from trainables import accountants, goals
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.figure_cache import FigureCache
@@ -190,12 +190,12 @@ class Driver:
         figures take seconds for which its workers would otherwise wait.
         """
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
-            bounds_after(priced.mechanism, epochs)
+            accountants.bounds_after(priced.mechanism, epochs)
         accountant = priced.trial.config.privacy.accountant
         self._figures.account(priced.mechanism, accountant=accountant)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
-        spent = bounds_after(priced.mechanism, report.epochs_done)
+        spent = accountants.bounds_after(priced.mechanism, report.epochs_done)
         report = replace(report, metrics={**report.metrics, **spent})
         if self._folder.add_epoch(event.trial_id, report, when=time.time()):
             self._gate.time.add(event.trial_id, report.seconds)

@@ -61,9 +61,13 @@ def entry_for(mechanism: Mechanism, *, epochs: int, first_epoch: int = 0, **who:
         raise InvalidInput(
             f"expected first_epoch < epochs, got first_epoch={first_epoch}, epochs={epochs}"
         )
-    what = release(mechanism, first=first_epoch, last=epochs)
-    parts = {"first_epoch": first_epoch, "epochs": epochs, "delta": mechanism.delta}
-    return Entry(**{"attempt": 1, **who, **parts, "release": what})
+    return Entry(
+        **{"attempt": 1, **who},
+        first_epoch=first_epoch,
+        epochs=epochs,
+        delta=mechanism.delta,
+        release=release(mechanism, first=first_epoch, last=epochs),
+    )
 
 
 def sweep_id_in(ledger_name: str) -> str:

@@ -40,14 +40,31 @@ def looks_at_results(space: SearchSpace) -> bool:
 
 
 def filter_of(space: SearchSpace, delta_of: Callable[[TrialConfig], float]) -> RdpFilter | None:
-    """The filter of a sweep; None where it needs none, or has no total. `delta_of`: as
-    `filter_delta`.
+    """The filter of a sweep; None where it needs none, or has no total. Its delta is the smallest
+    that a point of the space has, by `delta_of`, which raises InvalidInput for one without any.
 
-    Raises: InvalidInput for a total that permits no release.
+    Raises: InvalidInput where no point of the space has a mechanism, or the total permits no
+        release.
     """
+    from search_spaces.expansion import expand, point_at
+
     if not looks_at_results(space) or space.budget.total is None:
         return None
-    return accountants.RdpFilter.of(space.budget.total, delta=filter_delta(space, delta_of))
+    points = list(expand(space).points)
+    if space.search.is_adaptive:
+        points += [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
+    found: dict[object, float] = {}
+    for point in points:
+        config = point.config
+        if config is None or (point.baseline and not claims_privacy(config.engine)):
+            continue
+        given = config.privacy.delta, config.data.model_dump_json()
+        if given not in found:
+            with suppress(InvalidInput):
+                found[given] = delta_of(config)
+    if not found:
+        raise InvalidInput("expected a point of the space with a mechanism, got none")
+    return accountants.RdpFilter.of(space.budget.total, delta=min(found.values()))
 
 
 def stored_filter(folder: SweepFolder) -> RdpFilter | None:
@@ -87,36 +104,13 @@ def total_of(
     plain = accountants.epsilon_sweep(releases, delta=delta)
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
         return plain
-    account, found = accountants.Account(kept), replace(plain, accountant="none", tight=False)
-    if kept is not None:
-        for number, what in enumerate(releases):
-            account.put(number, what, delta=delta)
-        found = account.total()
-    if kept is None or math.isinf(found.epsilon):
+    account = accountants.Account(kept)
+    for number, what in enumerate(releases):
+        account.put(number, what, delta=delta)
+    found = account.total() if kept else plain
+    if not kept or math.isinf(found.epsilon):
         reasons = (*found.unaccounted, UNFILTERED)
-        found = replace(found, epsilon=math.inf, unaccounted=reasons)
+        found = replace(
+            found, epsilon=math.inf, accountant="none", tight=False, unaccounted=reasons
+        )
     return found
-
-
-def filter_delta(space: SearchSpace, delta_of: Callable[[TrialConfig], float]) -> float:
-    """The delta of a filter, fixed before any trial: the smallest that a point of the space has.
-    `delta_of` raises InvalidInput for a config that has none.
-
-    Raises: InvalidInput where no point of the space has a mechanism.
-    """
-    from search_spaces.expansion import expand, point_at
-
-    points = list(expand(space).points)
-    if space.search.is_adaptive:
-        for branch in branches(space):
-            points += point_at(space, branch.variant, branch.lowest())
-    found: dict[object, float] = {}
-    for point in points:
-        if point.config is None or (point.baseline and not claims_privacy(point.config.engine)):
-            continue
-        given = point.config.privacy.delta, point.config.data.model_dump_json()
-        with suppress(InvalidInput):
-            found[given] = found.get(given) or delta_of(point.config)
-    if not found:
-        raise InvalidInput("expected a point of the space with a mechanism, got none")
-    return min(found.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -69,19 +69,6 @@ def _figures(accountant: str, mechanism: Mechanism, epochs: int) -> Iterator[flo
         yield accountants.account(stopped, accountant=accountant).epsilon
 
 
-def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
-    """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
-    stopped = mechanism.first(epochs)
-    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
-        bound = accountants.epsilon_after(mechanism, epochs)
-    else:  # a distribution for each epoch's noise would take seconds
-        bound = accountants.account(stopped, exact=False).epsilon
-    spent = {"epsilon_spent": bound}
-    if mechanism.has_paper_figure:
-        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
-    return spent
-
-
 def total_refusal(
     account: Account,
     limit: float,
@@ -96,17 +83,16 @@ def total_refusal(
     spend = account.over(limit, more, delta=delta)
     if spend is None:
         return None
-    others = account.num_beside(more)
-    beside = f"with the {formats.count(others, noun)} before it" if others else "alone"
-    beside = beside if noun else "of all trials"
+    others, beside = account.num_beside(more), "alone" if noun else "of all trials"
+    if others and noun:
+        beside = f"with the {formats.count(others, noun)} before it"
     if account.filter is None:
-        epsilon = format_epsilon(spend.epsilon)
-        return f"epsilon {epsilon} {beside} exceeds budget.total={limit:g}"
-    reasons = (*spend.unaccounted, f"budget.total={limit:g} has no room for it {beside} (filter)")
-    return reasons[0]
+        return f"epsilon {format_epsilon(spend.epsilon)} {beside} exceeds budget.total={limit:g}"
+    mixed = "; ".join(spend.unaccounted)
+    return mixed or f"budget.total={limit:g} has no room for it {beside} (filter)"
 
 
-@dataclass(kw_only=True)
+@dataclass
 class TimeSpent:
     """`before`: wall-clock seconds of earlier runs. `of_trials`: seconds of training."""
 
@@ -131,6 +117,7 @@ class TimeSpent:
         self.of_trials[trial_id] = max(whole, self.of_trials.get(trial_id, 0.0))
 
 
+@dataclass
 class SpendGate:
     """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
     threads. An answer is the reason of a refusal, or None; so is that of `charge`, which writes an
@@ -141,25 +128,17 @@ class SpendGate:
     adaptively chosen trials.
     """
 
-    def __init__(
-        self,
-        sweep: str,
-        trials: Iterable[PricedTrial],
-        *,
-        budget: Budget,
-        charge: Callable[..., str | None],
-        total_filter: RdpFilter | None = None,
-        spent: Iterable[Entry] = (),
-        ended: Iterable[str] = (),
-        time: TimeSpent | None = None,
-    ) -> None:
-        self._sweep = sweep
-        self.trials = {priced.trial.id: priced for priced in trials}
-        self._budget = budget
+    sweep: str
+    trials: dict[str, PricedTrial]
+    budget: Budget
+    charge: Callable[..., str | None]
+    total_filter: InitVar[RdpFilter | None] = None
+    spent: InitVar[Iterable[Entry]] = ()
+    ended: set[str] = field(default_factory=set)
+    time: TimeSpent = field(default_factory=TimeSpent)
+
+    def __post_init__(self, total_filter: RdpFilter | None, spent: Iterable[Entry]) -> None:
         self._total = Account(total_filter)
-        self._write = charge
-        self.ended = set(ended)
-        self.time = time or TimeSpent()
         self._spent: dict[str, dict[tuple[str, int, int], Entry]] = {}
         self._attempts: dict[str, tuple[int, int]] = {}  # number and first epoch
         for entry in spent:
@@ -175,8 +154,7 @@ class SpendGate:
         """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
         of the sweep. Without `write` it is only asked.
         """
-        earlier = (entry.attempt for entry in self._spent.get(trial_id, {}).values())
-        number = max(attempt, 1 + max(earlier, default=0))
+        number = max([attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())])
         return self.time_is_up() or self._charge(
             trial_id, number, epochs_done, epochs_done, write=write
         )
@@ -201,7 +179,7 @@ class SpendGate:
         """The reason why no further trial may begin, whatever its cost, or None."""
         spent = {"accelerator_hours": self.accelerator_hours, "seconds": self.time.seconds}
         for name, value in spent.items():
-            limit = getattr(self._budget, name)
+            limit = getattr(self.budget, name)
             if limit is not None and value >= limit:
                 return f"budget.{name}={limit:g} reached"
         return None
@@ -211,19 +189,16 @@ class SpendGate:
         trials that have begun must fit into the sweep's total, beside what others have spent.
         """
         counted = [priced for priced in others if not priced.trial.is_exempt]
-        if self._budget.total is None or not counted:
+        if self.budget.total is None or not counted:
             return None
-        unended = [
-            priced
-            for priced in (*self.trials.values(), *counted)
-            if not priced.trial.is_exempt and priced.trial.id not in self.ended
-        ]
         more: dict[Any, Release | None] = {}
-        for priced in unended:
-            more |= dict.fromkeys(self._spent.get(priced.trial.id, {}))
-            more[priced.trial.id] = release(priced.mechanism)
-        delta = min(priced.mechanism.delta for priced in unended)
-        return total_refusal(self._total, self._budget.total, more, delta=delta)
+        delta = 1.0
+        for each in (*self.trials.values(), *counted):
+            if not each.trial.is_exempt and each.trial.id not in self.ended:
+                more |= dict.fromkeys(self._spent.get(each.trial.id, {}))
+                more[each.trial.id] = release(each.mechanism)
+                delta = min(delta, each.mechanism.delta)
+        return total_refusal(self._total, self.budget.total, more, delta=delta)
 
     def _charge(
         self, trial_id: str, number: int, first: int, done: int, *, write: bool = True
@@ -237,36 +212,33 @@ class SpendGate:
             priced.mechanism,
             dataset=priced.dataset,
             dataset_name=priced.dataset_name,
-            sweep=self._sweep,
+            sweep=self.sweep,
             trial=trial_id,
             attempt=number,
             first_epoch=first,
             epochs=done + 1,
             baseline=priced.trial.is_exempt,
         )
-        reason = self._over_budget(priced, entry) or self._write(entry, write=write)
+        reason = self._over_budget(priced, entry) or self.charge(entry, write=write)
         if reason is None and write:
             self._count(entry)
         return reason
 
     def _count(self, entry: Entry) -> None:
-        key = attempt_key(entry)
-        entries = self._spent.setdefault(entry.trial, {})
-        if key in entries and entries[key].epochs > entry.epochs:
-            return
-        entries[key] = entry
-        if not entry.is_exempt:
-            self._total.put(key, entry.release, delta=entry.delta)
+        key, entries = attempt_key(entry), self._spent.setdefault(entry.trial, {})
+        if key not in entries or entries[key].epochs <= entry.epochs:
+            entries[key] = entry
+            if not entry.is_exempt:
+                self._total.put(key, entry.release, delta=entry.delta)
 
     def _over_budget(self, priced: PricedTrial, entry: Entry) -> str | None:
         """The reason why an entry does not fit into the trial's budget or the sweep's total."""
-        budget, trial = self._budget, priced.trial
+        budget, trial = self.budget, priced.trial
         if trial.is_exempt:
             return None
-        more = {attempt_key(entry): entry.release}
+        key, reason = attempt_key(entry), None
         if budget.epsilon is not None:
-            reason = None
-            spent = {**self._spent.get(trial.id, {}), attempt_key(entry): entry}.values()
+            spent = {**self._spent.get(trial.id, {}), key: entry}.values()
             epochs = [epoch for each in spent for epoch in range(each.first_epoch, each.epochs)]
             # Attempts that make the planned trial (every epoch once) cost as much as without
             # interruption; the paper's figure knows no repeated epochs.
@@ -280,11 +252,12 @@ class SpendGate:
             elif trial.epsilon_budget is None or trial.epsilon_budget > budget.epsilon:
                 # Else the plan has admitted all its epochs.
                 reason = epsilon_refusal(budget, priced.mechanism, entry.epochs - 1)
-            if reason is not None:
-                return reason
-        if budget.total is None:
-            return None
-        return total_refusal(self._total, budget.total, more, delta=entry.delta, noun="attempt")
+        if reason is None and budget.total is not None:
+            more = {key: entry.release}
+            reason = total_refusal(
+                self._total, budget.total, more, delta=entry.delta, noun="attempt"
+            )
+        return reason
 
 
 def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:
@@ -325,13 +298,13 @@ def open_gate(
     """The gate of a sweep in the state of its folder and the ledger."""
     name, records = folder.ledger_name, folder.records(running=False)
     return SpendGate(
-        name,
-        trials,
+        sweep=name,
+        trials={priced.trial.id: priced for priced in trials},
         budget=folder.space().budget,
         charge=partial(ledger.charge, budget_total=budget_total),
         total_filter=total_filter,
         spent=ledger.of_sweep(name),
-        ended=[record.plan.id for record in records if record.status.is_over],
+        ended={record.plan.id for record in records if record.status.is_over},
         time=TimeSpent(
             before=folder.seconds_run(),
             of_trials={record.plan.id: record.seconds for record in records},

@@ -105,7 +105,7 @@ class RecordHashes:
     def __init__(self, folder: Path, *, key: HomeKey) -> None:
         self.folder = folder
         self._home_key = key
-        self._shared: dict[str, tuple[dict[str, Path], dict[str, int]]] = {}
+        self._shared: dict[tuple[str, ...], dict[str, int]] = {}
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
         """Store the hashes of a data set's records; returns the number of distinct ones.
@@ -118,9 +118,9 @@ class RecordHashes:
         key, texts = self._home_key.read(), list(records)
         whole = _hashes(texts, key)
         joined = _hashes((b"".join(text.split()) for text in texts), key)
-        content = np.concatenate([np.array([len(whole), len(joined)], "<u8"), whole, joined])
-        tagged = self._home_key.tag(PURPOSE) + content.astype("<u8").tobytes()
-        _fresh_file(self.folder, tagged).replace(self.folder / f"{name}{_SUFFIX}")
+        sizes = np.array([len(whole), len(joined)], "<u8")
+        content = self._home_key.tag(PURPOSE) + np.concatenate([sizes, whole, joined]).tobytes()
+        _fresh_file(self.folder, content).replace(self.folder / f"{name}{_SUFFIX}")
         flush(self.folder)
         return len(whole)
 
@@ -136,19 +136,18 @@ class RecordHashes:
         name, files = self._home_key.name_of(fingerprint), self._files()
         if name not in files:
             return {}
-        listed, found = self._shared.get(name, ({}, {}))
-        if listed != files:  # a list is never changed
+        if (key := (name, *files)) not in self._shared:  # a list is never changed
             mine, found = self._load(files[name]), {}
             for other in sorted(files.keys() - {name}):
                 theirs = self._load(files[other])
                 # A list that was carried over (`benchmarks/carry_home_over.py`) may have no hashes
                 # without spaces.
-                place = 1 if len(mine[1]) and len(theirs[1]) else 0
+                place = min(len(mine[1]), len(theirs[1]), 1)
                 shared = np.intersect1d(mine[place], theirs[place], assume_unique=True)
                 if len(shared):
                     found[other] = len(shared)
-            self._shared[name] = files, found
-        return dict(found)
+            self._shared[key] = found
+        return dict(self._shared[key])
 
     def _files(self) -> dict[str, Path]:
         """The list of each data set by its name."""
@@ -163,8 +162,8 @@ class RecordHashes:
         content = path.read_bytes()
         found = np.frombuffer(content[16 : len(content) // 8 * 8], dtype="<u8")
         sizes, listed = found[:2].tolist(), found[2:]
-        is_whole = len(sizes) == 2 and len(content) == 8 * (4 + sum(sizes))
-        if content[:16] != self._home_key.tag(PURPOSE) or not is_whole:
+        is_ours = content[:16] == self._home_key.tag(PURPOSE)
+        if not is_ours or len(sizes) < 2 or len(content) != 8 * (4 + sum(sizes)):
             raise self._key_mismatch(path)
         return listed[: sizes[0]], listed[sizes[0] :]
 
@@ -179,11 +178,11 @@ def _fresh_file(folder: Path, content: bytes) -> Path:
     """A new hidden file of its owner's, on the disk."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=".", dir=folder)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    return Path(name)
+    os.close(descriptor)
+    path = Path(name)
+    path.write_bytes(content)
+    flush(path)
+    return path
 
 
 def _hashes(texts: Iterable[bytes], key: bytes) -> Hashes:

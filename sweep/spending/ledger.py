@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -65,7 +65,6 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._log = ChainedLog(path, ENTRY, advice=_ADVICE)
         self._key = HomeKey(path.with_suffix(".key"))
         self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
@@ -88,7 +87,7 @@ class Ledger:
         and nothing written. No other process charges in between, so concurrent sweeps never exceed
         the total together. Baselines do not count. Without `write` it is only asked.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._log.path.parent.mkdir(parents=True, exist_ok=True)
         with self._log.alone():
             self._read_new()
             named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())
@@ -116,13 +115,12 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first, read anew."""
-        return ChainedLog(self._path, ENTRY, advice=_ADVICE).read_new()
+        return ChainedLog(self._log.path, ENTRY, advice=_ADVICE).read_new()
 
     def of_sweep(self, sweep: str) -> list[Entry]:
         """A sweep's entries under any of its names, the furthest of each attempt at a trial."""
         self._read_new()
-        mine = sweep_id_in(sweep)
-        return [entry for entry in self._entries.values() if entry.sweep_id == mine]
+        return [e for e in self._entries.values() if e.sweep_id == sweep_id_in(sweep)]
 
     def accept(self) -> None:
         """Accept a damaged ledger as it is: readable entries count, the others are lost."""
@@ -141,14 +139,14 @@ class Ledger:
         """
         self._read_new()
         name, shared = self.name_of(fingerprint), self._hashes.overlaps(fingerprint)
-        counted, mine = self._about({name, *shared}), self._about({name})
+        counted = self._about({name, *shared})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
         compose = partial(epsilon_sweep, delta=at, exact=exact)
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if what.is_finite]
         return Spend(
             dataset=name,
-            dataset_name=mine[0].dataset_name if mine else "",
+            dataset_name=next((e.dataset_name for e in self._about({name})), ""),
             total=compose(releases),
             accounted=compose(finite),
             num_trials=len({(e.sweep_id, e.trial) for e in counted if not e.release.is_nothing}),
@@ -208,7 +206,7 @@ class Ledger:
             _put(account, [e for e in new.values() if self.name_of(e.dataset) in names])
         self._accounts = accounts
 
-    def _about(self, names: set[str] | frozenset[str]) -> list[Entry]:
+    def _about(self, names: Collection[str]) -> list[Entry]:
         """The entries of these data sets. Every name's key is checked, also of the others."""
         return [e for e in self._entries.values() if self.name_of(e.dataset) in names]
 
@@ -294,7 +292,7 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
     for each in entries:
         if known.get(attempt_key(each), 0) < each.epochs:
             what = nothing if stays else each.release
-            mine = replace(each, dataset=selection.dataset, sweep=selection.sweep)
-            ledger.charge(replace(mine, release=what, at=0.0))
+            mine = replace(each, dataset=selection.dataset, sweep=selection.sweep, release=what)
+            ledger.charge(replace(mine, at=0.0))
     if replaced:
         ledger.charge(last)

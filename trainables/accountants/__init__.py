@@ -9,7 +9,7 @@ reason why their figure bounds no release. The functions below import the accoun
 their first use:
 
 - `account(mechanism, exact=...)`: every figure of one trial, by the tightest sound accountant.
-- `epsilon_after(mechanism, epochs)`: the running total.
+- `epsilon_after(mechanism, epochs)`, `bounds_after`: the running total.
 - `epsilon_sweep(releases, delta=...)`: the composition of all trials of a sweep.
 - `Account`: releases as they come, and whether one more fits.
 - `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trainables.accountants._calibration import noise_for as noise_for
     from trainables.accountants._calibration import resolve as resolve
     from trainables.accountants._choose import account as account
+    from trainables.accountants._choose import bounds_after as bounds_after
     from trainables.accountants._choose import epsilon_after as epsilon_after
     from trainables.accountants._composition import RdpFilter as RdpFilter
     from trainables.accountants._composition import SweepSpend as SweepSpend
@@ -46,6 +47,7 @@ ENTRIES = {
 _HOMES = {
     "Account": "_account",
     "account": "_choose",
+    "bounds_after": "_choose",
     "epsilon_after": "_choose",
     "RdpFilter": "_composition",
     "SweepSpend": "_composition",

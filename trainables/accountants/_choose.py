@@ -75,6 +75,19 @@ def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
     return best(what, delta=mechanism.delta, effort="running")[0] if epochs else 0.0
 
 
+def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
+    """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
+    stopped = mechanism.first(epochs)
+    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
+        bound = epsilon_after(mechanism, epochs)
+    else:  # a distribution for each epoch's noise would take seconds
+        bound = account(stopped, exact=False).epsilon
+    spent = {"epsilon_spent": bound}
+    if mechanism.has_paper_figure:
+        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
+    return spent
+
+
 @lru_cache(maxsize=16_384)
 def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
     """(epsilon, accountant, whether it is that accountant's exact figure) of a release.

@@ -18,7 +18,7 @@ from sweep.runtime import driver as runtime
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
 from sweep.spending.entries import Entry, PricedTrial
-from sweep.spending.gate import SpendGate, bounds_after, open_gate
+from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
@@ -402,7 +402,7 @@ def test_the_reported_spend_is_an_upper_bound() -> None:
     mechanism = build(config, num_records=1_000)
     for epochs in (1, 6):
         exact = accountants.account(mechanism.first(epochs)).epsilon
-        assert exact <= bounds_after(mechanism, epochs)["epsilon_spent"] < 2 * exact
+        assert exact <= accountants.bounds_after(mechanism, epochs)["epsilon_spent"] < 2 * exact
 
 
 def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> None:

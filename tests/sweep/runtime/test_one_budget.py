@@ -27,7 +27,7 @@ from tests.sweep.logs import rewrite_sweep
 from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_call
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
-from trainables.accountants import epsilon_sweep
+from trainables.accountants import RdpFilter, epsilon_sweep
 from trainables.errors import InvalidData, InvalidInput
 
 _PRIVATE: dict[str, Any] = {
@@ -198,7 +198,8 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(
     assert kept is not None
     assert (kept.epsilon, kept.delta) == (8.0, 1e-5)
     used = []
-    monkeypatch.setattr(spending_filter, "filter_delta", lambda *_: 1e-2)
+    other = RdpFilter.of(8.0, delta=1e-2)
+    monkeypatch.setattr("sweep.planning.pricing.filter_of", lambda *_: other)
     monkeypatch.setattr(
         "sweep.runtime.runner.open_gate",
         lambda *args, **named: used.append(named["total_filter"]) or open_gate(*args, **named),

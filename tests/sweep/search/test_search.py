@@ -15,7 +15,7 @@ from search_spaces import space as spaces
 from search_spaces.domains import Domain, branches, domain_of
 from search_spaces.space import SearchSpace
 from sweep.planning import prepare
-from sweep.planning.accounting import accounting
+from sweep.planning.pricing import total_filter
 from sweep.planning.refusals import require_trials
 from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
@@ -298,11 +298,11 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place: Path) -> None:
     baseline = {trial.id for trial in plan.trials if trial.baseline}
     entries = [e for e in Ledger(folder.path.parent / FILE).entries() if e.trial not in baseline]
     last: dict[str, Any] = {entry.trial: entry for entry in entries}
-    delta = search_filter.filter_delta(space, accounting(settings_in(place)))
     releases = [entry.release for entry in last.values()]
     kept = search_filter.stored_filter(folder)
     assert kept is not None
-    assert kept.delta == delta
+    assert kept == total_filter(space, settings_in(place))
+    delta = kept.delta
     total = search_filter.total_of(space, releases, delta=delta, kept=kept)
     assert total.epsilon == 8
     assert total.accountant.startswith("rdp filter")

@@ -11,18 +11,15 @@ from typing import Any
 import pytest
 
 from search_spaces.space import SearchSpace
-from sweep.spending.entries import Accounted
 from sweep.spending.filter import (
     UNFILTERED,
-    filter_delta,
     filter_of,
     looks_at_results,
     total_of,
 )
 from tests.sweep.sweeps import space_in
-from trainables import accountants
 from trainables.accountants import Account, RdpFilter, Release, epsilon_sweep, release
-from trainables.config import PrivacyConfig, TrainingConfig, TrialConfig
+from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.privacy.from_config import build, build_from
 
 DELTA = 1e-5
@@ -54,17 +51,14 @@ def space(place: Path, *, total: float | None = None, **changes: Any) -> SearchS
 def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path: Path) -> None:
     grid, adaptive = space(tmp_path, total=3.0), space(tmp_path, total=3.0, search=TPE)
     assert (looks_at_results(grid), looks_at_results(adaptive)) == (False, True)
-    assert filter_of(grid, delta=DELTA) is None
-    assert filter_of(space(tmp_path, search=TPE), delta=DELTA) is None
-    found = filter_of(adaptive, delta=DELTA)
-    assert found is not None
-    assert 0 < found.budget < 3.0
+    assert filter_of(grid, lambda _: DELTA) is None
+    assert filter_of(space(tmp_path, search=TPE), lambda _: DELTA) is None
+    assert filter_of(adaptive, lambda _: DELTA) == RdpFilter.of(3.0, delta=DELTA)
 
 
-def test_a_filter_admits_until_it_is_full(tmp_path: Path) -> None:
+def test_a_filter_admits_until_it_is_full() -> None:
     """What it admits stays within the total by composition; one trial more is refused."""
-    kept = filter_of(space(tmp_path, total=3.0, search=TPE), delta=DELTA)
-    assert kept is not None
+    kept = RdpFilter.of(3.0, delta=DELTA)
     most = max(number for number in range(200) if held(kept, [trial()] * number))
     assert most >= 3
     assert not held(kept, [trial()] * (most + 1))
@@ -88,27 +82,27 @@ def test_a_filter_with_more_room_than_its_epsilon_has_is_not_sound(changes: Any)
 def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(tmp_path: Path) -> None:
     """Also where the space lists none but its baseline, whose delta does not count."""
 
-    def account(config: TrialConfig, **_: Any) -> Accounted:
-        made = build(config, num_records=90)
-        return Accounted(summary=accountants.account(made, exact=False), mechanism=made)
-
     of_trials = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
     z = {"privacy.noise_multiplier": {"range": {"low": 1.0, "high": 4.0}}}
-    for search, axes in ((TPE, z), ({}, {"privacy.noise_multiplier": [1.0, 4.0]})):
+    for search, axes in (
+        (TPE, z),
+        ({"scheduler": "median"}, {"privacy.noise_multiplier": [1.0, 4.0]}),
+    ):
         searched = space_in(
             tmp_path,
             variants=[
                 {"name": "sgd", "baseline": True, "set": {"engine": "sgd", "privacy.delta": 1e-9}},
                 {"name": "dp", "axes": axes},
             ],
-            base=of_trials, **({"search": search} if search else {}),
+            base=of_trials, search=search, budget={"total": 3.0},
         )  # fmt: skip
-        assert filter_delta(searched, account) == 1e-4
+        found = filter_of(searched, lambda config: build(config, num_records=90).delta)
+        assert found == RdpFilter.of(3.0, delta=1e-4)
 
 
 def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path: Path) -> None:
     adaptive = space(tmp_path, total=3.0, search=TPE)
-    kept = filter_of(adaptive, delta=DELTA)
+    kept = RdpFilter.of(3.0, delta=DELTA)
     within = total_of(adaptive, [trial()] * 2, delta=1e-7, kept=kept)
     assert within.delta == DELTA, "that of the filter"
     assert (within.epsilon, within.unaccounted, within.num_releases) == (3.0, (), 2)

@@ -74,7 +74,8 @@ class Charges:
 
 def gate(*trials: PricedTrial, charge: Charges | None = None, **fields: Any) -> SpendGate:
     budget = fields.pop("budget", None) or Budget(total=fields.pop("total", None))
-    return SpendGate("s", trials, budget=budget, charge=charge or Charges(), **fields)
+    priced = {each.trial.id: each for each in trials}
+    return SpendGate(sweep="s", trials=priced, budget=budget, charge=charge or Charges(), **fields)
 
 
 def test_a_trial_that_reads_no_record_is_charged_nothing() -> None:
