@@ -1,8 +1,11 @@
-"""The gate charges before it permits and never exceeds a budget. Without disk."""
+"""The gate charges before it permits and never exceeds a budget."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces.parts import Budget
-from sweep.spending.entries import Entry, PricedTrial, attempt_key
-from sweep.spending.gate import SpendGate, TimeSpent
+from search_spaces.space import SearchSpace
+from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
+from sweep.spending.gate import SpendGate, TimeSpent, open_gate
+from sweep.spending.ledger import FILE, Ledger
 from sweep.store.plans import PlannedTrial
-from trainables.accountants import epsilon_sweep, paper_zcdp, release
+from sweep.store.status import TrialStatus
+from tests.sweep.sweeps import space_in
+from trainables.accountants import RdpFilter, epsilon_sweep, paper_zcdp, release
 from trainables.config import PrivacyConfig, TrainingConfig, parse
 from trainables.privacy.from_config import build, build_from
 from trainables.privacy.mechanism import Mechanism
@@ -78,119 +85,103 @@ def gate(*trials: PricedTrial, charge: Charges | None = None, **fields: Any) -> 
     return SpendGate(sweep="s", trials=priced, budget=budget, charge=charge or Charges(), **fields)
 
 
+def train(opened: SpendGate, name: str, *done: int, attempt: int = 1) -> list[str | None]:
+    """The answers to the begin of an attempt after the first number of epochs, and to going on
+    after each of the others.
+    """
+    begun = opened.begin(name, attempt=attempt, epochs_done=done[0])
+    return [begun, *(opened.go_on(name, epochs_done=each) for each in done[1:])]
+
+
+def cost(number: int, **fields: Any) -> float:
+    """Of so many trials together."""
+    return epsilon_sweep([release(mechanism(**fields))] * number, delta=1e-5, exact=True).epsilon
+
+
 def test_a_trial_that_reads_no_record_is_charged_nothing() -> None:
     made = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
     charges = Charges()
     tight = Budget(epsilon=1e-6, accountant="paper", total=1e-6)
     found = gate(trial("prior", mechanism=made), charge=charges, budget=tight)
-    assert found.begin("prior", attempt=1, epochs_done=0) is None
-    assert found.go_on("prior", epochs_done=1) is None
+    assert train(found, "prior", 0, 1) == [None, None]
     assert found.refusal(trial("other", mechanism=made)) is None
     assert charges.entries == []
     read = replace(made, undeclared=("the label set is the records' own",))
     found = gate(trial("prior", mechanism=read), charge=charges, budget=Budget(epsilon=1.0))
-    assert found.begin("prior", attempt=1, epochs_done=0) is not None
+    assert train(found, "prior", 0) != [None]
 
 
 def test_every_epoch_is_charged_before_the_answer() -> None:
+    """Also to a trial that was chosen later; what a scheduler stops pays for nothing more."""
     charges = Charges()
-    opened = gate(trial("a"), charge=charges)
-    assert opened.begin("a", attempt=1, epochs_done=0) is None
+    opened = gate(charge=charges)
+    opened.trials["a"] = trial("a")
+    assert train(opened, "a", 0) == [None]
     for done in range(1, EPOCHS + 1):
         assert charges.entries[-1].epochs == done
+        if done == 2:
+            stop = "stopped by asha"
+            assert opened.go_on("a", epochs_done=done, stop=stop) == stop
+            assert charges.entries[-1].epochs == done
         assert opened.go_on("a", epochs_done=done) is None
     assert [entry.epochs for entry in charges.entries] == [1, 2, 3], "the last is paid once"
 
 
 def test_what_the_ledger_refuses_is_not_permitted_and_not_counted() -> None:
     charges = Charges(refuse="no room")
-    one = epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
-    opened = gate(trial("a"), trial("b"), charge=charges, total=one * 1.001)
-    assert opened.begin("a", attempt=1, epochs_done=0) == "no room"
+    opened = gate(trial("a"), trial("b"), charge=charges, total=cost(1) * 1.001)
+    assert train(opened, "a", 0) == ["no room"]
     charges.refuse = None
-    assert opened.begin("b", attempt=1, epochs_done=0) is None
-    assert all(opened.go_on("b", epochs_done=done) is None for done in (1, 2, 3))
+    assert train(opened, "b", 0, 1, 2, 3) == [None] * 4
 
-
-def test_a_ledger_that_breaks_gives_no_permission() -> None:
     class Full(Charges):
         def __call__(self, entry: Entry, *, write: bool = True) -> str | None:
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        gate(trial("a"), charge=Full()).begin("a", attempt=1, epochs_done=0)
-
-
-def test_what_a_scheduler_stops_pays_for_nothing_more() -> None:
-    charges = Charges()
-    opened = gate(trial("a"), charge=charges)
-    opened.begin("a", attempt=1, epochs_done=0)
-    assert opened.go_on("a", epochs_done=1, stop="stopped by asha") == "stopped by asha"
-    assert len(charges.entries) == 1
-
-
-def test_epochs_of_an_earlier_attempt_are_spent_too() -> None:
-    """Three epochs are admitted; a crash that costs one more leaves room for two."""
-    three = epsilon_sweep([release(mechanism(epochs=9), last=3)], delta=1e-5).epsilon
-    priced, charges = trial("a", mechanism=mechanism(epochs=9)), Charges()
-    opened = gate(priced, charge=charges, budget=Budget(epsilon=three * 1.0001))
-    assert opened.begin("a", attempt=1, epochs_done=0) is None
-    assert opened.go_on("a", epochs_done=1) is None
-    again = gate(
-        priced, charge=charges, budget=Budget(epsilon=three * 1.0001), spent=charges.entries
-    )
-    assert again.begin("a", attempt=1, epochs_done=1) is None, "the second epoch once more"
-    assert again.attempt_of("a") == 2
-    refused = again.go_on("a", epochs_done=2)
-    assert "with earlier attempts exceeds budget.epsilon" in str(refused)
+        train(gate(trial("a"), charge=Full()), "a", 0)
 
 
 def test_a_retry_is_charged_beside_the_attempt_that_failed() -> None:
     charges = Charges()
     opened = gate(trial("a"), charge=charges)
     for attempt in (1, 2):
-        assert opened.begin("a", attempt=attempt, epochs_done=0) is None
-        assert opened.go_on("a", epochs_done=1) is None
+        assert train(opened, "a", 0, 1, attempt=attempt) == [None] * 2
     assert [(e.attempt, e.epochs) for e in charges.entries] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert opened.attempt_of("a") == 2
     resumed = gate(trial("a"), spent=charges.entries)
-    assert resumed.begin("a", attempt=1, epochs_done=2) is None
+    assert train(resumed, "a", 2) == [None]
     assert resumed.attempt_of("a") == 3
 
 
-def test_the_papers_epsilon_stops_an_interrupted_trial_too() -> None:
-    """It has no figure of repeated epochs, so it bounds the trial's own: three epochs of nine."""
+@pytest.mark.parametrize(
+    ("accountant", "admitted", "again", "refusal"),
+    [
+        ("sound", 3, (1, 2), "with earlier attempts exceeds budget.epsilon"),
+        # A stopped trial that goes on from an earlier epoch than its last one.
+        ("sound", 4, (2, 1, 2), "with earlier attempts exceeds budget.epsilon"),
+        # It has no figure of repeated epochs, so it bounds the trial's own.
+        ("paper", 3, (1, 2, 3), "(paper) after 4 epochs exceeds"),
+    ],
+)
+def test_epochs_of_an_earlier_attempt_are_spent_too(
+    accountant: str, admitted: int, again: tuple[int, ...], refusal: str
+) -> None:
+    """Of nine, so many are admitted, those that were trained twice included."""
     what, charges = mechanism(epochs=9), Charges()
-    three, four = (paper_zcdp.epsilon(what.first(n), delta=1e-5) for n in (3, 4))
-    limit = Budget(epsilon=(three + four) / 2, accountant="paper")
-    first = gate(trial("a", mechanism=what), charge=charges, budget=limit)
-    assert first.begin("a", attempt=1, epochs_done=0) is None
-    assert first.go_on("a", epochs_done=1) is None
-    again = gate(trial("a", mechanism=what), charge=charges, budget=limit, spent=charges.entries)
-    assert again.begin("a", attempt=1, epochs_done=1) is None
-    assert again.go_on("a", epochs_done=2) is None
-    assert "(paper) after 4 epochs exceeds" in str(again.go_on("a", epochs_done=3))
-
-
-def test_epochs_after_an_older_checkpoint_are_spent_twice() -> None:
-    """A stopped trial that goes on from an earlier epoch than its last one: the ledger's entries
-    stay within its budget of four epochs, together.
-    """
-    what, charges = mechanism(epochs=9), Charges()
-    limit = epsilon_sweep([release(what, last=4)], delta=1e-5).epsilon * 1.0001
-    first = gate(trial("a", mechanism=what), charge=charges, budget=Budget(epsilon=limit))
-    assert first.begin("a", attempt=1, epochs_done=0) is None
-    assert first.go_on("a", epochs_done=1) is None
-    again = gate(
-        trial("a", mechanism=what),
-        charge=charges,
-        budget=Budget(epsilon=limit),
-        spent=charges.entries,
-    )
-    assert again.begin("a", attempt=1, epochs_done=2) is None
-    assert again.go_on("a", epochs_done=1) is None, "the second epoch once more"
-    assert "with earlier attempts exceeds" in str(again.go_on("a", epochs_done=2))
-    assert charges.spent() <= limit
+    limit = epsilon_sweep([release(what, last=admitted)], delta=1e-5).epsilon * 1.0001
+    if accountant == "paper":
+        limit = paper_zcdp.epsilon(what.first(admitted), delta=1e-5) * 1.0001
+    parts: dict[str, Any] = {
+        "charge": charges,
+        "budget": Budget(epsilon=limit, accountant=accountant),
+    }
+    assert train(gate(trial("a", mechanism=what), **parts), "a", 0, 1) == [None] * 2
+    resumed = gate(trial("a", mechanism=what), **parts, spent=charges.entries)
+    *permitted, refused = train(resumed, "a", *again)
+    assert permitted == [None] * (len(again) - 1)
+    assert refusal in str(refused)
+    assert accountant == "paper" or charges.spent() <= limit
 
 
 @settings(max_examples=60, deadline=None)
@@ -210,10 +201,10 @@ def test_no_order_of_events_passes_the_total(data: st.DataObject) -> None:
             opened = gate(*trials, charge=charges, total=limit, spent=charges.entries)
             done = dict.fromkeys(NOISES, 0)
         if done[name] == 0:
-            go_on = opened.begin(name, attempt=1, epochs_done=0) is None
+            [reason] = train(opened, name, 0)
         else:
-            go_on = opened.go_on(name, epochs_done=done[name]) is None
-        done[name] = min(done[name] + 1, EPOCHS) if go_on else 0
+            reason = opened.go_on(name, epochs_done=done[name])
+        done[name] = min(done[name] + 1, EPOCHS) if reason is None else 0
     assert charges.spent() <= limit
 
 
@@ -224,8 +215,7 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over: bool) -> 
     both = [release(strict), release(lax)]
     total = (epsilon_sweep(both, delta=1e-9).epsilon + epsilon_sweep(both, delta=1e-3).epsilon) / 2
     opened = gate(trial("a", mechanism=strict), total=total)
-    assert opened.begin("a", attempt=1, epochs_done=0) is None
-    assert all(opened.go_on("a", epochs_done=done) is None for done in range(1, EPOCHS))
+    assert train(opened, "a", 0, 1, 2) == [None] * 3
     if is_over:
         opened.ended.add("a")
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
@@ -235,7 +225,7 @@ def test_a_baseline_is_charged_and_held_against_nothing() -> None:
     charges = Charges()
     plain = plain_mechanism()
     opened = gate(trial("sgd", baseline=True, mechanism=plain), charge=charges, total=1e-6)
-    assert opened.begin("sgd", attempt=1, epochs_done=0) is None
+    assert train(opened, "sgd", 0) == [None]
     assert charges.entries[0].baseline
     assert opened.refusal(trial("other")) is not None, "any other trial is too dear"
     assert opened.refusal(trial("other", baseline=True, mechanism=plain)) is None
@@ -243,15 +233,14 @@ def test_a_baseline_is_charged_and_held_against_nothing() -> None:
 
 def test_a_baseline_of_a_private_engine_pays_like_any_trial() -> None:
     """Its budget of one trial, the sweep's total of two, and the ledger of all sweeps."""
-    charges, one = Charges(), epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
+    charges = Charges()
     dear = trial("dear", baseline=True, mechanism=mechanism(1.0))
-    opened = gate(dear, charge=charges, budget=Budget(epsilon=one))
-    assert "exceeds budget.epsilon" in str(opened.begin("dear", attempt=1, epochs_done=0))
+    opened = gate(dear, charge=charges, budget=Budget(epsilon=cost(1)))
+    assert "exceeds budget.epsilon" in str(train(opened, "dear", 0))
     both = [trial(name, baseline=True) for name in "ab"]
-    opened = gate(*both, charge=charges, total=one * 1.001)
-    assert opened.begin("a", attempt=1, epochs_done=0) is None
-    assert all(opened.go_on("a", epochs_done=done) is None for done in (1, 2, 3))
-    assert "exceeds budget.total" in str(opened.begin("b", attempt=1, epochs_done=0))
+    opened = gate(*both, charge=charges, total=cost(1) * 1.001)
+    assert train(opened, "a", 0, 1, 2, 3) == [None] * 4
+    assert "exceeds budget.total" in str(train(opened, "b", 0))
     assert not any(entry.baseline for entry in charges.entries)
     assert opened.refusal(trial("c", baseline=True)) is not None
 
@@ -287,14 +276,6 @@ def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
     assert TimeSpent(clock=lambda: now[0]).seconds == gate().accelerator_hours == 0.0
 
 
-def test_a_trial_that_was_chosen_later_is_charged_like_the_others() -> None:
-    charges = Charges()
-    opened = gate(charge=charges)
-    opened.trials["late"] = trial("late")
-    assert opened.begin("late", attempt=1, epochs_done=0) is None
-    assert [entry.trial for entry in charges.entries] == ["late"]
-
-
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed() -> None:
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
@@ -302,21 +283,102 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
     limit = Budget(epsilon=(after[1] + after[2]) / 2)
     for planned in (None, after[2]):  # without a budget, and under a larger one
         opened = gate(trial("a", mechanism=what, epsilon_budget=planned), budget=limit)
-        assert opened.begin("a", attempt=1, epochs_done=0) is None
-        assert opened.go_on("a", epochs_done=1) is None
-        assert "budget.epsilon" in str(opened.go_on("a", epochs_done=2))
+        *permitted, refused = train(opened, "a", 0, 1, 2)
+        assert permitted == [None] * 2
+        assert "budget.epsilon" in str(refused)
     admitted = gate(trial("a", mechanism=what, epsilon_budget=limit.epsilon), budget=limit)
-    assert admitted.begin("a", attempt=1, epochs_done=0) is None
-    assert all(admitted.go_on("a", epochs_done=done) is None for done in (1, 2, 3))
+    assert train(admitted, "a", 0, 1, 2, 3) == [None] * 4
 
 
 def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for() -> None:
     """The plan has admitted all its epochs: each of them is trained once."""
     limit = Budget(epsilon=epsilon_sweep([release(mechanism().first(2))], delta=1e-5).epsilon)
     priced, charges = trial("a", epsilon_budget=limit.epsilon), Charges()
-    assert gate(priced, charge=charges, budget=limit).begin("a", attempt=1, epochs_done=0) is None
+    assert train(gate(priced, charge=charges, budget=limit), "a", 0) == [None]
     again = gate(priced, charge=charges, budget=limit, spent=charges.entries)
-    assert again.begin("a", attempt=1, epochs_done=1) is None
-    assert all(again.go_on("a", epochs_done=done) is None for done in (2, 3))
+    assert train(again, "a", 1, 2, 3) == [None] * 3
     replayed = gate(priced, charge=charges, budget=limit, spent=charges.entries)
-    assert replayed.begin("a", attempt=1, epochs_done=1) is not None
+    assert train(replayed, "a", 1) != [None]
+
+
+# ---- with the ledger: a bound over all sweeps, and a gate of a sweep's folder
+
+
+def entry(name: str, **other: Any) -> Entry:
+    given = {"dataset": "aaa", "sweep": "s", "epochs": EPOCHS, **other}
+    return entry_for(given.pop("of", mechanism()), trial=name, **given)
+
+
+def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path: Path) -> None:
+    """Refused before and at the charge; a baseline without noise is exempt and uses no room, one of
+    a private engine pays like any trial. A longer entry of an attempt takes the place of the
+    shorter one. Without a bound everything is charged.
+    """
+    ledger = Ledger(tmp_path / FILE)
+    charge = partial(ledger.charge, budget_total=cost(2) * (1 + 1e-9))
+    sgd = entry("b", of=plain_mechanism(), baseline=True)
+    for number, what in enumerate((entry("t1", epochs=1), entry("t1"), entry("t2"))):
+        assert charge(what, write=False) is None
+        assert len(ledger.entries()) == number, "asking writes nothing"
+        assert charge(what) is None
+    assert charge(sgd) is None
+    assert charge(replace(sgd, trial="b2"), write=False) is None
+    for more in (entry("t3"), entry("t3", baseline=True), entry("t1", epochs=1, attempt=2)):
+        for write in (True, False):
+            assert "exceeds --budget-total" in str(charge(more, write=write))
+    assert [each.trial for each in ledger.entries()] == ["t1", "t1", "t2", "b"]
+    assert ledger.charge(entry("t3")) is None
+    assert len(ledger.entries()) == 5
+
+
+def folder_with(space: SearchSpace, ended: list[str], seconds: float = 0.0) -> Any:
+    """What a gate reads of a sweep's folder."""
+    records = [
+        SimpleNamespace(plan=SimpleNamespace(id=name), seconds=0.0, status=TrialStatus.STOPPED)
+        for name in ended
+    ]
+    return SimpleNamespace(
+        space=lambda: space,
+        ledger_name="s",
+        records=lambda *, running: records,
+        seconds_run=lambda: seconds,
+    )
+
+
+def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: Path) -> None:
+    """Its time, its total by the filter, and the entries of the sweep's name."""
+    ledger = Ledger(tmp_path / FILE)
+    space = space_in(tmp_path, budget={"seconds": 100.0, "total": 3.0})
+    room, what = RdpFilter.of(3.0, delta=1e-5), mechanism(40.0)
+    ledger.charge(entry("t1", of=what))
+
+    def opened(filter_: RdpFilter, seconds: float = 50.0) -> SpendGate:
+        priced = [trial(name, mechanism=what) for name in ("t1", "t2")]
+        folder = folder_with(space, [], seconds)
+        return open_gate(folder, priced, ledger=ledger, total_filter=filter_)
+
+    assert opened(room).refusal() is None
+    assert train(opened(room), "t2", 0) == [None]
+    just_one = replace(room, budget=room.cost(entry("t1", of=what).release) * (1 + 1e-9))
+    assert train(opened(just_one), "t2", 0) == [
+        "budget.total=3 has no room for it with the 2 attempts before it (filter)"
+    ]
+    assert train(opened(room), "t1", 2) == [None]
+    assert [each.attempt for each in ledger.entries() if each.trial == "t1"] == [1, 2]
+    assert opened(room, 100.0).time_is_up() == "budget.seconds=100 reached"
+
+
+@pytest.mark.parametrize("ended", [["t1"], ["t2"], ["t2", "t1"]])
+def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(
+    tmp_path: Path, ended: list[str]
+) -> None:
+    ledger = Ledger(tmp_path / FILE)
+    for name in ended:
+        ledger.charge(entry(name, dataset="d", epochs=1))
+    parts = [release(mechanism(), last=1 if name in ended else None) for name in ("t1", "t2")]
+    total = epsilon_sweep([*parts, release(mechanism())], delta=1e-5, exact=True).epsilon * 1.001
+    space = space_in(tmp_path, budget={"total": total})
+    more, *priced = (trial(name) for name in ("t3", "t1", "t2"))
+    assert open_gate(folder_with(space, ended), priced, ledger=ledger).refusal(more) is None
+    unended = folder_with(space, ended[:-1])
+    assert "exceeds budget.total" in str(open_gate(unended, priced, ledger=ledger).refusal(more))

@@ -60,13 +60,6 @@ def test_a_process_that_comes_second_takes_the_key_of_the_first(key: HomeKey) ->
     assert [path.name for path in key.file.parent.iterdir()] == ["ledger.key"]
 
 
-def test_a_key_that_others_may_read_is_refused_with_its_mode(key: HomeKey) -> None:
-    key.read()
-    key.file.chmod(0o640)
-    with pytest.raises(InvalidInput, match=r"readable by its owner only, got mode 640$"):
-        HomeKey(key.file).name_of("abc")
-
-
 @pytest.mark.parametrize("content", [b"", b"short", 33 * b"x"])
 def test_a_damaged_key_is_no_new_one(key: HomeKey, content: bytes) -> None:
     key.read()
@@ -149,15 +142,6 @@ def test_a_registered_data_set_is_not_read_again(key: HomeKey, tmp_path: Path) -
     assert hashes.is_registered("a")
     assert hashes.register("a", never()) == 2  # type: ignore[arg-type]
     assert hashes.overlaps("unknown") == {}
-
-
-def test_no_record_and_no_fingerprint_is_in_any_file(key: HomeKey, tmp_path: Path) -> None:
-    RecordHashes(tmp_path / "records", key=key).register("fingerprint", [b"a private text"])
-    for path in tmp_path.rglob("*"):
-        assert "fingerprint" not in path.name
-        if path.is_file():
-            assert b"private" not in path.read_bytes()
-            assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("damage", ["cut", "cut by a hash", "empty", "of another key"])
