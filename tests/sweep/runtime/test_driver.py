@@ -152,10 +152,10 @@ def test_a_permission_that_cannot_be_paid_is_not_given(
 ) -> None:
     stage = Stage(tmp_path)
 
-    def full(self: Ledger, entry: Entry) -> None:
+    def full(entry: Entry, *, write: bool) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Ledger, "charge", full)
+    monkeypatch.setattr(stage.open_gate, "charge", full)
     with pytest.raises(OSError, match="No space left"):
         stage.driver(begin(stage.first))
 
