@@ -44,10 +44,10 @@ def require_source(factory: str, source: str | None) -> None:
     Raises: InvalidInput.
     """
     found = digest_of(factory)
-    if source is not None and found != source:
+    if found != source:
         raise InvalidInput(
             f"expected model.factory={factory} with the source that was planned (SHA-256"
-            f" {source[:12]}), got another ({found[:12]}): plan again, or restore the old file"
+            f" {str(source)[:12]}), got another ({found[:12]}): plan again, or restore the old file"
         )
 
 
@@ -100,6 +100,6 @@ def _find(module: str) -> ModuleSpec | None:
 def _with_working_directory() -> None:
     """Add the working directory permanently, because imported code may import more later."""
     here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
+    if here not in sys.path:
         sys.path.append(here)
     importlib.invalidate_caches()

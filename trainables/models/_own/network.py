@@ -120,12 +120,14 @@ class OwnModel(NluModel):
         before = [p.detach().clone() for _, p in trained]
         modes = [each.training for each in self.module.modules()]
         yield
-        found = state.changed(deep=deep)
-        for (name, p), old in zip(trained, before, strict=True):
-            if found is None and not torch.equal(content_of(old), content_of(p)):
-                found = name
-        if found is None and modes != [each.training for each in self.module.modules()]:
-            found = "the mode of a layer (train, eval)"
+        changed = [
+            name
+            for (name, p), old in zip(trained, before, strict=True)
+            if not torch.equal(content_of(old), content_of(p))
+        ]
+        if modes != [each.training for each in self.module.modules()]:
+            changed = [*changed, "the mode of a layer (train, eval)"]
+        found = state.changed(deep=deep) or next(iter(changed), None)
         if found is not None:
             raise TrialFailed(
                 f"expected a module without state from model.factory={self.factory}, got {found}"

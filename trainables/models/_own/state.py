@@ -9,11 +9,11 @@ random generators. Installed libraries are trusted; their functions and classes 
 from __future__ import annotations
 
 import _thread
+import contextlib
 import functools
 import io
 import pickle
 import sys
-import sysconfig
 import types
 import typing
 import warnings
@@ -29,25 +29,11 @@ from torch import Tensor, nn
 
 _SMALL = 1 << 16  # bytes of an attribute that are compared at every step, not only at each epoch
 _SMALL_TENSOR = 1 << 20  # elements
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (dict, OrderedDict, list, tuple, set, frozenset)
-_BASES = (*_CONTAINERS, str, bytes, int, float, complex)
-_OF_EVERY_CLASS = frozenset(
-    ("__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl")
-)
-_OF_EVERY_FILE = frozenset(
-    ("__builtins__", "__spec__", "__loader__", "__cached__", "__warningregistry__")
-)
-_DESCRIPTORS = (
-    types.MemberDescriptorType,
-    types.GetSetDescriptorType,
-    types.WrapperDescriptorType,
-    types.MethodDescriptorType,
-    types.ClassMethodDescriptorType,
-)
+_OF_EVERY_FILE = frozenset(("__builtins__", "__spec__", "__loader__", "__warningregistry__"))
 _LOCKS = (_thread.LockType, _thread.RLock)
 _CACHE = type(functools.lru_cache(len))
-_OURS = ("torch", "numpy", "trainables", "search_spaces", "dashboards", "sweep")
+_OURS = ("trainables", "search_spaces", "dashboards", "sweep")
 
 
 class NotComparable(Exception):
@@ -77,7 +63,7 @@ class State:
         self._at = ""
         self._buffer = io.BytesIO()
         self._pickler = _Pickler(self._buffer, self._reduced)
-        self._caches: list[Any] = []
+        self._caches: set[Any] = set()
         self._trained = {id(p) for p in module.parameters() if p.requires_grad}
         every = (module.named_modules(), module.named_parameters(), module.named_buffers())
         for named in every:
@@ -134,9 +120,7 @@ class State:
     def _found(self, node: _Node, part: str, value: Any) -> tuple[int, object]:
         """(number of bytes, what stands for a value of a part)."""
         kind = type(value)
-        if kind in _PLAIN:
-            return 0, (kind, repr(value))
-        if kind in _CONTAINERS and not value:
+        if kind in _CONTAINERS and not value:  # most are, and pickles take five times as long
             return 0, kind
         self._at = f"{node.name}.{part}"
         self._buffer.seek(0)
@@ -151,8 +135,8 @@ class State:
     def _node(self, thing: Any, name: str) -> tuple[Any, ...]:
         """What a pickle holds in place of a thing that is compared by itself."""
         if id(thing) not in self._nodes:
-            self._nodes[id(thing)] = _Node(thing, name)
-            self._new.append(self._nodes[id(thing)])
+            node = self._nodes[id(thing)] = _Node(thing, name)
+            self._new.append(node)
         return _parts_of, (id(thing),)
 
     def _reduced(self, thing: Any) -> Any:
@@ -170,8 +154,7 @@ class State:
                 return _parts_of, (thing.__module__, thing.__qualname__)
             return self._node(thing, f"{thing.__module__}.{thing.__qualname__}")
         if isinstance(thing, _CACHE):
-            if thing not in self._caches:
-                self._caches.append(thing)
+            self._caches.add(thing)
             return self._node(thing, f"{self._at} (cache)")
         if (special := _special(thing)) is not None:
             return _parts_of, special
@@ -191,25 +174,19 @@ class State:
         if isinstance(thing, types.ModuleType):
             return {k: v for k, v in vars(thing).items() if k not in _OF_EVERY_FILE}
         if isinstance(thing, type):
-            own = {k: v for k, v in vars(thing).items() if k not in _OF_EVERY_CLASS}
-            return {**own, "__bases__": thing.__bases__, "file": self._file(thing.__module__)}
+            own = {k: v for k, v in vars(thing).items() if k != "_abc_impl"}
+            return {**own, "__bases__": thing.__bases__}
         if isinstance(thing, types.FunctionType):
             return {
                 **vars(thing),
-                "__code__": id(thing.__code__),
+                "__code__": thing.__code__,
                 "__defaults__": thing.__defaults__,
                 "__kwdefaults__": thing.__kwdefaults__,
                 **_closure(thing),
-                "file": self._file(thing.__globals__.get("__name__", "")),
+                "file": sys.modules.get(thing.__globals__.get("__name__", "")),
             }
-        if isinstance(thing, _CACHE):
-            return dict(vars(thing))
         own = {**getattr(thing, "__dict__", {}), **_slots(thing), **_inherited(thing)}
         return {**own, "__class__": type(thing)}
-
-    def _file(self, name: str) -> types.ModuleType | None:
-        """The module of code that is not installed."""
-        return None if self._is_library(name) else sys.modules.get(name)
 
     def _is_library(self, name: str) -> bool:
         top = name.partition(".")[0]
@@ -240,17 +217,16 @@ def _special(thing: Any) -> tuple[Any, ...] | None:
     if isinstance(thing, types.MethodType):
         return kind, thing.__func__, thing.__self__
     if isinstance(thing, types.BuiltinFunctionType):
-        owner = thing.__self__
-        return kind, thing.__qualname__, None if isinstance(owner, types.ModuleType) else owner
+        return kind, thing.__qualname__, thing.__self__
     if isinstance(thing, types.MappingProxyType):
         return kind, dict(thing)
     if isinstance(thing, weakref.ref):
         return kind, thing()
     if isinstance(thing, torch.Generator):
-        return kind, str(thing.device), bytes(thing.get_state().tolist())
+        return kind, thing.get_state().numpy().tobytes()
     if isinstance(thing, functools.cached_property):
         return kind, thing.func
-    if isinstance(thing, _DESCRIPTORS):
+    if isinstance(thing, types.GetSetDescriptorType | types.ClassMethodDescriptorType):
         return kind, thing.__qualname__
     if isinstance(
         thing, types.CodeType | typing.TypeVar | typing.ParamSpec | torch.jit.ScriptFunction
@@ -261,9 +237,7 @@ def _special(thing: Any) -> tuple[Any, ...] | None:
 
 def content_of(tensor: Tensor) -> Tensor:
     """The bytes of a tensor, of which not-a-number equals itself."""
-    dense = tensor.detach()
-    dense = (dense.to_dense() if dense.layout != torch.strided else dense).contiguous()
-    return dense.reshape(-1).view(torch.uint8)
+    return tensor.detach().to_dense().contiguous().reshape(-1).view(torch.uint8)
 
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:
@@ -279,25 +253,23 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
 def _slots(thing: Any) -> dict[str, Any]:
     found = {}
     for kind in type(thing).__mro__:
-        own = vars(kind).get("__slots__", ())
-        for name in (own,) if isinstance(own, str) else own:
-            if name not in ("__dict__", "__weakref__") and hasattr(thing, name):
-                found[name] = getattr(thing, name)
+        for name, slot in vars(kind).items():
+            if isinstance(slot, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):  # not yet set
+                    found[name] = slot.__get__(thing)
     return found
 
 
 def _inherited(thing: Any) -> dict[str, Any]:
     """What an object of a user's class holds by a class that is not the user's."""
-    base: Any = next((base for base in _BASES if isinstance(thing, base)), None)
-    if base is None:
-        by_object: bool = type(thing).__reduce__ is vars(object)["__reduce__"]
-        return {} if by_object else {"value": thing.__reduce_ex__(4)}
-    values = dict.items(thing) if isinstance(thing, dict) else thing
-    return {"value": list(values) if base in _CONTAINERS else base(thing)}
+    if isinstance(thing, _CONTAINERS):
+        return {"value": list(dict.items(thing) if isinstance(thing, dict) else thing)}
+    by_object: bool = type(thing).__reduce__ is object.__reduce__
+    return {} if by_object else {"value": thing.__reduce_ex__(4)}
 
 
 def _is_found_by_name(function: types.FunctionType) -> bool:
-    found: Any = sys.modules.get(function.__module__ or "")
+    found: Any = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is function
@@ -306,15 +278,10 @@ def _is_found_by_name(function: types.FunctionType) -> bool:
 @functools.cache
 def _is_installed(top: str) -> bool:
     """Whether a package is of Python or installed, in contrast to code in a folder."""
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+    if top in sys.stdlib_module_names:
         return True
     found = sys.modules.get(top)
     places = [getattr(found, "__file__", None), *getattr(found, "__path__", ())]
-    if found is not None and not any(places):  # of C alone
-        return True
-    installed = {Path(place) for name, place in sysconfig.get_paths().items() if "lib" in name}
-    return any(
-        installed & set(Path(place).parents) or "site-packages" in Path(place).parts
-        for place in places
-        if place
+    return found is not None and all(  # of none, where it is of C alone
+        {"site-packages", "dist-packages"} & set(Path(place).parts) for place in places if place
     )

@@ -1,0 +1,124 @@
+"""Modules of own code in `own_code.yaml`: refused for a state, unfit or accepted."""
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from tests.models._builds import random_batch
+from tests.models.test_own_draws import CODE, of_seed
+from tests.models.test_own_model import here, model, replaced
+from tests.models.test_own_state import code, write
+from trainables.config import parse
+from trainables.errors import InvalidInput, TrialFailed
+
+__all__ = ["here"]
+CASES = yaml.safe_load(Path(__file__).with_name("own_code.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", CASES["refused"])
+def test_state_is_refused_by_name(here, name):
+    case = dict(CASES["refused"][name])
+    problem = case.pop("problem")
+    write(here, code(**case))
+    with pytest.raises(InvalidInput, match=problem):
+        model(factory="own:build")
+
+
+@pytest.mark.parametrize("name", CASES["accepted"])
+def test_a_module_without_state_is_accepted(here, name):
+    case = CASES["accepted"][name]
+    if "old" in case:
+        replaced(here, **case, name="own")
+    else:
+        write(here, code(**case))
+    found = model(factory="own:build")
+    with found.watched(deep=True):
+        found.feature_table(["call", "ann", "b"])
+
+
+@pytest.mark.parametrize(("old", "new", "problem"), CASES["unfit"])
+def test_what_cannot_be_trained_is_refused(here, old, new, problem):
+    name = f"unfit_{abs(hash((old, new)))}"
+    with pytest.raises(InvalidInput, match=problem):
+        model(factory=replaced(here, old, new, name=name))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize(
+    ("change", "is_large"),
+    [
+        ("self.few.append(1)", False),
+        ("self.many.append(1)", True),
+        ("self.vector.data += 1", False),
+        ("self.matrix.data += 1", True),
+        ("self.matrix += 1", False),  # torch knows
+        ("self.training = False", False),
+        ("self.intents.training = False", False),
+    ],
+)
+def test_what_is_large_is_compared_at_epochs_alone(here, change, is_large, deep):
+    made = "self.few, self.many = [2] * 9, list(range(40_000))\n"
+    made += "self.vector, self.matrix = torch.zeros(1_000), torch.zeros(1_100, 1_000)"
+    write(here, code(init=made, methods=f"    def change(self):\n        {change}\n"))
+    found = model(factory="own:build")
+    if is_large and not deep:
+        with found.watched():
+            found.module.change()
+        return
+    problem = r"got (Tagger|the mode of a layer)"
+    with pytest.raises(TrialFailed, match=problem), found.watched(deep=deep):
+        found.module.change()
+
+
+def test_a_factory_may_be_in_a_package(here):
+    """The working directory is on the path once. A folder alone has no source to know it by."""
+    (here / "own_package").mkdir()
+    with pytest.raises(InvalidInput, match=r"expected model\.factory=package\.module:function"):
+        parse({"model": {"name": "module", "factory": "own_package:build"}})
+    (here / "own_package" / "__init__.py").touch()
+    (here / "my_tagger.py").rename(here / "own_package" / "tagger.py")
+    for _ in range(2):
+        assert model(factory="own_package.tagger:build").word_buckets == 50
+    assert sys.path.count(str(here)) == 1
+
+
+def changed(place, patch, *, old, new, name):
+    """The tagger of the draws with other words."""
+    assert old in CODE
+    (place / f"{name}.py").write_text(
+        f"import random\nimport numpy as np\n{CODE.replace(old, new)}"
+    )
+    patch.syspath_prepend(place)
+    return of_seed(0, f"{name}:build")
+
+
+@pytest.mark.parametrize("draw", ["torch.rand(())", "random.random()", "float(np.random.rand())"])
+def test_draws_of_every_kind_belong_to_the_step_or_to_nobody(draw, tmp_path, monkeypatch):
+    new = f"self.words(words) * ({draw} if self.training else 1)"
+    old, name = "self.drop(self.words(words))", f"draws_{len(draw)}"
+    found = changed(tmp_path, monkeypatch, old=old, new=new, name=name)
+    batch = random_batch(found, 4, seed=1)
+
+    def loss(step):
+        for fix in (torch.manual_seed, random.seed, np.random.seed):  # as a user's own would
+            fix(0)
+        found.begin_step(0, step)
+        return found.losses(batch).sum().item()
+
+    assert len({loss(step % 9) for step in range(18)}) == 9
+    found.keep_draws_secret()
+    assert len({loss(3) for _ in range(9)}) == 9
+
+
+def test_scores_of_any_precision_are_read_in_single(tmp_path, monkeypatch):
+    old = "self.tags(x), self.intents(x.mean(1))"
+    new = ", ".join(f"{part}.double()" for part in old.split(", "))
+    found = changed(tmp_path, monkeypatch, old=old, new=new, name="wide_tagger").eval()
+    batch = random_batch(found, 6, seed=2)
+    scores = found._heads(found.encode(batch))
+    assert {x.dtype for x in (*scores, found.losses(batch))} == {torch.float32}
