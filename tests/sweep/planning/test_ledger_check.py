@@ -82,18 +82,46 @@ def test_a_trial_whose_epochs_were_never_charged_is_named(
     assert cli.run(["ledger", "--repair"]) == 2
 
 
-@pytest.mark.parametrize(("engine", "num_found"), [("dp_sgd", 1), ("untrained", 0)])
+@pytest.mark.parametrize(
+    ("engine", "epsilon", "num_found"),
+    [("dp_sgd", 0.0, 1), ("untrained", 0.0, 0), ("untrained", 1.0, 1)],
+)
 def test_only_a_trial_without_private_records_needs_no_entry(
-    toy: SweepFolder, tmp_path: Path, engine: str, num_found: int
+    toy: SweepFolder, tmp_path: Path, engine: str, epsilon: float, num_found: int
 ) -> None:
     """A planned epsilon of 0 alone proves nothing: very much noise rounds to it."""
     for name in (FILE, "ledger.head"):
         (toy.path.parent / name).unlink()
     plan = toy.plan()
-    changed = replace(plan.trials[-1], epsilon=0.0, engine=engine)
+    changed = replace(plan.trials[-1], epsilon=epsilon, engine=engine)
     toy.replace_plan(toy.space(), replace(plan, trials=(changed,)))
     found = ledger_check.check(settings_in(tmp_path))
     assert [finding.epochs for finding in found] == num_found * [(1, 2, 3)]
+
+
+@pytest.mark.parametrize("known", ["started", "epoch", "ended"])
+def test_every_attempt_pays_for_its_own_epochs(
+    toy: SweepFolder, tmp_path: Path, known: str
+) -> None:
+    """What was trained is known by the last epoch or by the result; gaps are charged one by one."""
+    if known != "started":
+        rewrite_sweep(toy, {"epoch": "ended", "ended": "epoch"}[known], lambda _: None)
+    ledger = Ledger(toy.path.parent / FILE)
+    whole = ledger.entries()
+    for name in (FILE, "ledger.head"):
+        (toy.path.parent / name).unlink()
+    ledger, settings = Ledger(toy.path.parent / FILE), settings_in(tmp_path)
+    for entry in whole:
+        ledger.charge(replace(entry, attempt=1, first_epoch=1, epochs=2))
+    found = ledger_check.check(settings)
+    assert [finding.epochs for finding in found] == [(1, 3)] * len(toy.plan().trials)
+    for entry in whole:
+        ledger.charge(replace(entry, attempt=2, first_epoch=0, epochs=1))
+    found = ledger_check.check(settings)
+    assert [finding.epochs for finding in found] == [(3,)] * len(toy.plan().trials)
+    assert ledger_check.repair(settings) == []
+    added = ledger.entries()[2 * len(whole) :]
+    assert {(e.attempt, e.first_epoch, e.epochs) for e in added} == {(3, 2, 3)}
 
 
 def test_a_result_with_more_epochs_than_any_trial_is_damage(
@@ -106,8 +134,11 @@ def test_a_result_with_more_epochs_than_any_trial_is_damage(
     assert found.epochs == ()
 
 
-@pytest.mark.parametrize("state", ["planned", "begun", "over"])
-def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path: Path, state: str) -> None:
+@pytest.mark.parametrize("state", ["planned", "sealed", "begun", "over", "unsealed"])
+def test_a_selection_owes_its_entry_from_its_first_trial_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """Until it is unsealed, when each trial owes its own."""
     settings = settings_in(tmp_path)
     space = space_in(
         tmp_path,
@@ -121,9 +152,16 @@ def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path: Path, stat
     vault = Vault(store.create(settings.home, prepared.space, prepared.plan, about=about))
     if state != "planned":
         vault.seal(prepared.space, prepared.plan)
-    if state == "begun":
+    if state in ("begun", "unsealed"):
         vault.draws.start_trial(prepared.plan.trials[0])
     elif state == "over":
         vault.select(trial=None, draw=None)
+    monkeypatch.setattr(SweepFolder, "is_unsealed", state == "unsealed")
     problems = [found.problem for found in ledger_check.check(settings)]
-    assert problems == ([] if state == "planned" else ["its selection has no entry"])
+    owes = state in ("begun", "over")
+    assert problems == ["its selection has no entry"] * owes
+    assert ledger_check.repair(settings) == []
+    found = Ledger(settings.home / FILE).entries()
+    assert [(entry.release, entry.delta) for entry in found] == [
+        (prepared.price.release, prepared.price.delta)
+    ] * owes
