@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from torch import Tensor
 
 from trainables.config import synthesis_config
 from trainables.errors import InvalidInput
@@ -19,28 +18,28 @@ END = 4
 class Chain:
     """A Markov chain over 5 tokens as a language model; counts the rows that it has read."""
 
-    def __init__(self, log_probs: Tensor) -> None:
+    def __init__(self, log_probs):
         self.log_probs = log_probs
         self.rows_read = 0
 
-    def begin(self, num_rows: int, max_tokens: int) -> Chain:
+    def begin(self, num_rows, max_tokens):
         return self
 
-    def read(self, tokens: Tensor) -> Tensor:
+    def read(self, tokens):
         self.rows_read += len(tokens)
         return self.log_probs[tokens]
 
-    def keep(self, rows: Tensor) -> None:
+    def keep(self, rows):
         """Nothing is remembered."""
 
 
-def chain(seed: int = 0) -> Chain:
+def chain(seed=0):
     torch.manual_seed(seed)
     return Chain(torch.randn(5, 5).log_softmax(1))
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_the_least_temperature_of_a_config_draws_the_likeliest(beams: int) -> None:
+def test_the_least_temperature_of_a_config_draws_the_likeliest(beams):
     """A smaller one leaves the range of float32 after the whole budget is spent."""
     least = 1e-6
     with pytest.raises(InvalidInput, match=r"greater than or equal to 0\.000001"):
@@ -52,7 +51,7 @@ def test_the_least_temperature_of_a_config_draws_the_likeliest(beams: int) -> No
     assert draw(model, [[0]] * 9, how, seed=0) == [[best] if best != END else []] * 9
 
 
-def test_plain_sampling_follows_the_model() -> None:
+def test_plain_sampling_follows_the_model():
     """A frequency of 4,000 draws is within 4 standard errors: false alarm below 0.1 percent."""
     model = chain()
     how = Decoding(end=END, max_tokens=3)
@@ -68,7 +67,7 @@ def test_plain_sampling_follows_the_model() -> None:
     assert max(gaps) > 4 * 0.5 / 4_000**0.5
 
 
-def test_top_k_leaves_out_what_is_rarer() -> None:
+def test_top_k_leaves_out_what_is_rarer():
     model = chain()
     allowed = set(model.log_probs[0].topk(2).indices.tolist())
     found = draw(model, [[0]] * 500, Decoding(end=END, max_tokens=2, top_k=2), seed=2)
@@ -76,7 +75,7 @@ def test_top_k_leaves_out_what_is_rarer() -> None:
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_texts_end_are_cut_and_go_out(beams: int) -> None:
+def test_texts_end_are_cut_and_go_out(beams):
     model = chain()
     how = Decoding(end=END, max_tokens=6, num_beams=beams)
     found = draw(model, [[0]] * 50, how, seed=3)
@@ -90,7 +89,7 @@ def test_texts_end_are_cut_and_go_out(beams: int) -> None:
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_prompts_of_any_length_are_read_and_not_returned(beams: int) -> None:
+def test_prompts_of_any_length_are_read_and_not_returned(beams):
     """A chain that counts up: 0 1 2 3 end."""
     up = torch.full((5, 5), -60.0)
     for token in range(4):
@@ -101,17 +100,17 @@ def test_prompts_of_any_length_are_read_and_not_returned(beams: int) -> None:
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_a_seed_repeats_the_draw(beams: int) -> None:
+def test_a_seed_repeats_the_draw(beams):
     how = Decoding(end=END, max_tokens=12, num_beams=beams)
     one, again, other = (draw(chain(), [[0], [1, 2]] * 20, how, seed=s) for s in (5, 5, 6))
     assert one == again != other
 
 
-def test_wider_beams_draw_likelier_texts() -> None:
+def test_wider_beams_draw_likelier_texts():
     """Mean log-probability a token over 400 texts; the gap is many standard errors."""
     model = chain(3)
 
-    def mean(beams: int) -> float:
+    def mean(beams):
         how = Decoding(end=END, max_tokens=12, num_beams=beams)
         total = 0.0
         for text in draw(model, [[0]] * 400, how, seed=1):
@@ -123,7 +122,7 @@ def test_wider_beams_draw_likelier_texts() -> None:
     assert mean(5) > mean(1) + 0.2
 
 
-def test_beams_follow_the_law_of_transformers() -> None:
+def test_beams_follow_the_law_of_transformers():
     """The same GPT-2, width 3, 600 texts each: frequencies of the whole text differ by chance.
 
     Total variation of two samples of 600 over few texts; a threshold of 0.2 is three times what
@@ -165,7 +164,7 @@ def test_beams_follow_the_law_of_transformers() -> None:
     for row in made[:, 1:].tolist():
         truth[tuple(row[: row.index(END)] if END in row else row)] += 1
 
-    def apart(one: Counter[tuple[int, ...]], two: Counter[tuple[int, ...]]) -> float:
+    def apart(one, two):
         return sum(abs(one[t] - two[t]) for t in one | two) / 1_200
 
     plain = Counter(
@@ -177,6 +176,6 @@ def test_beams_follow_the_law_of_transformers() -> None:
 
 
 @pytest.mark.parametrize("field", ["num_beams", "top_k", "max_tokens", "temperature"])
-def test_settings_out_of_range_are_refused(field: str) -> None:
+def test_settings_out_of_range_are_refused(field):
     with pytest.raises(InvalidInput, match=f"expected {field}"):
         Decoding(**({"end": END, "max_tokens": 5} | {field: 0}))

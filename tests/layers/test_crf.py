@@ -10,6 +10,7 @@ from torchcrf import CRF
 
 from trainables.layers.crf import layer as crf_layer
 from trainables.layers.crf import statistics as crf_statistics
+from trainables.layers.crf import viterbi
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.crf.statistics import Scores, forward_backward
 from trainables.layers.packing import TimeMajor, time_major
@@ -89,8 +90,10 @@ def test_loss_and_every_gradient_equal_pytorch_crf(lengths: list[int]) -> None:
         torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("at_once", [2, 1_000])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_viterbi_equals_pytorch_crf(lengths: list[int]) -> None:
+def test_viterbi_equals_pytorch_crf(lengths, at_once, monkeypatch):
+    monkeypatch.setattr(viterbi, "_IN_CACHE", at_once * 6**2)
     sizes, layout, emissions, _ = packed_batch(6, lengths)
     crf = random_crf(6)
     tags, scores = crf.best_paths(emissions[layout.source], layout)

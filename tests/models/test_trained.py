@@ -244,3 +244,22 @@ def test_a_trial_fails_where_what_is_trained_never_moved(
     with pytest.raises(TrialFailed, match=said) as found:
         run(place, tmp_path, of_part("sgd", trained, learning_rate=1e-30))
     assert "\n" not in str(found.value)
+
+
+def test_the_provenance_names_what_was_trained():
+    top = " of the top 1 layers"
+    said = {name: build_model(name).provenance.partition("; trained: ")[2] for name in PARTLY}
+    assert said == {
+        "clc, heads": "heads",
+        "clc, biases of the top layer": f"heads, biases and norms{top}",
+        "clc, adapters": "heads and adapters",
+        "bert, heads": "heads",
+        "bert, biases": "heads, biases and norms",
+        "bert, adapters of the top layer": f"heads and adapters{top}",
+    }
+
+
+def test_an_adapter_starts_as_wide_as_its_input_asks():
+    torch.manual_seed(0)
+    adapter = LowRank(width=400, out=300, rank=50, alpha=16.0)
+    assert adapter.down.weight.std().item() == pytest.approx(400**-0.5, rel=0.02)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from torch import nn
 
 from trainables import catalogue
-from trainables.optimizers._optimizer import Optimizer
 from trainables.optimizers.adamw import DECAY
 from trainables.privacy.flat import FlatGradient, Layout
 
@@ -20,14 +18,12 @@ NAMES = catalogue.names("optimizers")
 RATE = 0.1
 
 
-def start() -> nn.Module:
+def start():
     torch.manual_seed(0)
     return nn.Linear(3, 2)
 
 
-def walk(
-    model: nn.Module, optimizer: Optimizer, steps: range, *, noise: Sequence[float] = ()
-) -> torch.Tensor:
+def walk(model, optimizer, steps, *, noise=()):
     optimizer.noise_stds = noise
     layout = Layout.of(model)
     gradient = FlatGradient(layout)
@@ -40,12 +36,12 @@ def walk(
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def make(name: str, model: nn.Module) -> Optimizer:
+def make(name, model):
     return catalogue.entry("optimizers", name).make(Layout.of(model), learning_rate=RATE)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_interruption_changes_nothing(name: str) -> None:
+def test_an_interruption_changes_nothing(name):
     model = start()
     noise = (0.3, 0.1)
     whole = walk(model, make(name, model), range(6), noise=noise)
@@ -61,7 +57,7 @@ def test_an_interruption_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_weight_may_lie_in_memory_in_any_order(name: str) -> None:
+def test_a_weight_may_lie_in_memory_in_any_order(name):
     """A module of own code may hold a transposed tensor."""
     found = []
     for transposed in (None, 0, 1):
@@ -75,7 +71,7 @@ def test_a_weight_may_lie_in_memory_in_any_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_the_published_one(name: str) -> None:
+def test_each_is_the_published_one(name):
     model, reference = start(), start()
     first = [p.detach().clone() for p in reference.parameters()]
     theirs: torch.optim.Optimizer = torch.optim.Adam(reference.parameters(), lr=RATE)
@@ -97,7 +93,7 @@ def test_each_is_the_published_one(name: str) -> None:
     torch.testing.assert_close(walk(model, ours, range(6)), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_adamw_decays_to_the_weights_of_the_first_step() -> None:
+def test_adamw_decays_to_the_weights_of_the_first_step():
     """A private start sets them after the optimizer was made; without a gradient nothing moves."""
     model = start()
     optimizer = make("adamw", model)
@@ -110,7 +106,7 @@ def test_adamw_decays_to_the_weights_of_the_first_step() -> None:
     assert torch.equal(model.weight, torch.full((2, 3), 7.0))
 
 
-def test_adam_bc_is_algorithm_1_of_its_paper() -> None:
+def test_adam_bc_is_algorithm_1_of_its_paper():
     """Per coordinate, in float64, the floor being what the noise alone leaves of v - phi."""
     model = start()
     w = torch.cat([p.detach().flatten() for p in model.parameters()]).double().numpy()
@@ -132,7 +128,7 @@ def test_adam_bc_is_algorithm_1_of_its_paper() -> None:
     np.testing.assert_allclose(found.numpy(), w, rtol=1e-5, atol=1e-6)
 
 
-def test_adam_bc_steps_by_the_signal_where_adam_steps_by_the_noise() -> None:
+def test_adam_bc_steps_by_the_signal_where_adam_steps_by_the_noise():
     """A constant signal of a quarter of the noise: a step of about lr, not of a quarter of it."""
     moved = {}
     for name in ("adam", "adam_bc"):
@@ -157,7 +153,7 @@ def test_adam_bc_steps_by_the_signal_where_adam_steps_by_the_noise() -> None:
 
 
 @pytest.mark.parametrize("name", catalogue.names("learning_rates"))
-def test_courses_begin_whole_and_never_rise(name: str) -> None:
+def test_courses_begin_whole_and_never_rise(name):
     factor = catalogue.entry("learning_rates", name).factor
     course = [factor(k / 50) for k in range(50)]
     assert course[0] == 1.0

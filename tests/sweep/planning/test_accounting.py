@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sweep.planning import accounting as planning
 from sweep.planning.accounting import TrainingSize, accounting, size_of
-from sweep.settings import Settings
 from tests.models.test_lm_folder import base_in
 from tests.sweep.results.test_exported_paths import of_words
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.tasks._pairs import tiny, write_pairs
 from trainables import accountants
-from trainables.config import DataConfig, SynthesisConfig, TrialConfig, parse
+from trainables.config import DataConfig, parse
 from trainables.data import pair_split
-from trainables.data.pair_split import PairSplit, split_pairs
-from trainables.data.pairs import PairCorpus
+from trainables.data.pair_split import split_pairs
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.from_config import build
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     return settings_in(tmp_path)
 
 
-def config_of(**fields: Any) -> TrialConfig:
+def config_of(**fields):
     """A trial on ATIS, whose size is public: no file is opened."""
     base: dict[str, Any] = {
         "engine": "dp_sgd",
@@ -40,14 +37,14 @@ def config_of(**fields: Any) -> TrialConfig:
     return parse({**base, **fields})
 
 
-def own(folder: Path, **changes: Any) -> dict[str, Any]:
+def own(folder, **changes):
     """The data fields of a user's corpus of 200 records, of which 90 train."""
     return {**write_corpus(folder), **changes}
 
 
 def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(
-    settings: Settings,
-) -> None:
+    settings,
+):
     """A plan may refuse a trial that fits, and never admits one that does not."""
     config = config_of()
     account = accounting(settings)
@@ -59,8 +56,8 @@ def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(
 
 
 def test_a_named_accountant_gives_its_own_figure_and_the_config_may_name_it(
-    settings: Settings,
-) -> None:
+    settings,
+):
     account = accounting(settings)
     tightest = account(config_of(), accountant=None, careful=False).summary
     rdp = account(config_of(), accountant="rdp", careful=False).summary
@@ -70,7 +67,7 @@ def test_a_named_accountant_gives_its_own_figure_and_the_config_may_name_it(
     assert account(named, accountant=None, careful=False).summary == rdp
 
 
-def test_a_target_is_met_by_the_figure_that_plans_compare(settings: Settings) -> None:
+def test_a_target_is_met_by_the_figure_that_plans_compare(settings):
     config = config_of(privacy={"delta": 1e-5, "noise_multiplier": {"target_epsilon": 2.0}})
     found = accounting(settings)(config, accountant=None, careful=False)
     assert 1.98 < found.summary.epsilon <= 2.0
@@ -79,9 +76,7 @@ def test_a_target_is_met_by_the_figure_that_plans_compare(settings: Settings) ->
 
 @pytest.mark.parametrize("noise", [0.8, {"target_epsilon": 2.0}])
 @pytest.mark.parametrize("careful", [False, True])
-def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(
-    settings: Settings, noise: Any, careful: bool
-) -> None:
+def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(settings, noise, careful):
     """A budget would admit a trial by another accountant's, which its card then exceeds."""
     privacy = {"delta": 1e-5, "noise_multiplier": noise, "accountant": "gaussian"}
     found = accounting(settings)(config_of(privacy=privacy), accountant=None, careful=careful)
@@ -90,7 +85,7 @@ def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(
     assert found.summary.epsilon == pytest.approx(exact.epsilon)
 
 
-def test_a_public_corpus_has_its_known_size_without_any_file(tmp_path: Path) -> None:
+def test_a_public_corpus_has_its_known_size_without_any_file(tmp_path):
     nowhere = settings_in(tmp_path / "nowhere")
     assert size_of(config_of(), nowhere) == TrainingSize(2463)
     privacy = {"delta": 1e-5, "noise_multiplier": 2.0, "unit": "group"}
@@ -99,9 +94,7 @@ def test_a_public_corpus_has_its_known_size_without_any_file(tmp_path: Path) -> 
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_users_corpus_is_declared_or_counted_and_then_says_so(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_users_corpus_is_declared_or_counted_and_then_says_so(settings, tmp_path):
     """A number that was read from private records leaves the trial without a guarantee."""
     data = own(tmp_path)
     assert size_of(config_of(data=data), settings) == TrainingSize(90)
@@ -117,9 +110,7 @@ def test_a_users_corpus_is_declared_or_counted_and_then_says_so(
     assert summary.unaccounted
 
 
-def test_groups_and_records_of_a_corpus_are_counted_apart(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_groups_and_records_of_a_corpus_are_counted_apart(settings, tmp_path):
     """The same declared 40 is right for groups of ten and far off for records."""
     rows = [{"text": f"call {n}", "intent": "x", "group": f"g{n // 10}"} for n in range(800)]
     (tmp_path / "groups.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -133,7 +124,7 @@ def test_groups_and_records_of_a_corpus_are_counted_apart(
         size_of(config_of(data=data), settings)
 
 
-def test_pairs_are_sized_by_their_private_part(settings: Settings, tmp_path: Path) -> None:
+def test_pairs_are_sized_by_their_private_part(settings, tmp_path):
     """The public quarter of the training pairs costs nothing."""
     config = tiny(write_pairs(tmp_path, training=120))
     size = size_of(config, settings)
@@ -142,12 +133,10 @@ def test_pairs_are_sized_by_their_private_part(settings: Settings, tmp_path: Pat
     assert found.mechanism.num_records == size.num_records
 
 
-def test_private_pairs_are_counted_once_to_check_a_declared_number(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_pairs_are_counted_once_to_check_a_declared_number(settings, tmp_path, monkeypatch):
     counted: list[DataConfig] = []
 
-    def split(corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig) -> PairSplit:
+    def split(corpus, data, synthesis):
         counted.append(data)
         return split_pairs(corpus, data, synthesis)
 
@@ -159,17 +148,15 @@ def test_private_pairs_are_counted_once_to_check_a_declared_number(
 
 
 def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
-    settings: Settings,
-) -> None:
+    settings,
+):
     config = config_of(model={"name": "bert", "encoder": "/no/such/folder"})
     with pytest.raises(InvalidInput, match="/no/such/folder"):
         accounting(settings)(config, accountant=None, careful=False)
     assert not (settings.cache_dir / "figures.jsonl").exists()
 
 
-def test_an_encoder_is_held_against_private_utterances_alone(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_is_held_against_private_utterances_alone(settings, tmp_path, monkeypatch):
     """Of pairs the language model is; a public corpus is not even opened."""
     asked: list[str] = []
     monkeypatch.setattr(planning, "require_unlearnt", lambda encoder, _: asked.append(encoder))
@@ -185,7 +172,7 @@ def test_an_encoder_is_held_against_private_utterances_alone(
     assert asked == [str(tmp_path / "words")]
 
 
-def test_what_was_worked_out_is_kept_for_the_next_command(settings: Settings) -> None:
+def test_what_was_worked_out_is_kept_for_the_next_command(settings):
     first = accounting(settings)(config_of(), accountant=None, careful=False)
     kept = (settings.cache_dir / "figures.jsonl").read_bytes()
     assert accounting(settings)(config_of(), accountant=None, careful=False) == first

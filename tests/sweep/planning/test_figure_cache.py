@@ -9,7 +9,6 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from sweep.planning.accounting import accounting
 from sweep.settings import Settings
 from trainables import accountants, figure_cache
 from trainables.accountants import _values
-from trainables.config import TrialConfig, parse
+from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy import mechanism as mechanism_module
@@ -44,30 +43,30 @@ SUMMARY = PrivacySummary(
 )
 
 
-def _settings(home: Path) -> Settings:
+def _settings(home):
     return Settings(
         home=home, data_dir=home / "data", cache_dir=home / "cache", tracking_uri="sqlite://"
     )
 
 
-def _config(**privacy: object) -> TrialConfig:
+def _config(**privacy):
     """A config whose data set has a declared size, so that nothing is opened."""
     training = {"num_workers": 1, "expected_batch_size": 64, "epochs": 2}
     return parse({"engine": "dp_sgd", "privacy": privacy, "training": training})
 
 
-def never(*_: object, **__: object) -> Any:
+def never(*_, **__):
     raise AssertionError("worked out twice")
 
 
-def test_figures_come_back_as_they_were(tmp_path: Path) -> None:
+def test_figures_come_back_as_they_were(tmp_path):
     FigureCache(tmp_path / "new").summary("key", lambda: SUMMARY)
     assert FigureCache(tmp_path / "new").summary("key", never) == SUMMARY
     assert FigureCache(tmp_path / "new").find("another") is None
     assert (tmp_path / "new" / "figures.jsonl").stat().st_mode & 0o077 == 0
 
 
-def test_a_damaged_file_is_worked_out_again(tmp_path: Path) -> None:
+def test_a_damaged_file_is_worked_out_again(tmp_path):
     cache = FigureCache(tmp_path)
     cache.keep("first", 1.0)
     cache.keep("second", 2.0)
@@ -78,9 +77,7 @@ def test_a_damaged_file_is_worked_out_again(tmp_path: Path) -> None:
     assert found.find("second") is None
 
 
-def test_a_file_that_is_too_long_is_started_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_too_long_is_started_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(figure_cache, "_MOST_BYTES", 60)
     for number in range(4):
         FigureCache(tmp_path).keep(f"key {number}", number)
@@ -88,12 +85,12 @@ def test_a_file_that_is_too_long_is_started_anew(
     assert kept == [None, None, None, 3], "two lines fit, the third is too many"
 
 
-def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path):
     (tmp_path / "file").touch()
     FigureCache(tmp_path / "file" / "cache").keep("key", 1.0)
 
 
-def test_a_second_plan_asks_no_accountant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_plan_asks_no_accountant(tmp_path, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
     first = accounting(_settings(tmp_path))(config, accountant=None, careful=False)
     assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
@@ -104,9 +101,7 @@ def test_a_second_plan_asks_no_accountant(tmp_path: Path, monkeypatch: pytest.Mo
     assert again == first
 
 
-def test_a_trial_finds_what_its_sweep_worked_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_finds_what_its_sweep_worked_out(tmp_path, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
     planned = accounting(_settings(tmp_path))(config, accountant=None, careful=False).mechanism
     exact = FigureCache(tmp_path / "cache").account(planned)
@@ -121,7 +116,7 @@ def test_a_trial_finds_what_its_sweep_worked_out(
         kept.account(mechanism.first(1))  # one that was stopped is another
 
 
-def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
+def test_whatever_changes_a_figure_changes_its_key(tmp_path):
     account = accounting(_settings(tmp_path))
     mechanism = account(_config(noise_multiplier=1.0), accountant=None, careful=False).mechanism
     asked = {"target_epsilon": None, "accountant": None}
@@ -150,14 +145,14 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 
 
-def test_accountants_are_distinguished_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accountants_are_distinguished_by_name(monkeypatch):
     """Also where their texts cannot be read, or are the same."""
     monkeypatch.setattr(figure_cache, "_text_of", lambda name: "the same")
     built = build(_config(noise_multiplier=1.0), num_records=640)
     assert len({key_of(built, accountant=name) for name in (None, "rdp", "pld")}) == 3
 
 
-def test_stages_and_accountants_have_keys_of_their_own(tmp_path: Path) -> None:
+def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
     """An epoch of each of two models is rounded up to whole steps by itself; a figure of one
     accountant is not another's.
     """
@@ -181,7 +176,7 @@ def test_stages_and_accountants_have_keys_of_their_own(tmp_path: Path) -> None:
     assert len(set(figures.values())) == len(figures)
 
 
-def test_an_edited_decay_is_accounted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edited_decay_is_accounted_anew(tmp_path, monkeypatch):
     """The key had the schedule's name and not what it says: 142.9 was shown where 1,623 held."""
     config = parse(
         {
@@ -208,7 +203,7 @@ def test_an_edited_decay_is_accounted_anew(tmp_path: Path, monkeypatch: pytest.M
         mechanism_module._factor.cache_clear()
 
 
-def test_an_edited_accountant_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edited_accountant_is_run_again(monkeypatch):
     built = build(_config(), num_records=640)
     keys = {key_of(built, accountant="rdp"), key_of(built)}
     edited = SimpleNamespace(origin=__file__)
@@ -227,13 +222,13 @@ def test_an_edited_accountant_is_run_again(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", ["dp_accounting", "scipy", "torch", "ray", "mlflow"])
-def test_a_space_that_was_planned_is_planned_without(name: str, planned: dict[str, str]) -> None:
+def test_a_space_that_was_planned_is_planned_without(name, planned):
     """What takes a second to import is not imported when every figure is known."""
     assert name not in planned["modules"].split()
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def planned(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     space = home / "space.yaml"
     space.write_text(
@@ -266,7 +261,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"modules": done.stdout}
 
 
-def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path: Path) -> None:
+def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path):
     """A target that was reached on declared data is no claim about what else is released."""
     cache = FigureCache(tmp_path)
     wanted = _config(noise_multiplier={"target_epsilon": 8.0})
@@ -279,7 +274,7 @@ def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path: P
 @pytest.mark.parametrize(
     "line", ["3", "[1]", '{"key": 1}', "{", "null", pytest.param("[" * 100_000, id="deep")]
 )
-def test_a_line_that_is_no_figure_is_passed_over(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_figure_is_passed_over(tmp_path, line):
     FigureCache(tmp_path).keep("key", 1.5)
     file = tmp_path / "figures.jsonl"
     file.write_text(f"{line}\n{file.read_text()}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -21,23 +20,21 @@ from tests.sweep.untracked import run_untracked
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> SweepFolder:
+def toy(tmp_path):
     return run_untracked(tmp_path)
 
 
-def epsilon_spent(folder: SweepFolder) -> float:
+def epsilon_spent(folder):
     book = Ledger(folder.path.parent / FILE)
     return book.spend(book.datasets()[0]).accounted.epsilon
 
 
-def test_a_ledger_that_is_whole_has_every_epoch(toy: SweepFolder, tmp_path: Path) -> None:
+def test_a_ledger_that_is_whole_has_every_epoch(toy, tmp_path):
     assert ledger_check.check(settings_in(tmp_path)) == []
 
 
 @pytest.mark.parametrize("kept", [0, 4])
-def test_lost_entries_are_found_and_charged_again(
-    toy: SweepFolder, tmp_path: Path, kept: int
-) -> None:
+def test_lost_entries_are_found_and_charged_again(toy, tmp_path, kept):
     """The ledger is lost, or its end is: the composition is afterwards what it was."""
     path, before = toy.path.parent / FILE, epsilon_spent(toy)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -50,7 +47,7 @@ def test_lost_entries_are_found_and_charged_again(
     assert epsilon_spent(toy) == pytest.approx(before)
 
 
-def test_each_sweep_that_cannot_be_checked_is_named(tmp_path: Path) -> None:
+def test_each_sweep_that_cannot_be_checked_is_named(tmp_path):
     settings = settings_in(tmp_path)
     for name in ("one", "two"):
         (settings.home / name).mkdir(parents=True)
@@ -59,11 +56,11 @@ def test_each_sweep_that_cannot_be_checked_is_named(tmp_path: Path) -> None:
 
 
 def test_a_trial_whose_epochs_were_never_charged_is_named(
-    toy: SweepFolder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    toy,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     home = toy.path.parent
     for name in (FILE, "ledger.head"):
         (home / name).unlink()
@@ -87,8 +84,8 @@ def test_a_trial_whose_epochs_were_never_charged_is_named(
     [("dp_sgd", 0.0, 1), ("untrained", 0.0, 0), ("untrained", 1.0, 1)],
 )
 def test_only_a_trial_without_private_records_needs_no_entry(
-    toy: SweepFolder, tmp_path: Path, engine: str, epsilon: float, num_found: int
-) -> None:
+    toy, tmp_path, engine, epsilon, num_found
+):
     """A planned epsilon of 0 alone proves nothing: very much noise rounds to it."""
     for name in (FILE, "ledger.head"):
         (toy.path.parent / name).unlink()
@@ -100,9 +97,7 @@ def test_only_a_trial_without_private_records_needs_no_entry(
 
 
 @pytest.mark.parametrize("known", ["started", "epoch", "ended"])
-def test_every_attempt_pays_for_its_own_epochs(
-    toy: SweepFolder, tmp_path: Path, known: str
-) -> None:
+def test_every_attempt_pays_for_its_own_epochs(toy, tmp_path, known):
     """What was trained is known by the last epoch or by the result; gaps are charged one by one."""
     if known != "started":
         rewrite_sweep(toy, {"epoch": "ended", "ended": "epoch"}[known], lambda _: None)
@@ -124,9 +119,7 @@ def test_every_attempt_pays_for_its_own_epochs(
     assert {(e.attempt, e.first_epoch, e.epochs) for e in added} == {(3, 2, 3)}
 
 
-def test_a_result_with_more_epochs_than_any_trial_is_damage(
-    toy: SweepFolder, tmp_path: Path
-) -> None:
+def test_a_result_with_more_epochs_than_any_trial_is_damage(toy, tmp_path):
     """One line, and no list of its epochs, which would not fit into memory."""
     rewrite_sweep(toy, "ended", lambda e: {**e, "result": {**e["result"], "epochs_done": 10**12}})
     (found,) = ledger_check.check(settings_in(tmp_path))
@@ -135,9 +128,7 @@ def test_a_result_with_more_epochs_than_any_trial_is_damage(
 
 
 @pytest.mark.parametrize("state", ["planned", "sealed", "begun", "over", "unsealed"])
-def test_a_selection_owes_its_entry_from_its_first_trial_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
-) -> None:
+def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path, monkeypatch, state):
     """Until it is unsealed, when each trial owes its own."""
     settings = settings_in(tmp_path)
     space = space_in(

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces.space import SearchSpace
 from sweep.planning import plan as planning
-from sweep.planning.accounting import Accounted, Accounting, accounting
+from sweep.planning.accounting import accounting
 from sweep.planning.plan_total import total_of_plan, within_total
-from sweep.settings import Settings
-from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
-from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 
@@ -36,31 +31,31 @@ _FIELDS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(tmp_path_factory):
     return settings_in(tmp_path_factory.mktemp("total"))
 
 
 @pytest.fixture(scope="module")
-def account(settings: Settings) -> Accounting:
+def account(settings):
     return accounting(settings)
 
 
 @pytest.fixture(scope="module")
-def space(settings: Settings) -> SearchSpace:
+def space(settings):
     """Four trials of different noise, and a baseline without any."""
     return space_in(settings.data_dir, **_FIELDS)
 
 
 @pytest.fixture(scope="module")
-def plan(space: SearchSpace, account: Accounting) -> Plan:
+def plan(space, account):
     return planning.make(space, account=account)
 
 
-def with_total(space: SearchSpace, total: float) -> SearchSpace:
+def with_total(space, total):
     return space.model_copy(update={"budget": space.budget.model_copy(update={"total": total})})
 
 
-def cost(plan: Plan, account: Accounting) -> float:
+def cost(plan, account):
     """Epsilon of the trials of a plan that are no baseline."""
     releases = [
         accountants.release(account(t.config, accountant=None, careful=False).mechanism)
@@ -70,16 +65,14 @@ def cost(plan: Plan, account: Accounting) -> float:
     return accountants.epsilon_sweep(releases, delta=_DELTA).epsilon if releases else 0.0
 
 
-def test_without_a_total_every_trial_stays(
-    plan: Plan, space: SearchSpace, account: Accounting
-) -> None:
+def test_without_a_total_every_trial_stays(plan, space, account):
     assert within_total(plan, space, account=account) is plan
 
 
 @given(share=st.floats(0.01, 1.2), order=st.permutations(range(5)))
 def test_what_is_admitted_stays_within_the_total_and_what_is_refused_would_exceed_it(
-    plan: Plan, space: SearchSpace, account: Accounting, share: float, order: list[int]
-) -> None:
+    plan, space, account, share, order
+):
     """Whatever the order of the trials, which the plan keeps."""
     total = share * cost(plan, account)
     shuffled = replace(plan, trials=tuple(plan.trials[n] for n in order))
@@ -97,18 +90,14 @@ def test_what_is_admitted_stays_within_the_total_and_what_is_refused_would_excee
         assert f"exceeds budget.total={total:g}" in str(trial.reason)
 
 
-def test_a_later_cheaper_trial_may_still_fit(
-    plan: Plan, space: SearchSpace, account: Accounting
-) -> None:
+def test_a_later_cheaper_trial_may_still_fit(plan, space, account):
     """Noise 2 is refused, and noise 6 after it is not."""
     one = {t.values.get(Z): cost(replace(plan, trials=(t,)), account) for t in plan.trials}
     found = within_total(plan, with_total(space, 1.4 * one[4.0]), account=account)
     assert [t.values.get(Z) for t in found.to_run] == [None, 4.0, 6.0]
 
 
-def test_the_reason_counts_the_trials_that_were_admitted_before(
-    plan: Plan, space: SearchSpace, account: Accounting
-) -> None:
+def test_the_reason_counts_the_trials_that_were_admitted_before(plan, space, account):
     cheapest = min(cost(replace(plan, trials=(t,)), account) for t in plan.trials[1:])
     alone = within_total(plan, with_total(space, 0.9 * cheapest), account=account)
     assert all("alone exceeds" in str(t.reason) for t in alone.refused)
@@ -118,9 +107,7 @@ def test_the_reason_counts_the_trials_that_were_admitted_before(
 
 
 @pytest.mark.parametrize("begun", [(1,), (3,), (1, 3)])
-def test_what_has_begun_is_never_refused_and_takes_its_room_first(
-    plan: Plan, space: SearchSpace, account: Accounting, begun: tuple[int, ...]
-) -> None:
+def test_what_has_begun_is_never_refused_and_takes_its_room_first(plan, space, account, begun):
     ids = {plan.trials[number].id for number in begun}
     only = replace(plan, trials=tuple(t for t in plan.trials if t.id in ids))
     spent = cost(only, account)
@@ -129,16 +116,14 @@ def test_what_has_begun_is_never_refused_and_takes_its_room_first(
         assert {t.id for t in found.to_run if not t.baseline} == ids
 
 
-def test_refused_trials_take_no_room(plan: Plan, space: SearchSpace, account: Accounting) -> None:
+def test_refused_trials_take_no_room(plan, space, account):
     trials = tuple(replace(t, reason="no") if t.values.get(Z) == 2.0 else t for t in plan.trials)
     rest = replace(plan, trials=trials)
     found = within_total(rest, with_total(space, 1.0001 * cost(rest, account)), account=account)
     assert found == rest
 
 
-def test_a_search_that_looks_at_results_goes_by_its_filter(
-    settings: Settings, account: Accounting
-) -> None:
+def test_a_search_that_looks_at_results_goes_by_its_filter(settings, account):
     """A filter's room is less than that of plain composition, so a trial is refused sooner."""
     fields = {**_FIELDS, "search": {"scheduler": "median"}}
     space = space_in(settings.data_dir, **fields)
@@ -152,9 +137,7 @@ def test_a_search_that_looks_at_results_goes_by_its_filter(
     assert f"budget.total={total:g} has no room for it" in str(found.refused[0].reason)
 
 
-def test_the_plan_costs_the_composition_of_its_trials_without_baselines(
-    plan: Plan, account: Accounting, tmp_path: Path
-) -> None:
+def test_the_plan_costs_the_composition_of_its_trials_without_baselines(plan, account, tmp_path):
     found, sentence = total_of_plan(plan, account=account, kept=FigureCache(tmp_path))
     assert found is not None
     assert found["epsilon"] == cost(plan, account)
@@ -163,7 +146,7 @@ def test_the_plan_costs_the_composition_of_its_trials_without_baselines(
     assert "at delta 0.001" in sentence
 
 
-def test_refused_trials_cost_nothing(plan: Plan, account: Accounting, tmp_path: Path) -> None:
+def test_refused_trials_cost_nothing(plan, account, tmp_path):
     refused = tuple(replace(t, reason="no") for t in plan.trials[:3])
     two = replace(plan, trials=(*refused, *plan.trials[3:]))
     found, sentence = total_of_plan(two, account=account, kept=FigureCache(tmp_path))
@@ -172,19 +155,15 @@ def test_refused_trials_cost_nothing(plan: Plan, account: Accounting, tmp_path: 
     assert sentence.startswith("All 2 trials together: epsilon")
 
 
-def test_a_plan_of_baselines_has_no_total(plan: Plan, account: Accounting, tmp_path: Path) -> None:
+def test_a_plan_of_baselines_has_no_total(plan, account, tmp_path):
     alone = replace(plan, trials=plan.trials[:1])
     assert total_of_plan(alone, account=account, kept=FigureCache(tmp_path)) == (None, "")
 
 
-def test_units_that_do_not_add_up_cost_infinity_for_a_reason(
-    plan: Plan, account: Accounting, tmp_path: Path
-) -> None:
+def test_units_that_do_not_add_up_cost_infinity_for_a_reason(plan, account, tmp_path):
     """Records beside groups: no number is made up."""
 
-    def mixed(
-        config: TrialConfig, *, accountant: str | None = None, careful: bool = False
-    ) -> Accounted:
+    def mixed(config, *, accountant=None, careful=False):
         found = account(config, accountant=accountant, careful=careful)
         if config.privacy.noise_multiplier != NOISES[0]:
             return found
@@ -197,13 +176,11 @@ def test_units_that_do_not_add_up_cost_infinity_for_a_reason(
     assert "epsilon inf at delta" in sentence
 
 
-def test_a_plan_without_a_trial_that_can_run_is_left_as_it_is(
-    space: SearchSpace, plan: Plan, account: Accounting
-) -> None:
+def test_a_plan_without_a_trial_that_can_run_is_left_as_it_is(space, plan, account):
     """Why each point is refused stands in the plan; no delta of a filter is looked for."""
     refused = replace(plan, trials=tuple(replace(t, reason="no data") for t in plan.trials))
 
-    def no_mechanism(config: TrialConfig, **_: Any) -> Accounted:
+    def no_mechanism(config, **_):
         raise InvalidInput("no data")
 
     assert within_total(refused, with_total(space, 3.0), account=no_mechanism) == refused

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +10,8 @@ import pytest
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.resources import Share
-from sweep.settings import Settings
-from sweep.spending.entries import PricedTrial, entry_for
+from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
-from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in, space_in, write_corpus
 from trainables import accountants
 from trainables.errors import InvalidInput
@@ -24,25 +20,23 @@ _PRIVATE: dict[str, Any] = {"privacy": {"delta": 1e-3}}
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     return settings_in(tmp_path)
 
 
 @pytest.fixture
-def ledger(settings: Settings) -> Ledger:
+def ledger(settings):
     settings.home.mkdir()
     return Ledger(settings.home / FILE)
 
 
-def plan_in(settings: Settings, **fields: Any) -> Plan:
+def plan_in(settings, **fields):
     """An SGD baseline and eDP-SGD with noise 0.5 and 1."""
     space = space_in(settings.data_dir, **{"base": _PRIVATE, **fields})
     return prepare_space(space, settings=settings).plan
 
 
-def settings_beside(
-    settings: Settings, name: str, *, change: Callable[[list[str]], list[str]]
-) -> Settings:
+def settings_beside(settings, name, *, change):
     """Another data directory of the same home, with a changed corpus."""
     folder = settings.data_dir / name
     folder.mkdir()
@@ -52,16 +46,12 @@ def settings_beside(
     return replace(settings, data_dir=folder)
 
 
-def price_plan(
-    settings: Settings, ledger: Ledger, *, share: Share | None = None, **fields: Any
-) -> list[PricedTrial]:
+def price_plan(settings, ledger, *, share=None, **fields):
     trials = plan_in(settings, **fields).trials
     return price(trials, settings, ledger=ledger, share=share)
 
 
-def test_every_trial_that_runs_has_the_price_of_its_plan(
-    settings: Settings, ledger: Ledger
-) -> None:
+def test_every_trial_that_runs_has_the_price_of_its_plan(settings, ledger):
     """In the order of the plan, all on one data set; a refused one has no price."""
     plan = plan_in(settings)
     refused = replace(plan.trials[1], reason="no")
@@ -75,9 +65,7 @@ def test_every_trial_that_runs_has_the_price_of_its_plan(
         assert each.mechanism.steps == each.trial.steps
 
 
-def test_its_records_are_registered_so_that_a_copy_is_recognised(
-    settings: Settings, ledger: Ledger
-) -> None:
+def test_its_records_are_registered_so_that_a_copy_is_recognised(settings, ledger):
     _, first, _ = price_plan(settings, ledger)
     elsewhere = settings_beside(settings, "copy", change=lambda lines: lines[10:])
     _, second, _ = price_plan(elsewhere, ledger)
@@ -88,9 +76,7 @@ def test_its_records_are_registered_so_that_a_copy_is_recognised(
 @pytest.mark.parametrize(
     ("workers", "share", "gpus"), [(None, 0.5, 1.0), (1, 0.5, 0.5), (2, 2.0, 4.0), (8, 1.0, 2.0)]
 )
-def test_a_trial_holds_the_gpus_of_its_processes(
-    settings: Settings, ledger: Ledger, workers: int | None, share: float, gpus: float
-) -> None:
+def test_a_trial_holds_the_gpus_of_its_processes(settings, ledger, workers, share, gpus):
     """Never of more processes than it has logical workers (2)."""
     each_worker = Share(workers=workers, gpus_per_worker=share)
     found = price_plan(settings, ledger, share=each_worker)
@@ -98,9 +84,7 @@ def test_a_trial_holds_the_gpus_of_its_processes(
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])
-def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(
-    settings: Settings, ledger: Ledger, delta: float
-) -> None:
+def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(settings, ledger, delta):
     """At the delta of the trials, whatever that is, as the driver charges them."""
     baseline, half, one = price_plan(settings, ledger, base={"privacy": {"delta": delta}})
     releases = [accountants.release(each.mechanism) for each in (half, one)]
@@ -115,7 +99,7 @@ def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(
         require_total([half], ledger, budget_total=0.9999 * together)
 
 
-def test_each_data_set_has_a_total_of_its_own(settings: Settings, ledger: Ledger) -> None:
+def test_each_data_set_has_a_total_of_its_own(settings, ledger):
     """Two corpora without a common record: each within the total, both together beyond it."""
     _, mine, _ = price_plan(settings, ledger)
     elsewhere = settings_beside(
@@ -129,8 +113,8 @@ def test_each_data_set_has_a_total_of_its_own(settings: Settings, ledger: Ledger
         require_total([mine, mine], ledger, budget_total=1.001 * mine.trial.epsilon)
 
 
-def test_a_filter_is_for_totals_of_sweeps_that_look_at_results(settings: Settings) -> None:
-    def filter_in(**fields: Any) -> Any:
+def test_a_filter_is_for_totals_of_sweeps_that_look_at_results(settings):
+    def filter_in(**fields):
         space = space_in(settings.data_dir, base=_PRIVATE, **fields)
         return total_filter(space, settings)
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from search_spaces import space as spaces
 from sweep import cli
-from sweep.planning.prepare import Prepared, prepare_space
+from sweep.planning.prepare import prepare_space
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
 
 
-def _document(**fields: Any) -> dict[str, Any]:
+def _document(**fields):
     """The space of the golden values: 4,478 records are declared, so no data is read."""
     search = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 20}}
     return {
@@ -36,11 +34,11 @@ def _document(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _prepare(folder: Path, **fields: Any) -> Prepared:
+def _prepare(folder, **fields):
     return prepare_space(spaces.parse(_document(**fields)), settings=settings_in(folder))
 
 
-def test_the_prices_of_twenty_trials_on_atis(tmp_path: Path) -> None:
+def test_the_prices_of_twenty_trials_on_atis(tmp_path):
     price = _prepare(tmp_path).price
     assert price is not None
     found = (price.epsilon_one_trial, price.epsilon_composed, price.epsilon_selected)
@@ -49,7 +47,7 @@ def test_the_prices_of_twenty_trials_on_atis(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("law", "mean"), [("geometric", 3), ("logarithmic", 8), ("poisson", 3)])
-def test_the_dearest_configuration_sets_the_price(tmp_path: Path, law: str, mean: float) -> None:
+def test_the_dearest_configuration_sets_the_price(tmp_path, law, mean):
     search = {"num_trials": {"law": law, "mean": mean}}
     rest = {"training.learning_rate": {"range": {"low": 1, "high": 2}}}
     prices = {}
@@ -102,19 +100,19 @@ _RANGES = {
         ),
     ],
 )
-def test_what_has_no_price_is_refused(tmp_path: Path, fields: dict[str, Any], line: str) -> None:
+def test_what_has_no_price_is_refused(tmp_path, fields, line):
     with pytest.raises(InvalidInput, match=line) as refusal:
         _prepare(tmp_path, **fields)
     assert "\n" not in str(refusal.value)
 
 
-def _without_noise() -> dict[str, Any]:
+def _without_noise():
     base = _document()["base"]
     return {**base, "privacy": {"delta": 1e-5}}
 
 
 @pytest.mark.parametrize("target", [1.0, 8.0])
-def test_the_noise_of_a_target_is_found_and_kept(tmp_path: Path, target: float) -> None:
+def test_the_noise_of_a_target_is_found_and_kept(tmp_path, target):
     prepared = _prepare(tmp_path, base=_without_noise(), search={"target_epsilon": target})
     assert prepared.price is not None
     assert 0.99 * target <= prepared.price.epsilon_selected <= target
@@ -131,19 +129,17 @@ def test_the_noise_of_a_target_is_found_and_kept(tmp_path: Path, target: float) 
         ({"search": {"target_epsilon": 0}}, "greater than 0"),
     ],
 )
-def test_a_target_that_no_noise_reaches_is_refused(
-    tmp_path: Path, fields: dict[str, Any], line: str
-) -> None:
+def test_a_target_that_no_noise_reaches_is_refused(tmp_path, fields, line):
     with pytest.raises(InvalidInput, match=line):
         _prepare(tmp_path, base=_without_noise(), **fields)
 
 
-def test_a_target_with_a_noise_is_refused(tmp_path: Path) -> None:
+def test_a_target_with_a_noise_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"expected no privacy\.noise_multiplier with"):
         _prepare(tmp_path, search={"target_epsilon": 4.0})
 
 
-def test_a_noise_set_beside_a_target_must_meet_it(tmp_path: Path) -> None:
+def test_a_noise_set_beside_a_target_must_meet_it(tmp_path):
     fields = {"base": _without_noise(), "search": {"target_epsilon": 4.0}}
     line = r"no privacy\.noise_multiplier with search\.target_epsilon=4: .* got 0\.5, with which"
     with pytest.raises(InvalidInput, match=line):
@@ -151,13 +147,11 @@ def test_a_noise_set_beside_a_target_must_meet_it(tmp_path: Path) -> None:
     assert _prepare(tmp_path, **fields, override={"privacy.noise_multiplier": 50.0}).price
 
 
-def test_a_total_that_the_selection_stays_within_is_no_refusal(tmp_path: Path) -> None:
+def test_a_total_that_the_selection_stays_within_is_no_refusal(tmp_path):
     assert _prepare(tmp_path, budget={"total": 3.4}).price is not None
 
 
-def test_plan_prints_both_prices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_prints_both_prices(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     file = tmp_path / "chosen.yaml"
     file.write_text(json.dumps(_document()))

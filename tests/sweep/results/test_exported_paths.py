@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +35,7 @@ from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidInput
 
 
-def test_an_export_and_a_public_report_name_no_folder(tmp_path: Path) -> None:
+def test_an_export_and_a_public_report_name_no_folder(tmp_path):
     """Config, command and search space have the names of files alone; an export's config repeats
     its trial where the files are given again."""
     settings = settings_in(tmp_path)
@@ -75,17 +73,17 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path: Path) -> None:
         assert [t.id for t in prepare_space(space, settings=settings).plan.to_run] == [best.plan.id]
 
 
-def texts_in(folder: Path) -> str:
+def texts_in(folder):
     """All files but weights."""
     files = [f for f in folder.rglob("*") if f.is_file() and f.suffix not in (".safetensors",)]
     return "\n".join(file.read_text(errors="replace") for file in files)
 
 
-def hub_like(place: Path, family: str) -> None:
+def hub_like(place, family):
     family_folders.write(place, family)
 
 
-def of_words(place: Path) -> None:
+def of_words(place):
     """A clc's folder with the table of its words, of a local file that is named nowhere."""
     place.mkdir()
     vectors = place.parent / "mine.vec"
@@ -103,7 +101,7 @@ def of_words(place: Path) -> None:
     write_about(place, model={**fields, "word_vectors": WORDS}, card=card, layers=(0, 1, 2))
 
 
-def trained_over(encoder: Path, place: Path, **fields: Any) -> Any:
+def trained_over(encoder, place, **fields):
     """The model folder of a trial over `encoder`, as one writes it; its weights."""
     config = model_part(encoder=str(encoder), **fields)
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
@@ -130,7 +128,7 @@ def trained_over(encoder: Path, place: Path, **fields: Any) -> Any:
         ("words", {"name": "clc"}),
     ],
 )
-def test_a_model_of_intents_and_slots(kind: str, fields: dict[str, Any], tmp_path: Path) -> None:
+def test_a_model_of_intents_and_slots(kind, fields, tmp_path):
     encoder = tmp_path / "of this machine"
     of_words(encoder) if kind == "words" else hub_like(encoder, kind)
     model = trained_over(encoder, tmp_path / "trained", **fields)
@@ -149,7 +147,7 @@ def test_a_model_of_intents_and_slots(kind: str, fields: dict[str, Any], tmp_pat
 
 
 @pytest.mark.parametrize("rank", [None, 2], ids=["gpt2", "adapters"])
-def test_a_language_model(rank: int | None, tmp_path: Path) -> None:
+def test_a_language_model(rank, tmp_path):
     encoder, exported = tmp_path / "of this machine", tmp_path / "export"
     base_in(encoder, gpt2=rank is None)
     changes = {"model": {"name": "causal_lm", "encoder": str(encoder)}, "synthesis.lora_rank": rank}

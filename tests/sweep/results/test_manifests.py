@@ -26,21 +26,21 @@ from trainables.errors import InvalidData, InvalidInput, SweepError
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+def done(tmp_path_factory):
     return run_untracked(tmp_path_factory.mktemp("manifests"))
 
 
 @pytest.fixture
-def toy(done: SweepFolder, tmp_path: Path) -> SweepFolder:
+def toy(done, tmp_path):
     home = tmp_path / "home"
     shutil.copytree(done.path.parent, home)
     return SweepFolder(home / done.name)
 
 
-def edit(name: str, change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
+def edit(name, change):
     """Change a JSON file of a folder, as somebody with an editor would."""
 
-    def damage(folder: Path) -> None:
+    def damage(folder):
         document = json.loads((folder / name).read_text())
         change(document)
         (folder / name).write_text(json.dumps(document, indent=1) + "\n")
@@ -64,14 +64,14 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def flip(path: Path) -> None:
+def flip(path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(bytes(content))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_trial_is_not_exported(toy: SweepFolder, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_trial_is_not_exported(toy, tmp_path, damage):
     record = toy.records()[1]
     DAMAGES[damage](toy.trial_folder(record.plan.id))
     with pytest.raises(SweepError) as refused:
@@ -85,9 +85,7 @@ def test_a_damaged_trial_is_not_exported(toy: SweepFolder, tmp_path: Path, damag
     ("damage", "name"),
     [*((damage, "out") for damage in DAMAGES), ("manifest missing", "model")],
 )
-def test_a_damaged_export_is_not_used(
-    toy: SweepFolder, tmp_path: Path, damage: str, name: str
-) -> None:
+def test_a_damaged_export_is_not_used(toy, tmp_path, damage, name):
     place = export_trial(toy, toy.records()[1], tmp_path / name)
     require_export(place)
     DAMAGES[damage](place)
@@ -97,7 +95,7 @@ def test_a_damaged_export_is_not_used(
 
 
 @pytest.mark.parametrize("name", ["out", "model"])
-def test_an_export_may_have_any_name(toy: SweepFolder, tmp_path: Path, name: str) -> None:
+def test_an_export_may_have_any_name(toy, tmp_path, name):
     """Its own folder `model` is checked by the manifest around it, whatever that is called."""
     place = export_trial(toy, toy.records()[1], tmp_path / name)
     flip(place / "model" / "weights.safetensors")
@@ -109,9 +107,7 @@ def test_an_export_may_have_any_name(toy: SweepFolder, tmp_path: Path, name: str
 @pytest.mark.parametrize(
     "added", ["encoder/added_tokens.json", "transformers/tokenizer.json", "x.safetensors"]
 )
-def test_a_file_added_to_the_model_of_an_export_is_refused(
-    toy: SweepFolder, tmp_path: Path, added: str
-) -> None:
+def test_a_file_added_to_the_model_of_an_export_is_refused(toy, tmp_path, added):
     """An encoder's loader reads what it finds."""
     place = export_trial(toy, toy.records()[1], tmp_path / "out")
     (place / "notes.md").write_text("of the recipient")
@@ -128,9 +124,7 @@ def test_a_file_added_to_the_model_of_an_export_is_refused(
 @pytest.mark.parametrize(
     "lost", ["model", "card", "weights", "noise", "epsilon", "engine", "steps_per_epoch", "facts"]
 )
-def test_whatever_its_manifest_lists_an_export_needs_its_parts(
-    toy: SweepFolder, tmp_path: Path, lost: str
-) -> None:
+def test_whatever_its_manifest_lists_an_export_needs_its_parts(toy, tmp_path, lost):
     """Whoever can write a folder can write its manifest."""
     record = toy.records()[1]
     place = toy.trial_folder(record.plan.id)
@@ -161,9 +155,7 @@ def test_whatever_its_manifest_lists_an_export_needs_its_parts(
         export_trial(toy, record, tmp_path / "out")
 
 
-def test_a_removed_manifest_is_marked_by_show(
-    toy: SweepFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_removed_manifest_is_marked_by_show(toy, monkeypatch, capsys):
     record = toy.records()[1]
     (toy.trial_folder(record.plan.id) / manifest.FILE).unlink()
     monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
@@ -172,15 +164,13 @@ def test_a_removed_manifest_is_marked_by_show(
     assert "manifest.json is missing" in sentence
 
 
-def test_an_export_of_a_sweep_whose_origin_is_damaged_is_refused(
-    toy: SweepFolder, tmp_path: Path
-) -> None:
+def test_an_export_of_a_sweep_whose_origin_is_damaged_is_refused(toy, tmp_path):
     rewrite_sweep(toy, "made", lambda e: (e["about"].pop("git_commit"), e)[1])
     with pytest.raises(InvalidData, match="expected git_commit among the facts of toy"):
         export_trial(toy, toy.records()[1], tmp_path / "out")
 
 
-def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) -> None:
+def test_an_export_without_its_card_is_none(toy, tmp_path):
     place = export_trial(toy, toy.records()[1], tmp_path / "out")
     for name in ("privacy_card.json", manifest.FILE):
         (place / name).unlink()
@@ -189,9 +179,7 @@ def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("budget", [{}, {"epsilon": 8.0}, {"total": 8.0}])
-def test_beside_a_budget_a_baseline_without_noise_is_the_curators(
-    toy: SweepFolder, tmp_path: Path, budget: dict[str, float]
-) -> None:
+def test_beside_a_budget_a_baseline_without_noise_is_the_curators(toy, tmp_path, budget):
     """One that read no record is not, nor is a trial with noise."""
     space, (baseline, private, _) = toy.space(), toy.records()
     limits = space.budget.model_copy(update=budget)
@@ -206,9 +194,7 @@ def test_beside_a_budget_a_baseline_without_noise_is_the_curators(
 
 @pytest.mark.parametrize("objective", ["validation_ser", "leakage"])
 @pytest.mark.parametrize(("chosen_by", "said"), [(None, 0), ("ser", 0), ("mia_shadow_auc", 1)])
-def test_an_export_says_which_choices_no_epsilon_covers(
-    toy: SweepFolder, tmp_path: Path, objective: str, chosen_by: str | None, said: int
-) -> None:
+def test_an_export_says_which_choices_no_epsilon_covers(toy, tmp_path, objective, chosen_by, said):
     space = toy.space()
     search = {"strategy": "tpe", "num_samples": 3, "objectives": (objective,)}
     search = space.search.model_copy(update=search)
@@ -228,14 +214,14 @@ def test_an_export_says_which_choices_no_epsilon_covers(
     assert all("from private records without noise" in line for line in notes)
 
 
-def test_an_export_has_no_times(toy: SweepFolder) -> None:
+def test_an_export_has_no_times(toy):
     """They follow from how many records a step has."""
     record = toy.records()[1]
     timed = replace(record, metrics=record.metrics | {"seconds_train": 1.0})
     assert public_metrics(timed) == public_metrics(record) != {}
 
 
-def test_an_export_without_its_manifest_is_refused(toy: SweepFolder, tmp_path: Path) -> None:
+def test_an_export_without_its_manifest_is_refused(toy, tmp_path):
     place = export_trial(toy, toy.records()[1], tmp_path / "out")
     (place / manifest.FILE).unlink()
     with pytest.raises(InvalidInput, match=r"expected manifest\.json in the export"):
@@ -243,9 +229,7 @@ def test_an_export_without_its_manifest_is_refused(toy: SweepFolder, tmp_path: P
 
 
 @pytest.mark.parametrize("is_copied", [False, True])
-def test_a_trials_folder_without_its_manifest_is_refused(
-    toy: SweepFolder, tmp_path: Path, is_copied: bool
-) -> None:
+def test_a_trials_folder_without_its_manifest_is_refused(toy, tmp_path, is_copied):
     place = toy.trial_folder(toy.records()[1].plan.id)
     (place / manifest.FILE).unlink()
     if is_copied:
@@ -257,11 +241,11 @@ def test_a_trials_folder_without_its_manifest_is_refused(
 
 
 def test_a_reviewers_decision_is_on_the_card(
-    toy: SweepFolder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    toy,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
     export = [
         "export",
@@ -283,9 +267,7 @@ def test_a_reviewers_decision_is_on_the_card(
     require_export(tmp_path / "out")
 
 
-def test_show_marks_a_damaged_trial_and_the_report_refuses_it(
-    toy: SweepFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_marks_a_damaged_trial_and_the_report_refuses_it(toy, monkeypatch, capsys):
     assert damages(toy, toy.records()) == {}
     record = toy.records()[1]
     edit("privacy_card.json", lambda card: card.update(epsilon=2))(toy.trial_folder(record.plan.id))
@@ -304,7 +286,7 @@ def test_show_marks_a_damaged_trial_and_the_report_refuses_it(
     assert damages(toy, [replace(record, status=TrialStatus.FAILED)]) == {}
 
 
-def test_the_manifest_is_there_before_the_result(toy: SweepFolder) -> None:
+def test_the_manifest_is_there_before_the_result(toy):
     """A result without its manifest is damage, which no kill may leave."""
     for record in toy.records():
         listed = json.loads((toy.trial_folder(record.plan.id) / manifest.FILE).read_text())["files"]

@@ -10,8 +10,6 @@ import pytest
 
 from sweep.results.export import export_trial
 from sweep.results.report_files import write as write_report
-from sweep.settings import Settings
-from sweep.store.sweeps import SweepFolder
 from sweep.synthesis.synthesize import Filters, write_utterances
 from sweep.synthesis.trained_text import open_trained
 from sweep.tracking.mlflow_store import Tracker
@@ -31,7 +29,7 @@ from trainables.data.pairs import Pair, corpus_of
 from trainables.tasks.parsing import train_parser
 
 
-def leaving(folder: SweepFolder, place: Path) -> dict[str, bytes]:
+def leaving(folder, place):
     """All files that may be handed on: exports, cards and the public report."""
     place.mkdir()
     found = {}
@@ -46,7 +44,7 @@ def leaving(folder: SweepFolder, place: Path) -> dict[str, bytes]:
     return found | content(place)
 
 
-def test_the_table_of_private_files_names_every_file_of_a_trial(tmp_path: Path) -> None:
+def test_the_table_of_private_files_names_every_file_of_a_trial(tmp_path):
     folder = nlu_home(tmp_path / "a", corpus(), unit="record", engine="edp_sgd")
     table = (Path(__file__).parents[3] / "docs" / "guides" / "privacy.md").read_text(
         encoding="utf-8"
@@ -63,9 +61,7 @@ UNITS = [("record", "edp_sgd"), ("record", "dp_sgd"), ("group", "edp_sgd"), ("gr
 
 @pytest.mark.parametrize(("unit", "engine"), UNITS)
 @pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_neighbouring_utterances_leave_equal_bytes(
-    tmp_path: Path, unit: str, engine: str, which: int
-) -> None:
+def test_neighbouring_utterances_leave_equal_bytes(tmp_path, unit, engine, which):
     relation = "replace_one" if engine == "edp_sgd" else "add_or_remove_one"
     rows = neighbours(unit, relation)[which]
     first, other = (
@@ -77,7 +73,7 @@ def test_neighbouring_utterances_leave_equal_bytes(
     assert [name for name in first if first[name] != other[name]] == []
 
 
-def test_a_counted_number_of_records_leaves_equal_bytes(tmp_path: Path) -> None:
+def test_a_counted_number_of_records_leaves_equal_bytes(tmp_path):
     """No epsilon holds then, and still nothing that leaves tells how many there are."""
     homes = (("corpus", corpus()), ("one more", neighbours("record", "add_or_remove_one")[1]))
     first, other = (
@@ -91,7 +87,7 @@ def test_a_counted_number_of_records_leaves_equal_bytes(tmp_path: Path) -> None:
     assert [name for name in first if first[name] != other[name]] == []
 
 
-def public_metrics(folder: SweepFolder, settings: Settings) -> dict[str, object]:
+def public_metrics(folder, settings):
     """The public part of what MLflow holds of a sweep."""
     import mlflow
 
@@ -117,7 +113,7 @@ def public_metrics(folder: SweepFolder, settings: Settings) -> dict[str, object]
 
 @pytest.mark.slow  # MLflow makes two stores
 @pytest.mark.filterwarnings("ignore")
-def test_the_public_part_of_mlflow_is_equal_for_neighbours(tmp_path: Path) -> None:
+def test_the_public_part_of_mlflow_is_equal_for_neighbours(tmp_path):
     left = []
     for name, rows in (("a", corpus()), ("b", neighbours("record", "add_or_remove_one")[0])):
         folder = nlu_home(tmp_path / name, rows, unit="record", engine="dp_sgd")
@@ -148,9 +144,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("method", "relation", "which"), PAIRS)
-def test_neighbouring_pairs_leave_equal_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, relation: str, which: int
-) -> None:
+def test_neighbouring_pairs_leave_equal_bytes(tmp_path, monkeypatch, method, relation, which):
     """Exports, cards, public reports, and what `sweep synthesize` writes."""
     monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
     found = []
@@ -171,9 +165,7 @@ def test_neighbouring_pairs_leave_equal_bytes(
     assert [name for name in first if first[name] != other[name]] == []
 
 
-def test_parsers_of_neighbouring_pairs_are_equal_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parsers_of_neighbouring_pairs_are_equal_files(tmp_path, monkeypatch):
     """A parser's folder holds the words of its pairs and is not private; of the same words and
     weights it says nothing more.
     """

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from sweep.results.export import spend_of
-from sweep.spending.entries import Entry, entry_for
+from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
 from tests.sweep.sweeps import space_in
 from trainables.accountants import epsilon_sweep
@@ -17,7 +15,7 @@ from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.privacy.from_config import build_from
 
 
-def entry(trial: str, *, noise: float = 4.0, delta: float = 1e-5, **other: Any) -> Entry:
+def entry(trial, *, noise=4.0, delta=1e-5, **other):
     mechanism = build_from(
         "dp_sgd",
         PrivacyConfig(noise_multiplier=noise, delta=delta),
@@ -28,11 +26,11 @@ def entry(trial: str, *, noise: float = 4.0, delta: float = 1e-5, **other: Any) 
     return entry_for(mechanism, trial=trial, **given)
 
 
-def trial(name: str, **fields: Any) -> SimpleNamespace:
+def trial(name, **fields):
     return SimpleNamespace(id=name, is_exempt=name == "sgd", runs=True, fields=fields)
 
 
-def folder_of(trials: list[Any], place: Path, **about: Any) -> Any:
+def folder_of(trials, place, **about):
     plan, facts = SimpleNamespace(trials=trials), about.pop("facts", {})
     return SimpleNamespace(
         path=place / "s", ledger_name="s", about=lambda: facts, plan=lambda: plan,
@@ -41,9 +39,7 @@ def folder_of(trials: list[Any], place: Path, **about: Any) -> Any:
 
 
 @pytest.mark.parametrize("unsealed", [False, True])
-def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
-    tmp_path: Path, unsealed: bool
-) -> None:
+def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path, unsealed):
     """The furthest entry of each, at the smallest delta; a baseline is named beside it."""
     mine = [
         entry("a", noise=3.0),
@@ -83,9 +79,7 @@ _MINE = {"name": "mine", "path": "a", "split": "hash"}
     ],
 )
 @pytest.mark.parametrize("runs", [True, False])
-def test_the_total_says_which_records_it_is_not_about(
-    tmp_path: Path, other: dict[str, Any], said: str, runs: bool
-) -> None:
+def test_the_total_says_which_records_it_is_not_about(tmp_path, other, said, runs):
     """Of one corpus, records that one trial is tested on may train another."""
     Ledger(tmp_path / FILE).charge(entry("b"))
     trials = [trial("a", data=_MINE), trial("b", **other)]

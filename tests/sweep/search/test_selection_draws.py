@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +11,9 @@ from scipy import stats
 
 from search_spaces import space as spaces
 from search_spaces.search import NumTrials
-from search_spaces.space import SearchSpace
 from sweep.planning.prepare import prepare_space
 from sweep.search import private_selection
 from sweep.search.private_selection import best_of, draw_number, draw_points, random_of
-from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in
@@ -26,7 +23,7 @@ _DRAWS = 20_000
 _ALPHA = 1e-6  # each test's chance of a false alarm, were its generator truly random
 
 
-def _probability(law: str, mean: float, number: np.ndarray) -> np.ndarray:
+def _probability(law, mean, number):
     """The laws as Papernot & Steinke (2022, Definition 1 and Theorem 6) write them."""
     if law == "poisson":
         return np.asarray(stats.poisson.pmf(number, mean))
@@ -39,7 +36,7 @@ def _probability(law: str, mean: float, number: np.ndarray) -> np.ndarray:
     return np.asarray((1 - gamma) ** number / (number * -math.log(gamma)))
 
 
-def _p_value(numbers: list[int], law: str, mean: float) -> float:
+def _p_value(numbers, law, mean):
     least = 0 if law == "poisson" else 1
     values = np.arange(least, 400)
     expected = _DRAWS * _probability(law, mean, values)
@@ -52,7 +49,7 @@ def _p_value(numbers: list[int], law: str, mean: float) -> float:
 
 @pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
 @pytest.mark.parametrize("mean", [1.5, 4.0, 20.0])
-def test_the_number_has_its_law(law: Any, mean: float) -> None:
+def test_the_number_has_its_law(law, mean):
     random = np.random.default_rng(1)
     numbers = [draw_number(NumTrials(law=law, mean=mean), random) for _ in range(_DRAWS)]
     assert _p_value(numbers, law, mean) > _ALPHA
@@ -61,7 +58,7 @@ def test_the_number_has_its_law(law: Any, mean: float) -> None:
         assert min(numbers) >= 1
 
 
-def _space() -> SearchSpace:
+def _space():
     return spaces.parse(
         {
             "name": "chosen",
@@ -80,14 +77,14 @@ def _space() -> SearchSpace:
 
 
 @pytest.fixture(scope="module")
-def configurations(tmp_path_factory: pytest.TempPathFactory) -> tuple[PlannedTrial, ...]:
+def configurations(tmp_path_factory):
     settings = settings_in(tmp_path_factory.mktemp("plan"))
     return prepare_space(_space(), settings=settings).plan.to_run
 
 
 def test_points_are_independent_and_spread_evenly_over_the_space(
-    configurations: tuple[PlannedTrial, ...],
-) -> None:
+    configurations,
+):
     points = draw_points(_space(), configurations, 3_000, np.random.default_rng(2))
     places = [(p.variant, p.values.get("privacy.noise_multiplier")) for p in points]
     counts = Counter(places)
@@ -103,11 +100,11 @@ def test_points_are_independent_and_spread_evenly_over_the_space(
 
 
 def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
-    configurations: tuple[PlannedTrial, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    configurations, monkeypatch
+):
     monkeypatch.setattr(private_selection, "_PATIENCE", 1)  # each draw here is valid
 
-    def values_of_draws(secret: bytes, sweep: str) -> list[dict[str, Any]]:
+    def values_of_draws(secret, sweep):
         random = random_of(secret, sweep)
         return [p.values for p in draw_points(_space(), configurations, 5, random)]
 
@@ -116,12 +113,12 @@ def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
     assert values_of_draws(b"k" * 32, "a") != values_of_draws(b"l" * 32, "a")
 
 
-def test_nothing_to_draw_from_is_refused() -> None:
+def test_nothing_to_draw_from_is_refused():
     with pytest.raises(InvalidInput, match="expected a configuration that may be drawn"):
         draw_points(_space(), (), 1, np.random.default_rng(0))
 
 
-def _record(trial: PlannedTrial, error: float | None) -> TrialRecord:
+def _record(trial, error):
     return TrialRecord(
         plan=trial,
         status=TrialStatus.DONE,
@@ -133,8 +130,8 @@ def _record(trial: PlannedTrial, error: float | None) -> TrialRecord:
 
 
 def test_the_best_has_the_smallest_validation_error_and_ties_go_to_the_first(
-    configurations: tuple[PlannedTrial, ...],
-) -> None:
+    configurations,
+):
     errors = [math.nan, None, 0.3, math.nan, 0.2, 0.2]
     records = [_record(configurations[0], error) for error in errors]
     assert best_of(records) is records[4]
