@@ -85,6 +85,7 @@ class Hurt:
     space: dict[str, Any]
     options: Sequence[str] = ()
     kills: Counter[str] = field(default_factory=Counter)
+    pauses: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -142,6 +143,13 @@ class Hurt:
             self.problems.append(f"code {code} after {hurt or 'nothing'}: {said[-500:]!r}")
         return code == 0
 
+    def note_pause(self, victim: str, process: subprocess.Popen[str]) -> None:
+        """Measure the seconds to the next epoch on disk."""
+        before, started = len(self.rows()), time.monotonic()
+        while process.poll() is None and len(self.rows()) <= before:
+            time.sleep(0.05)
+        self.pauses.append(f"{victim} {time.monotonic() - started:.0f}")
+
     def kill(self, victim: str, process: subprocess.Popen[str]) -> bool:
         """Kill a victim once a further epoch is on disk; False where the sweep has ended before."""
         before, deadline = len(self.rows()), time.monotonic() + PATIENCE
@@ -194,7 +202,11 @@ def check(sweep: Hurt, seen: Rows, expected: list[dict[str, Any]]) -> tuple[str,
     well = not (lost or unpaid or sweep.problems) and whole and same != "NO"
     kills = ", ".join(f"{number} {name}" for name, number in sweep.kills.items())
     ended = "yes" if whole else "NO"
-    return f"{kills} | {len(rows)} | {lost} | {unpaid} | {again} | {ended} | {same} |", well
+    pauses = ", ".join(sweep.pauses) or "-"
+    return (
+        f"{kills} | {pauses} | {len(rows)} | {lost} | {unpaid} | {again} | {ended} | {same} |",
+        well,
+    )
 
 
 Outcome = tuple[str, bool, Counter[str]]
@@ -213,8 +225,9 @@ def run(place: Path, kind: str, executor: str, draw: random.Random) -> Outcome:
         process = hurt.start()
         if on_ray and number == 0:
             for victim in draw.sample(list(GOES_ON), len(GOES_ON)):
-                hurt.kill(victim, process)
-                seen |= hurt.rows()
+                if hurt.kill(victim, process):
+                    seen |= hurt.rows()
+                    hurt.note_pause(victim, process)
         hurt.kill(end, process)
         is_over = hurt.finish(process, hurt=end)
         seen |= hurt.rows()
@@ -290,7 +303,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     draw, all_well, kills = random.Random(given.seed), True, Counter[str]()
-    heads = ("sweep", "kills", "epochs", "lost", "unpaid", "charged again", "ended", "same bits")
+    heads = (
+        "sweep",
+        "kills",
+        "seconds to the next epoch",
+        "epochs",
+        "lost",
+        "unpaid",
+        "charged again",
+        "ended",
+        "same bits",
+    )
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
     for executor in given.on:
         for kind in given.kinds:

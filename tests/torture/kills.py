@@ -1,4 +1,4 @@
-"""Kills with signal 9 at random moments of small sweeps: driver, workers, broker, Ray's daemons,
+"""Kills with signal 9 at random moments of small sweeps: driver, workers, pool, Ray's daemons,
 and the trials of Tune where a scheduler ("asha") waits for them after each epoch.
 
 After each one the sweep goes on by itself or says in one line how; then it is resumed. In the end
@@ -36,7 +36,7 @@ VICTIMS = {
         "driver": "",
         "worker": "ray::RayTrainWorker",
         "Tune trial": "ray::ImplicitFunc",
-        "broker": "ray::Broker",
+        "pool": "ray::Pool",
         "raylet": "raylet",
         "GCS": "gcs_server",
     },
