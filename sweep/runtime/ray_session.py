@@ -182,7 +182,7 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
             return
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
     # shutdown, before the failure is reported. The workers have gone with their raylet or their
-    # broker, and Ray's reaper ends what is left when this process does.
+    # pool, and Ray's reaper ends what is left when this process does.
     sys.excepthook = sys.__excepthook__  # Ray's asks its GCS, and waits a minute for a dead one
     atexit.register(partial(_leave, code, is_own=is_own))
 

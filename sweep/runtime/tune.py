@@ -95,7 +95,7 @@ def _clean(files: Path) -> Iterator[None]:
     with suppress(OSError, ValueError):
         ray_session.remove(json.loads(note.read_text()))
     ray_session.remove([files])
-    files.mkdir(parents=True)
+    files.mkdir(parents=True, exist_ok=True)
     ray_session.note_files(note)
     try:
         yield
