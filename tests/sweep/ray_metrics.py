@@ -55,7 +55,7 @@ class OwnRay:
     def scrape(self) -> None:
         """Ask until the end of the block."""
         [node] = importlib.import_module("ray").nodes()
-        while not self._over.wait(0.3):
+        while not self._over.wait(0.7):
             with suppress(OSError):
                 address = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
                 with urllib.request.urlopen(address, timeout=10) as answer:

@@ -92,9 +92,7 @@ def make_store(settings: Settings) -> None:
         file.write_bytes(_tables())
 
 
-def run_toy(folder: Path, *, function: str = TOY, is_tracked: bool = True, **fields: Any) -> Run:
+def run_toy(folder: Path, *, function: str = TOY, **fields: Any) -> Run:
     settings = settings_in(folder)
-    if is_tracked:
-        make_store(settings)
     prepared = prepare.prepare_space(space_in(folder, **fields), settings=settings)
     return runner.start(prepared, settings, command=["test"], function=function)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from search_spaces import space as spaces
 from sweep import cli, commands
 from tests.sweep.line import Line
-from tests.sweep.sweeps import run_toy, space_in, write_corpus
+from tests.sweep.sweeps import make_store, run_toy, settings_in, space_in, write_corpus
 from tests.sweep.untracked import run_untracked
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
@@ -43,6 +43,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     write_corpus(tmp_path)
+    make_store(settings_in(tmp_path))
     return tmp_path
 
 

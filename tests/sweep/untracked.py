@@ -42,4 +42,4 @@ def run_untracked(folder: Path, **fields: Any) -> SweepFolder:
     """`run_toy` that writes to the disk alone."""
     folder.mkdir(exist_ok=True)
     with without_mlflow():
-        return run_toy(folder, is_tracked=False, **fields).folder
+        return run_toy(folder, **fields).folder

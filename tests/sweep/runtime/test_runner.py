@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -35,7 +34,7 @@ from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.mlflow_client import EXPERIMENT
 from sweep.tracking.text import escape
-from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
+from tests.sweep.sweeps import TOY, make_store, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
 from trainables.system import checkpoint
 
@@ -77,15 +76,6 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with MLflow's tables and nothing in them: making those takes seconds."""
-    path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    client = importlib.import_module("mlflow.tracking").MlflowClient
-    client(tracking_uri=f"sqlite:///{path}").search_experiments()
-    return path
-
-
-@pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # This one makes its store itself.
     folder = tmp_path_factory.mktemp("done")
@@ -94,10 +84,9 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, empty_store: Path) -> Path:
+def place(tmp_path: Path) -> Path:
     """A folder for a sweep."""
-    settings_in(tmp_path).home.mkdir()
-    shutil.copy(empty_store, settings_in(tmp_path).home / "mlflow.db")
+    make_store(settings_in(tmp_path))
     return tmp_path
 
 
