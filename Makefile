@@ -34,7 +34,7 @@ sweep: $(BIN)/.installed  ## set up, run a small real sweep, export its best con
 	$(BIN)/sweep run $(SPACE) --name quick-$$(date +%Y%m%d-%H%M%S) --export --epsilon-max $(EPSILON_MAX)
 
 test: $(BIN)/.installed-dev  ## set up and pass the tests (minutes)
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-processors: $(BIN)/.installed-dev  ## a short selection as on other processors and without a C compiler
 	$(BIN)/python -m tests.processors -n $(JOBS) --dist loadfile
@@ -49,7 +49,6 @@ check: $(BIN)/.installed-dev  ## ruff, mypy --strict, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy benchmarks
 	$(BIN)/lint-imports
 
 format: $(BIN)/.installed-dev  ## let ruff format and fix

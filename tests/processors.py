@@ -19,8 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SELECTION = (
     "tests/layers",
-    "tests/engines",
-    "--ignore=tests/engines/test_mutants.py",  # which compares a step with broken ones
+    "tests/engines/test_clipping_bound.py",
+    "tests/engines/test_engine_noise.py",
+    "tests/engines/test_engine_sensitivity.py",
+    "tests/engines/test_engine_steps.py",
+    "tests/engines/test_gradient_clip.py",
+    "tests/engines/test_precision.py",
     "tests/privacy/test_box_muller.py",
     "tests/privacy/test_clipping.py",
     "tests/privacy/test_flat_adam.py",
@@ -28,7 +32,7 @@ SELECTION = (
     "tests/privacy/test_rounding.py",
     "tests/system/test_native.py",
 )
-# One trial of each private engine on Ray, seconds long.
+# One trial of each private engine, seconds long.
 SPACE = {
     "name": "other-processor",
     "base": {
@@ -39,7 +43,7 @@ SPACE = {
         "evaluation": {"attacks": []},
     },
     "axes": {"engine": ["edp_sgd", "dp_sgd"]},
-    "resources": {"workers": 1, "slots": 1},
+    "resources": {"executor": "local"},
 }
 # Variables of each run, and what PyTorch then says of the processor.
 EMULATED: Mapping[str, Mapping[str, str]] = {

@@ -15,14 +15,20 @@ import pytest
 import yaml
 from safetensors import safe_open
 
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
 from search_spaces.extension import document_in
 from search_spaces.files import locate, shipped_spaces
+from search_spaces.space import SearchSpace
 from sweep import cli
+from sweep.results.select import by_corpus
 from sweep.runtime.ray_metrics import in_ascii
 from sweep.settings import from_environment
 from sweep.store.manifest import require_whole
+from sweep.store.sweeps import open_sweep
 from tests.sweep.ray_metrics import OwnRay, own_ray
 from tests.tasks._pairs import write_pairs
+from trainables import goals
 from trainables.config import parse
 
 # Those of MLflow, and Ray leaves sockets of its children open.
@@ -101,17 +107,47 @@ def fields_in(part: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from fields_in(value, f"{prefix}{name}.")
 
 
-def small(document: dict[str, Any]) -> list[str]:
-    """Options of `sweep run` that leave little to train."""
+def small(document: dict[str, Any]) -> dict[str, Any]:
+    """Overrides that leave little to train, by dotted path."""
     base = {"task": "nlu", **document["base"]}
     in_steps = "steps" in base["training"]
     chosen: dict[str, Any] = {"training.steps" if in_steps else "training.epochs": 2}
     for part in (document, base, *(each.get("set", {}) for each in document.get("variants", []))):
         for path, value in fields_in(part):
             chosen |= SMALL.get(path, {}) | SMALL.get(f"{path}={value}", {})
-    return [
-        word for path, value in chosen.items() for word in ("--set", f"{path}={json.dumps(value)}")
+    return chosen
+
+
+def is_adaptive(name: str) -> bool:
+    """Whether the space chooses its trials by the results of others, so that it shares no sweep."""
+    return small_space(name).search.is_adaptive
+
+
+def says_more(name: str) -> bool:
+    """Whether another space says more than its trials."""
+    more = {"search", "budget", "constraints"}
+    return not is_adaptive(name) and not document_in(locate(name)).keys().isdisjoint(more)
+
+
+def small_space(name: str) -> SearchSpace:
+    document = with_one_point(name)
+    return spaces.from_source(document, overrides=small(document))
+
+
+def joined(name: str, several: list[SearchSpace]) -> dict[str, Any]:
+    """The document of a space with the points of several, under their names."""
+    variants = [
+        {
+            "name": f"{space.name}: {point.variant}",
+            "baseline": point.baseline,
+            "set": point.config.model_dump(mode="json"),
+            "axes": {path: [value] for path, value in point.values.items()},
+        }
+        for space in several
+        for point in expand(space).points
     ]
+    base, resources = {"task": several[0].task}, {"executor": "gang", "workers": 1, "slots": 1}
+    return {"name": name, "base": base, "variants": variants, "resources": resources}
 
 
 @pytest.fixture(scope="module")
@@ -132,10 +168,51 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("name", shipped_spaces())
-def test_a_shipped_space_runs_and_its_results_can_be_seen(
-    name: str, place: Path, cluster: OwnRay, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("task", goals.tasks())
+def test_the_shipped_spaces_run_in_one_sweep_and_its_results_can_be_seen(
+    task: str, place: Path, cluster: OwnRay, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Every point of every space, on Ray. A sweep of its own for each would spend 25 seconds of a
+    processor on starts of Ray's processes.
+    """
+    several = [small_space(name) for name in shipped_spaces() if not is_adaptive(name)]
+    document = joined(task, [space for space in several if space.task == task])
+    trials = run_and_look(document, {}, place, cluster, capsys)
+    ran = [trial["config"] for trial in trials]
+    assert all(variant["set"] in ran for variant in document["variants"])
+
+
+# Their points run above, and what they say beside trials needs no Ray.
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("name", "executor"),
+    [
+        *(
+            pytest.param(name, "gang", marks=() if is_adaptive(name) else SLOW)
+            for name in shipped_spaces()
+        ),
+        *((name, "local") for name in shipped_spaces() if says_more(name)),
+    ],
+)
+def test_a_shipped_space_runs_and_its_results_can_be_seen(
+    name: str, executor: str, place: Path, cluster: OwnRay, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document, sweep = with_one_point(name), f"{name}-{executor}"
+    overrides = {**small(document), "resources.executor": executor}
+    run_and_look({**document, "name": sweep}, overrides, place, cluster, capsys)
+
+
+def run_and_look(
+    document: dict[str, Any],
+    overrides: dict[str, Any],
+    place: Path,
+    cluster: OwnRay,
+    capsys: pytest.CaptureFixture[str],
+) -> list[dict[str, Any]]:
+    """Run a space, and look at its results in every way; its trials."""
+
     def sweep(*words: str) -> str:
         code = cli.run(words)
         out, err = capsys.readouterr()
@@ -143,22 +220,33 @@ def test_a_shipped_space_runs_and_its_results_can_be_seen(
         assert "Traceback" not in err
         return out
 
-    document = with_one_point(name)
+    name = document["name"]
     (place / f"{name}.yaml").write_text(yaml.safe_dump(document))
-    ran = json.loads(sweep("run", f"{name}.yaml", "--name", name, "--json", *small(document)))
+    sets = [f"--set={path}={json.dumps(value)}" for path, value in overrides.items()]
+    ran = json.loads(sweep("run", f"{name}.yaml", "--json", *sets))
     trials = {trial["id"]: trial for trial in ran["trials"]}
     assert {trial["status"] for trial in trials.values()} == {"done"}
     assert ran["tracking_problem"] is None
     sweep("resume", name)  # nothing is left to do
-    check_live_metrics(cluster.recorded(name), ran)
+    if not name.endswith("-local"):
+        check_live_metrics(cluster.recorded(name), ran)
     check_mlflow(name, ran)
     shown = sweep("show", name)
     assert all(trial[:6] in shown for trial in trials)
-    sweep("report", name)
-    check_report(place / f"{name}-report", set(trials))
-    chosen = next((t for t in trials.values() if t["epsilon"] not in (0, "inf")), ran["trials"][0])
-    sweep("export", name, "--trial", chosen["id"], "--to", f"{name}-export")
-    check_export(place / f"{name}-export", chosen)
+    records = open_sweep(from_environment().home, name).records()
+    for corpus, alike in by_corpus(records).items():
+        folder = f"{name}-{corpus.split()[0]}"
+        sweep("report", name, "--data", corpus, "--output", folder)
+        check_report(place / folder, {record.plan.id for record in alike})
+    of_a_space: dict[str, list[dict[str, Any]]] = {}
+    for trial in ran["trials"]:
+        of_a_space.setdefault(trial["variant"].rpartition(": ")[0], []).append(trial)
+    for several in of_a_space.values():
+        chosen = next((t for t in several if t["epsilon"] not in (0, "inf")), several[0])
+        folder = f"{name}-{chosen['id']}"
+        sweep("export", name, "--trial", chosen["id"], "--to", folder)
+        check_export(place / folder, chosen)
+    return list(trials.values())
 
 
 def check_live_metrics(
