@@ -1,17 +1,13 @@
 """Weights with fewer bits."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 
-from trainables.encoders.folder import Bits, load_tensors, save_tensors
+from trainables.encoders.folder import load_tensors, save_tensors
 
 
 @pytest.mark.parametrize(("bits", "off"), [(32, 0.0), (16, 1e-3), (8, 1 / 250)])
-def test_a_weight_of_fewer_bits_is_near(tmp_path: Path, bits: Bits, off: float) -> None:
+def test_a_weight_of_fewer_bits_is_near(tmp_path, bits, off):
     draw = torch.Generator().manual_seed(1)
     rows = torch.randn(40, 30, generator=draw) * torch.logspace(-3, 2, 40).unsqueeze(1)
     rows[7] = 0.0

@@ -1,12 +1,8 @@
 """Who has learnt from private records is decided by their texts, whatever the data is called."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +12,11 @@ from hypothesis import strategies as st
 from search_spaces import space as spaces
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import make
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config import TrialConfig, data_config, parse
-from trainables.data.corpus import Corpus, open_corpus
+from trainables.config import data_config, parse
+from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair, corpus_of
 from trainables.encoders.about import LEARNT, read_about
 from trainables.encoders.identity import encoder_digest
@@ -43,7 +40,7 @@ PUBLIC = [
     )
 ]  # the encoder that ships has learnt from these
 NEW = [f"call extension {n} of the northern office before the meeting" for n in range(300)]
-WRITTEN: dict[str, Callable[[str], str]] = {
+WRITTEN = {
     "as it is": str,
     "upper case": str.upper,
     "other spaces": lambda text: f" {text}  ".replace(" ", "\u00a0 "),
@@ -52,7 +49,7 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 }
 
 
-def mine(folder: Path, texts: list[str], **fields: Any) -> dict[str, Any]:
+def mine(folder, texts, **fields):
     """Data fields of a private corpus of these texts."""
     rows = [{"tokens": text.split(), "intent": "a"} for text in texts]
     (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -61,19 +58,19 @@ def mine(folder: Path, texts: list[str], **fields: Any) -> dict[str, Any]:
     return {"name": "json_lines", **place, "num_records": len(texts) // 2, **fields}
 
 
-def corpus_in(folder: Path, texts: list[str]) -> Corpus:
+def corpus_in(folder, texts):
     fields = data_config(**mine(folder, texts))
     return open_corpus(fields, data_dir=folder, cache_dir=folder / "cache")
 
 
-def heads(data: dict[str, Any]) -> TrialConfig:
+def heads(data):
     training = {"epochs": 1, "expected_batch_size": 20}
     model = {"name": "features", "encoder": "small"}
     return parse({"engine": "sgd", "data": data, "model": model, "training": training})
 
 
 @pytest.mark.parametrize("how", WRITTEN)
-def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how: str, tmp_path: Path) -> None:
+def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how, tmp_path):
     texts = [*map(WRITTEN[how], PUBLIC[:100]), *NEW]
     with pytest.raises(InvalidInput, match="has not learnt from the records of json_lines") as told:
         require_unlearnt("small", corpus_in(tmp_path, texts))
@@ -81,10 +78,10 @@ def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how: str, tmp_path: P
     require_unlearnt("scratch", corpus_in(tmp_path, texts))
 
 
-def test_a_plan_and_a_trial_refuse_it(tmp_path: Path) -> None:
+def test_a_plan_and_a_trial_refuse_it(tmp_path):
     data = mine(tmp_path, PUBLIC[:400])
     config = heads(data)
-    with pytest.raises(InvalidInput, match="has not learnt from the records"):
+    with refused("has not learnt from the records"):
         prepare(config, comm=Alone(), data_dir=tmp_path, cache_dir=tmp_path / "cache")
     variants = [
         {"name": "heads", "set": {"model": {"name": "features", "encoder": "small"}}},
@@ -92,12 +89,12 @@ def test_a_plan_and_a_trial_refuse_it(tmp_path: Path) -> None:
     ]
     base = {"engine": "sgd", "data": data, "training": {"epochs": 1, "expected_batch_size": 20}}
     space = spaces.parse({"name": "s", "base": base, "variants": variants})
-    refused, runs = make(space, account=accounting(settings_in(tmp_path))).trials
-    assert "has not learnt from the records of json_lines" in str(refused.reason)
-    assert (refused.refused_by, runs.reason) == ("mechanism", None)
+    of_heads, runs = make(space, account=accounting(settings_in(tmp_path))).trials
+    assert "has not learnt from the records of json_lines" in str(of_heads.reason)
+    assert (of_heads.refused_by, runs.reason) == ("mechanism", None)
 
 
-def test_what_chance_explains_is_allowed_and_said(tmp_path: Path) -> None:
+def test_what_chance_explains_is_allowed_and_said(tmp_path):
     few = [text for text in PUBLIC if len(key_of(text)) >= 24][:3]
     setup = prepare(
         heads(mine(tmp_path, [*NEW, *few])),
@@ -115,50 +112,47 @@ def test_what_chance_explains_is_allowed_and_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY", b"not hashes"])
-def test_a_missing_or_damaged_list_is_refused(content: bytes | None, tmp_path: Path) -> None:
+def test_a_missing_or_damaged_list_is_refused(content, tmp_path):
     shutil.copytree(read_about("small").place, tmp_path / "copy")
     copy = read_about(str(tmp_path / "copy"))
     (copy.place / LEARNT).unlink()
     if content is not None:
         (copy.place / LEARNT).write_bytes(content)
-    with pytest.raises(InvalidData, match="expected hashes of texts in"):
+    with refused("expected hashes of texts in", InvalidData):
         require_unlearnt(str(copy.place), corpus_in(tmp_path, PUBLIC[:100]))
     np.save(copy.place / LEARNT, np.array([2, 1], dtype=np.uint32))
-    with pytest.raises(InvalidData, match="expected hashes of texts in"):
+    with refused("expected hashes of texts in", InvalidData):
         read_learnt(copy)
     assert encoder_digest(str(copy.place)) == encoder_digest("small"), "no feature depends on it"
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=40))
-def test_texts_that_differ_in_case_signs_and_spaces_are_one(texts: list[str]) -> None:
+def test_texts_that_differ_in_case_signs_and_spaces_are_one(texts):
     known = hashes_of(map(key_of, texts))
     assert len(known) == len(set(map(key_of, texts)) - {b""})
     for other in (str.lower, lambda text: f"¿{text}?", lambda text: " ".join(text)):
         assert (hashes_of(key_of(other(text)) for text in texts) == known).all()
 
 
-def test_a_text_that_was_not_learnt_is_taken_for_one_as_rarely_as_stated() -> None:
+def test_a_text_that_was_not_learnt_is_taken_for_one_as_rarely_as_stated():
     """Of 200,000 texts 2.5 are expected at 1 in 80,000; more than 12 are one in a million."""
     known = read_learnt(read_about("small"))
-    assert known is not None
     assert len(known) / 2**32 == pytest.approx(1 / 80_000, rel=0.02)
     fresh = hashes_of(f"made text {number}".encode() for number in range(200_000))
     assert np.isin(fresh, known).sum() <= 12
 
 
-def test_a_language_model_has_learnt_from_no_private_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_language_model_has_learnt_from_no_private_record(tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "CORPORA", ("health",))  # it needs no file
     texts, names = checks.public_utterances(data_dir=tmp_path)
     assert names == ("health",)
 
-    def pairs(own: list[str], *, public: bool = False) -> Any:
+    def pairs(own, *, public=False):
         rows = [Pair(text, "", str(n)) for n, text in enumerate(own)]
         return corpus_of(rows, name="pair_lines", public=public)
 
     copied = [*(text.upper() for text in texts[:50]), *NEW]
-    with pytest.raises(InvalidInput, match="records of pair_lines that model"):
+    with refused("records of pair_lines that model"):
         checks.require_unlearnt(pairs(copied), texts)
     checks.require_unlearnt(pairs(copied, public=True), texts)
     checks.require_unlearnt(pairs([*NEW, *[texts[0]] * 200]), texts)

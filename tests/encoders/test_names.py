@@ -1,7 +1,5 @@
 """Scores of labels by their names, learnt on public corpora alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -22,17 +20,17 @@ _SCHEMA = LabelSchema(intents=("book_flight",), slots=("city", "date"), source="
         ("", ("none",)),
     ],
 )
-def test_a_name_is_cut_into_words(name: str, words: tuple[str, ...]) -> None:
+def test_a_name_is_cut_into_words(name, words):
     assert words_of(name) == words
 
 
-def test_names_share_their_words() -> None:
+def test_names_share_their_words():
     types, places = batches_of_names(["to.city", "from.city"])
     assert [[types[k] for k in each] for each in places] == [["to", "city"], ["from", "city"]]
     assert len(types) == 3
 
 
-def test_a_tag_is_its_mark_and_its_name() -> None:
+def test_a_tag_is_its_mark_and_its_name():
     vectors = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), dim=1)
     found = tag_names(_SCHEMA, vectors)
     assert _SCHEMA.tags == ("O", "B-city", "I-city", "B-date", "I-date")
@@ -43,7 +41,7 @@ def test_a_tag_is_its_mark_and_its_name() -> None:
     assert not torch.equal(found[1], found[2])  # B is not I
 
 
-def test_scores_are_bilinear_in_row_and_name() -> None:
+def test_scores_are_bilinear_in_row_and_name():
     draw = torch.Generator().manual_seed(0)
     scores = NameScores(
         projection=torch.randn(6, 2, generator=draw),

@@ -3,14 +3,12 @@
 False-alarm rate of each statistical comparison: 1e-6; the key is fixed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2, norm
 
-from trainables.errors import InvalidInput
+from tests.refusals import refused
 from trainables.generation.histogram import add_noise, counts_of
 from trainables.privacy.noise import add_noise_, public_key
 
@@ -24,7 +22,7 @@ def noise_of(std, trial_id="t"):
 
 def test_each_record_counts_in_its_bin_and_one_without_a_bin_nowhere():
     assert counts_of(["a", "b", "a", "c"], ["a", "b", "z"]) == {"a": 2.0, "b": 1.0, "z": 0.0}
-    with pytest.raises(InvalidInput, match="at least one public prompt"):
+    with refused("at least one public prompt"):
         counts_of(["a"], [])
 
 

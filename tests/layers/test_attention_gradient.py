@@ -1,7 +1,5 @@
 """The gradient of attention, written by hand, against central differences: with dropout too."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,21 +11,21 @@ from trainables.layers.packing import by_length
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
-def test_attentions_gradient_is_its_derivative(rate: float, causal: bool) -> None:
+def test_attentions_gradient_is_its_derivative(rate, causal):
     torch.manual_seed(0)
     lengths = torch.tensor([3, 1, 3, 4])
     layout = by_length(lengths)
     masks = Masks(rate, seed=1, record=layout.record, position=layout.position)
     rows = torch.randn(int(lengths.sum()), 3 * 4, dtype=torch.float64, requires_grad=True)
 
-    def seen(qkv: torch.Tensor) -> torch.Tensor:
+    def seen(qkv):
         own = masks if rate else None
         return attention(qkv, layout, heads=2, causal=causal, masks=own, site=1)
 
     assert torch.autograd.gradcheck(seen, (rows,))
 
 
-def test_attention_drops_what_its_masks_say() -> None:
+def test_attention_drops_what_its_masks_say():
     """With masks of rate 0 it is the attention without masks, with others it is not."""
     torch.manual_seed(0)
     layout = by_length(torch.tensor([3, 4]))
@@ -42,7 +40,7 @@ def test_attention_drops_what_its_masks_say() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_is_torchs_of_each_record_alone(causal: bool) -> None:
+def test_attention_is_torchs_of_each_record_alone(causal):
     torch.manual_seed(0)
     layout = by_length(torch.tensor([3, 1, 5, 3]))
     rows = torch.randn(12, 3 * 8, dtype=torch.float64)

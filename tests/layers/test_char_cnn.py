@@ -1,14 +1,10 @@
 """Character features: a unit's norm does not depend on the chunk size."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
-from tests.models._builds import assert_bounds
-from tests.privacy.definition import clipped_sum as definition
+from tests.models._builds import assert_sum_is_the_definitions
 from trainables.layers import char_cnn
-from trainables.layers.bookkeeping import clipped_sum
 from trainables.layers.char_cnn import NUM_CHARS, CharCnn, encode
 from trainables.layers.packing import one_row_each
 
@@ -19,42 +15,35 @@ FILTERS, KERNEL = 5, 3
 class Characters(torch.nn.Module):
     """The loss of a record is a sum over the features of its one word."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.features = CharCnn(4, FILTERS, KERNEL)
         self.share = torch.linspace(0.5, 2.0, FILTERS)
 
-    def losses(self, word: torch.Tensor) -> torch.Tensor:
+    def losses(self, word):
         chars = torch.from_numpy(encode(WORDS, KERNEL))
         return self.features(chars, word, one_row_each(len(word))) @ self.share
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 6, 100])
-def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(at_once, monkeypatch):
     """Units beyond the first chunk are clipped as the first ones are."""
     monkeypatch.setattr(char_cnn, "_CHUNK", at_once * NUM_CHARS * FILTERS * KERNEL)
     torch.manual_seed(0)
     model = Characters()
     word = torch.arange(len(WORDS))
-    arguments = {
-        "unit_of_record": torch.tensor([5, 0, 3, 3, 1, 6, 2]),
-        "num_units": 7,
-        "weight_of_record": torch.rand(7) + 0.5,
-        "max_grad_norm": 0.5,
-        "group_scale": torch.tensor([0.3, 0.5, 0.8], dtype=torch.float64),
-    }
-    size = sum(p.numel() for p in model.parameters())
-    ours, truth = torch.zeros(size), torch.zeros(size)
-    norms = definition(model, word, out=truth, **arguments)
-    found = clipped_sum(model, word, out=ours, **arguments)
+    norms = assert_sum_is_the_definitions(
+        model,
+        word,
+        units=(torch.tensor([5, 0, 3, 3, 1, 6, 2]), 7),
+        weights=torch.rand(7) + 0.5,
+        scale=torch.tensor([0.3, 0.5, 0.8], dtype=torch.float64),
+        clip=0.5,
+    )
     assert (norms > 0.5).sum() >= 5
-    assert_bounds(found, norms)
-    torch.testing.assert_close(ours, truth, rtol=1e-4, atol=1e-6)
 
 
-def test_a_words_features_are_those_of_its_best_window() -> None:
+def test_a_words_features_are_those_of_its_best_window():
     """By the definition, a word and a place at a time: windows beyond the word do not compete."""
     torch.manual_seed(1)
     layer = CharCnn(4, FILTERS, KERNEL)

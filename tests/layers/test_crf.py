@@ -1,7 +1,5 @@
 """The analytic CRF against enumeration, against pytorch-crf, and at extreme scores."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -13,12 +11,12 @@ from trainables.layers.crf import statistics as crf_statistics
 from trainables.layers.crf import viterbi
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.crf.statistics import Scores, forward_backward
-from trainables.layers.packing import TimeMajor, time_major
+from trainables.layers.packing import time_major
 from trainables.layers.tape import Tape, recording
 from trainables.layers.units import Units
 
 
-def random_crf(num_tags: int, *, scale: float = 1.0) -> LinearChainCrf:
+def random_crf(num_tags, *, scale=1.0):
     torch.manual_seed(0)
     crf = LinearChainCrf(num_tags)
     for parameter in crf.parameters():
@@ -26,11 +24,11 @@ def random_crf(num_tags: int, *, scale: float = 1.0) -> LinearChainCrf:
     return crf
 
 
-def pad(packed: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def pad(packed, lengths):
     return torch.nn.utils.rnn.pad_sequence(packed.split(lengths.tolist()), batch_first=True)
 
 
-def packed_batch(num_tags: int, lengths: list[int], *, scale: float = 2.0):
+def packed_batch(num_tags, lengths, *, scale=2.0):
     torch.manual_seed(1)
     sizes = torch.tensor(lengths)
     emissions = scale * torch.randn(int(sizes.sum()), num_tags)
@@ -38,10 +36,10 @@ def packed_batch(num_tags: int, lengths: list[int], *, scale: float = 2.0):
     return sizes, time_major(sizes), emissions, tags
 
 
-def decode(crf: LinearChainCrf, packed: torch.Tensor, lengths: torch.Tensor) -> list[list[int]]:
+def decode(crf, packed, lengths):
     """The paths of the method that `pytorch-crf` gives the layer."""
     mask = pad(torch.ones(len(packed)), lengths).bool()
-    found: list[list[int]] = crf.decode(pad(packed, lengths).transpose(0, 1), mask.t())
+    found = crf.decode(pad(packed, lengths).transpose(0, 1), mask.t())
     return found
 
 
@@ -49,8 +47,8 @@ LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
 
 
 def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Five units of equal length, of which two are held at once."""
     _, layout, emissions, tags = packed_batch(6, [4] * 5)
     crf = random_crf(6)
@@ -68,7 +66,7 @@ def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_loss_and_every_gradient_equal_pytorch_crf(lengths: list[int]) -> None:
+def test_loss_and_every_gradient_equal_pytorch_crf(lengths):
     """The likelihood that the layer overrides, of the same layer."""
     sizes, layout, emissions, tags = packed_batch(6, lengths)
     crf = random_crf(6)
@@ -105,7 +103,7 @@ def test_viterbi_equals_pytorch_crf(lengths, at_once, monkeypatch):
 
 
 @pytest.mark.parametrize("spread", [0.1, 3.0, 30.0])
-def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread: float) -> None:
+def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread):
     """Flat emissions leave every tag a chance, steep ones a handful; the best path is found."""
     lengths = [9, 1, 7, 12]
     sizes, layout, emissions, _ = packed_batch(60, lengths)
@@ -116,7 +114,7 @@ def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread: float)
     assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
 
 
-def vector() -> tuple[torch.Tensor, Scores, TimeMajor]:
+def vector():
     emissions = torch.tensor([[1.0, 0, -1], [0, 2, 0]])
     transitions = torch.tensor([[0.5, 0, -0.5], [0, 0.5, 0], [-0.5, 0, 0.5]])
     return (
@@ -127,7 +125,7 @@ def vector() -> tuple[torch.Tensor, Scores, TimeMajor]:
 
 
 @pytest.mark.parametrize("largest", [crf_statistics.MAX_RANGE, -1.0], ids=["exp", "log"])
-def test_known_values(largest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_values(largest, monkeypatch):
     monkeypatch.setattr(crf_statistics, "MAX_RANGE", largest)
     emissions, scores, layout = vector()
     found = forward_backward(emissions, scores, layout)
@@ -140,7 +138,7 @@ def test_known_values(largest: float, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("scale", [14.0, 60.0, 500.0])
-def test_large_transitions_stay_exact(scale: float) -> None:
+def test_large_transitions_stay_exact(scale):
     """Below and beyond the range of exponential space; enumeration in float64 is the truth."""
     crf = random_crf(4, scale=scale)
     _, layout, emissions, tags = packed_batch(4, [5, 2], scale=scale)
@@ -170,7 +168,7 @@ def test_large_transitions_stay_exact(scale: float) -> None:
     torch.testing.assert_close(own + seen, crf.transitions.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_forbidden_transitions_are_allowed() -> None:
+def test_forbidden_transitions_are_allowed():
     crf = random_crf(3)
     with torch.no_grad():
         crf.transitions[0, 1] = -torch.inf
@@ -181,7 +179,7 @@ def test_forbidden_transitions_are_allowed() -> None:
     assert pairs.sum() == pytest.approx(4, abs=1e-5)
 
 
-def test_a_broken_record_does_not_touch_the_others() -> None:
+def test_a_broken_record_does_not_touch_the_others():
     crf = random_crf(3)
     _, layout, emissions, _ = packed_batch(3, [4, 2, 3])
     whole = forward_backward(emissions[layout.source], crf.scores, layout)
@@ -192,7 +190,7 @@ def test_a_broken_record_does_not_touch_the_others() -> None:
     torch.testing.assert_close(found.marginals[kept], whole.marginals[kept])
 
 
-def bio_crf(slots: int, *, never: float) -> LinearChainCrf:
+def bio_crf(slots, *, never):
     """O, then B and I of each slot; I follows B or I of its own slot only."""
     crf = random_crf(1 + 2 * slots, scale=0.5)
     slot = torch.tensor([-1, *(k // 2 for k in range(2 * slots))])
@@ -203,14 +201,14 @@ def bio_crf(slots: int, *, never: float) -> LinearChainCrf:
     return crf
 
 
-def in_logs(emissions: torch.Tensor, scores: Scores, layout: TimeMajor):
+def in_logs(emissions, scores, layout):
     doubled = Scores(*(v.detach().double() for v in (scores.transitions, scores.start, scores.end)))
     return crf_statistics._logarithmic(emissions.double(), doubled, layout)
 
 
 @pytest.mark.parametrize("never", [-1e4, -torch.inf])
 @pytest.mark.parametrize("scale", [1.0, 8.0, 40.0, 400.0])
-def test_forbidden_transitions_stay_exact_at_any_scale(scale: float, never: float) -> None:
+def test_forbidden_transitions_stay_exact_at_any_scale(scale, never):
     """Small emissions are answered in exponential space, large ones must not be."""
     crf = bio_crf(5, never=never)
     _, layout, emissions, _ = packed_batch(11, [9, 4, 1, 6], scale=scale)
@@ -222,7 +220,7 @@ def test_forbidden_transitions_stay_exact_at_any_scale(scale: float, never: floa
     torch.testing.assert_close(found.marginals.double(), truth.marginals, rtol=0, atol=2e-4)
 
 
-def test_the_only_way_on_is_found_where_float32_had_lost_it() -> None:
+def test_the_only_way_on_is_found_where_float32_had_lost_it():
     """B is e^-150 behind O at the first token; at the second only its I is possible at all."""
     crf = bio_crf(1, never=-torch.inf)
     layout = time_major(torch.tensor([2]))
@@ -235,7 +233,7 @@ def test_the_only_way_on_is_found_where_float32_had_lost_it() -> None:
     assert not bool((kept >= -crf_statistics.MOST_LOST).all())
 
 
-def test_the_bio_rules_are_answered_in_exponential_space(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bio_rules_are_answered_in_exponential_space(monkeypatch):
     monkeypatch.delattr(crf_statistics, "_logarithmic")
     _, layout, emissions, _ = packed_batch(11, [9, 4, 1, 6])
     forward_backward(emissions[layout.source], bio_crf(5, never=-1e4).scores, layout)

@@ -1,9 +1,6 @@
 """Masks belong to records: stable under batching, of the right rate, independent across places."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,11 +11,11 @@ from trainables.layers.dropout import Masks
 GOLDEN = ["a328ab2438d48052", "1cc64e127c4149da"]
 
 
-def masks(rate: float, records: torch.Tensor, seed: int = 5) -> Masks:
+def masks(rate, records, seed=5):
     return Masks(rate, seed=seed, record=records, position=torch.arange(len(records)) % 7)
 
 
-def test_a_record_meets_the_same_mask_in_any_batch() -> None:
+def test_a_record_meets_the_same_mask_in_any_batch():
     whole = masks(0.3, torch.arange(50)).mask(33, 2)
     part = Masks(
         0.3, seed=5, record=torch.tensor([40, 3]), position=torch.tensor([40 % 7, 3])
@@ -27,13 +24,13 @@ def test_a_record_meets_the_same_mask_in_any_batch() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9])
-def test_rate_and_scale(rate: float) -> None:
+def test_rate_and_scale(rate):
     """A mean over a million bits; 5 standard deviations, so a false alarm in 10^6 runs; and the
     same test refuses 2/3 and 3/2 of the rate."""
     kept = masks(rate, torch.arange(1000)).mask(1000, 1).float()
     bound = 5 * math.sqrt(rate * (1 - rate) / 1e6)
 
-    def accepted(dropped: float) -> bool:
+    def accepted(dropped):
         return abs(float(kept.mean()) - (1 - dropped)) <= bound + 1e-5
 
     assert accepted(rate)
@@ -43,7 +40,7 @@ def test_rate_and_scale(rate: float) -> None:
 
 
 @pytest.mark.parametrize("pair", ["rows", "columns", "sites", "seeds", "positions"])
-def test_bits_are_uncorrelated(pair: str) -> None:
+def test_bits_are_uncorrelated(pair):
     """Correlations over 250,000 bits, 5 standard deviations."""
     a = masks(0.5, torch.arange(500)).mask(1001, 3)
     b = {
@@ -59,15 +56,13 @@ def test_bits_are_uncorrelated(pair: str) -> None:
     assert abs(float(correlation)) <= 5 / math.sqrt(a.numel())
 
 
-def test_a_rate_of_one_is_refused() -> None:
+def test_a_rate_of_one_is_refused():
     with pytest.raises(ValueError, match=r"expected 0 <= dropout < 1, got dropout=1"):
         masks(1, torch.arange(2))
 
 
 @pytest.mark.parametrize("width", [1, 2, 33, 1501])
-def test_compiled_or_not_the_factors_are_the_same_bit_for_bit(
-    width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_or_not_the_factors_are_the_same_bit_for_bit(width, monkeypatch):
     if dropout._native_factors() is None:
         pytest.skip("no C compiler (cc) on this machine")
     ours = masks(0.3, torch.arange(21))
@@ -81,7 +76,7 @@ def test_compiled_or_not_the_factors_are_the_same_bit_for_bit(
     assert torch.equal(found[0][0] > 0, ours.mask(width, 4))
 
 
-def test_wrong_bits_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_bits_are_not_used(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = tmp_path / "other.c"
     source.write_text(dropout._SOURCE.read_text().replace("b >> 15", "b >> 14"))
@@ -89,7 +84,7 @@ def test_wrong_bits_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert dropout._native_factors.__wrapped__() is None
 
 
-def test_a_seed_gives_the_same_masks_in_every_version() -> None:
+def test_a_seed_gives_the_same_masks_in_every_version():
     """Golden values: a trial that goes on in a later version meets the masks it would have met."""
     made = Masks(0.5, seed=2**40 + 7, record=torch.tensor([3, 99]), position=torch.tensor([0, 5]))
     bits = made.mask(64, 2).int()

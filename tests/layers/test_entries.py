@@ -1,13 +1,11 @@
 """The layers' entries against closed forms: sizes, and removed units."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from trainables.layers.char_cnn import CharCnn, CharCnnEntry
 from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
@@ -26,7 +24,7 @@ UNITS = Units(torch.arange(2), 2)
 SECOND = torch.tensor([False, True])
 
 
-def crf_entry(*, weight: Tensor) -> CrfEntry:
+def crf_entry(*, weight):
     layer = LinearChainCrf(3)
     one_a_record = Rows(np.arange(2), 2)
     pairs = LogPairs(layer.transitions.detach(), torch.zeros(5, 3), torch.zeros(5, 3))
@@ -35,7 +33,7 @@ def crf_entry(*, weight: Tensor) -> CrfEntry:
     return CrfEntry(layer, edge, edge, one_a_record, pairs, tags, weight, ROWS)
 
 
-def test_the_size_of_a_crf_is_that_of_the_parameters_that_are_trained() -> None:
+def test_the_size_of_a_crf_is_that_of_the_parameters_that_are_trained():
     """Of the pairs twice their weights; of start and end the norms of their rows."""
     entry = crf_entry(weight=torch.tensor([1.0, 2.0, 3.0, -4.0, 5.0]))
     pairs, edge = torch.tensor([6.0, 24.0]).double(), math.sqrt(12.0)
@@ -48,7 +46,7 @@ def test_the_size_of_a_crf_is_that_of_the_parameters_that_are_trained() -> None:
 
 
 @pytest.mark.parametrize("name", ["start_transitions", "end_transitions", "transitions"])
-def test_what_of_a_crf_is_frozen_has_no_gradient(name: str) -> None:
+def test_what_of_a_crf_is_frozen_has_no_gradient(name):
     entry = crf_entry(weight=torch.ones(5))
     entry.crf.requires_grad_(False)
     alone = getattr(entry.crf, name).requires_grad_()
@@ -59,7 +57,7 @@ def test_what_of_a_crf_is_frozen_has_no_gradient(name: str) -> None:
     assert bool((entry.squared_norms(UNITS, {alone: 1.0}) > 0).all())
 
 
-def test_pairs_in_logs_hold_nothing_of_the_dropped_rows() -> None:
+def test_pairs_in_logs_hold_nothing_of_the_dropped_rows():
     left, right = torch.full((3, 2), math.nan), torch.full((3, 2), math.inf)
     left[1], right[1] = 0.25, 0.5
     kept = LogPairs(torch.zeros(2, 2), left, right).without(torch.tensor([True, False, True]))
@@ -67,7 +65,7 @@ def test_pairs_in_logs_hold_nothing_of_the_dropped_rows() -> None:
     torch.testing.assert_close(kept.right, torch.tensor([[0.0] * 2, [0.5] * 2, [0.0] * 2]))
 
 
-def test_a_tied_table_is_rid_of_a_unit_in_both_of_its_uses() -> None:
+def test_a_tied_table_is_rid_of_a_unit_in_both_of_its_uses():
     """A unit that is not finite leaves the gradient of the others as it is without it."""
     table = nn.Parameter(torch.zeros(4, 3))
     x, g, h = torch.randn(5, 3), torch.randn(5, 3), torch.randn(5, 4)
@@ -85,7 +83,7 @@ def test_a_tied_table_is_rid_of_a_unit_in_both_of_its_uses() -> None:
     assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3)
 
 
-def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows() -> None:
+def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows():
     torch.manual_seed(0)
     layer = FactoredLinear(3, torch.randn(4, 2))
     x, g = torch.randn(5, 3), torch.randn(5, 4)
@@ -99,7 +97,7 @@ def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows() -> N
     assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3, abs=1e-9)
 
 
-def test_a_filter_is_charged_with_every_character_of_its_window() -> None:
+def test_a_filter_is_charged_with_every_character_of_its_window():
     """The norm of what a row of norm 1 does to the filters is at most sqrt(kernel) of the longest
     character's; a window of that character alone reaches it."""
     layer = CharCnn(4, 2, 3)
@@ -119,7 +117,7 @@ def test_a_filter_is_charged_with_every_character_of_its_window() -> None:
     torch.testing.assert_close(norms, total, rtol=1e-4, atol=0.0)
 
 
-def test_the_size_of_a_layer_norm_is_added_up_in_double_precision() -> None:
+def test_the_size_of_a_layer_norm_is_added_up_in_double_precision():
     layer = LayerNorm(2)
     g = torch.full((5, 2), 0.1)
     entry = LayerNormEntry(layer.weight, layer.bias, torch.ones(5, 2), g, ROWS)
@@ -129,7 +127,7 @@ def test_the_size_of_a_layer_norm_is_added_up_in_double_precision() -> None:
     assert total.tolist() == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_crf_starts_from_small_scores_of_either_sign() -> None:
+def test_a_crf_starts_from_small_scores_of_either_sign():
     """Uniform from -0.1 to 0.1: of 100 numbers and more both ends are seen."""
     torch.manual_seed(0)
     for parameter in LinearChainCrf(100).parameters():
@@ -138,7 +136,7 @@ def test_a_crf_starts_from_small_scores_of_either_sign() -> None:
         assert 0.08 < float(high) <= 0.1
 
 
-def test_an_lstm_starts_as_the_literature_has_it() -> None:
+def test_an_lstm_starts_as_the_literature_has_it():
     """Uniform weights within 1 / sqrt(hidden), biases 0 but for the forget gate's, which are 1."""
     torch.manual_seed(0)
     layer = BiLstm(30, 16)

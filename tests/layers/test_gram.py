@@ -1,10 +1,5 @@
 """Norms from Grams against the sums of outer products themselves, compiled and not."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -20,7 +15,7 @@ from trainables.system import native
 
 
 @pytest.fixture(params=["compiled", "torch"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def way(request, monkeypatch):
     if request.param == "torch":
         monkeypatch.setattr(gram, "_native_norms", lambda: None)
     elif gram._native_norms() is None:
@@ -28,7 +23,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return request.param
 
 
-def norms(sizes: list[int], widths: list[int], width: int, *, ones: float) -> Any:
+def norms(sizes, widths, width, *, ones):
     """Ours and float64's, of records of these sizes in an order that is not theirs by size."""
     record = np.repeat(np.arange(len(sizes)), sizes)
     rows = Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
@@ -47,14 +42,14 @@ def norms(sizes: list[int], widths: list[int], width: int, *, ones: float) -> An
 
 @pytest.mark.parametrize("widths", [[64], [65, 70], [7], []])
 @pytest.mark.parametrize("width", [64, 93, 5])
-def test_units_of_every_size(widths: list[int], width: int) -> None:
+def test_units_of_every_size(widths, width):
     """1 to 13 rows: whole tiles and their rests; widths that are no multiple of eight; no term."""
     found, right = norms([3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9], widths, width, ones=0.3)
     torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("longest", [95, 96, 97, 130])
-def test_a_unit_may_be_longer_than_the_compiled_room(longest: int) -> None:
+def test_a_unit_may_be_longer_than_the_compiled_room(longest):
     found, right = norms([5, longest, 20], [400], 500, ones=1.0)
     torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
 
@@ -62,9 +57,7 @@ def test_a_unit_may_be_longer_than_the_compiled_room(longest: int) -> None:
 @pytest.mark.parametrize(
     ("inner", "width", "measured"), [(768, 8, 62), (312, 8, 66), (312, 312, 96)]
 )
-def test_a_thin_gradient_is_formed_of_long_units_alone(
-    inner: int, width: int, measured: int
-) -> None:
+def test_a_thin_gradient_is_formed_of_long_units_alone(inner, width, measured):
     """Measured: rows of a unit from which its gradient is cheaper than its compiled Grams, of which
     96 rows are the most. The product of two widths alone would say 8."""
     g = torch.zeros(1, width)
@@ -73,20 +66,20 @@ def test_a_thin_gradient_is_formed_of_long_units_alone(
     assert longest == gram._longest(width, inner, g, compiled=True) <= gram._MOST_ROWS
 
 
-def test_only_its_own_rows_count(way: str) -> None:
-    """What is not finite in one unit does not reach another."""
-    rows = Units(torch.arange(3), 3).of(Rows(np.repeat(np.arange(3), [4, 5, 4]), 3))
-    g, a = torch.randn(13, 40), torch.randn(13, 40)
+@pytest.mark.parametrize("size", [4, 7, 11, 13, 15, 18, 23])
+@pytest.mark.parametrize("bad", [torch.inf, torch.nan])
+def test_only_its_own_rows_count(size, bad):
+    """What is not finite in one unit does not reach another, also where Grams are rounded up."""
+    rows = Units(torch.arange(3), 3).of(Rows(np.repeat(np.arange(3), size), 3))
+    g, a = torch.randn(3 * size, 40), torch.randn(3 * size, 30)
     before = gram.gram_norms(rows, [(a, 1.0)], g, 1.0).squares
-    a[4:9] = torch.inf
+    a[size : 2 * size] = g[size : 2 * size] = bad
     after = gram.gram_norms(rows, [(a, 1.0)], g, 1.0).squares
     assert torch.equal(after[[0, 2]], before[[0, 2]])
     assert not bool(after[1].isfinite())
 
 
-def test_wrong_numbers_are_not_used(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_numbers_are_not_used(way, tmp_path, monkeypatch):
     if way == "torch":
         pytest.skip("nothing is compiled")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -99,36 +92,37 @@ def test_wrong_numbers_are_not_used(
 class TestFixedRows:
     """What is kept of an activation gives the norms of its present numbers and grouping."""
 
-    def setup_method(self) -> None:
+    def setup_method(self):
         torch.manual_seed(1)
         self.x = torch.randn(20, 40)
         self.fixed = gram.FixedRows(self.x)
 
-    def norms(self, sizes: list[int], g: torch.Tensor, *, known: bool) -> torch.Tensor:
+    def norms(self, sizes, g, *, known):
         record = np.repeat(np.arange(len(sizes)), sizes)
         rows = Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
         fixed = self.fixed if known else None
         return gram.gram_norms(rows, [(self.x, 0.7)], g, 0.4, fixed=fixed).squares
 
-    def test_norms_are_those_without_it(self) -> None:
-        """In every step, with other gradients, other units and units in another order."""
+    def entry(self, layer, rows, precision="fp32"):
+        tape = Tape()
+        with recording(tape), passes_in(precision, torch.device("cpu")):
+            layer(self.x, rows).sum().backward()
+        (entry,) = tape.entries
+        return entry
+
+    def test_norms_are_those_without_it(self, way):
+        """In every step, with other gradients, other units and units in another order; also of a
+        library that is loaded again: without types a call cuts addresses to 32 bits."""
+        native.library.cache_clear()
         for sizes in ([9, 6, 5], [9, 6, 5], [5, 9, 6], [4, 4, 12], [4, 12, 4], [20], [9, 6, 5]):
             g = torch.randn(20, 30)
             found, right = (self.norms(sizes, g, known=known) for known in (True, False))
             torch.testing.assert_close(found, right, rtol=1e-6, atol=0)
-
-    def test_a_library_that_is_loaded_again_gets_whole_addresses(self, way: str) -> None:
-        """Without types a call cuts addresses to 32 bits, which ends the process."""
-        native.library.cache_clear()
-        g = torch.randn(20, 30)
-        found, right = (self.norms([9, 6, 5], g, known=known) for known in (True, False))
-        torch.testing.assert_close(found, right, rtol=1e-6, atol=0)
         if way == "compiled":
             library = native.library(gram._SOURCE)
-            assert library is not None
             assert len(library.unit_grams.argtypes) == 5
 
-    def test_it_is_of_one_tensor_that_was_not_written_to(self) -> None:
+    def test_it_is_of_one_tensor_that_was_not_written_to(self):
         layer = FactoredLinear(40, torch.eye(3))
         known = layer.known_of(self.x)
         norms = known.fixed.upper_norms(self.x)
@@ -139,16 +133,10 @@ class TestFixedRows:
         self.x.mul_(2)
         assert layer.known_of(self.x) is not known
 
-    def test_bf16_rounds_the_rows_once_and_the_tape_keeps_the_rounded_ones(self) -> None:
+    def test_bf16_rounds_the_rows_once_and_the_tape_keeps_the_rounded_ones(self):
         """Norm and sum read the values that the products take; another precision, other rows."""
         layer, rows = FactoredLinear(40, torch.eye(3)), Rows(np.repeat([0, 1], 10), 2)
-        kept = []
-        for precision in ("bf16", "bf16", "fp32"):
-            tape = Tape()
-            with recording(tape), passes_in(precision, torch.device("cpu")):
-                layer(self.x, rows).sum().backward()
-            (entry,) = tape.entries
-            kept.append(entry.x)
+        kept = [self.entry(layer, rows, each).x for each in ("bf16", "bf16", "fp32")]
         assert kept[0] is kept[1]
         assert torch.equal(kept[0], self.x.bfloat16().float())
         assert torch.equal(kept[2], self.x)
@@ -156,16 +144,12 @@ class TestFixedRows:
             norms = layer.known_of(self.x).fixed.upper_norms(kept[0])
         torch.testing.assert_close(norms, row_norms(kept[0]), rtol=1e-5, atol=0)
 
-    def test_a_step_after_a_write_has_the_new_norms(self) -> None:
+    def test_a_step_after_a_write_has_the_new_norms(self):
         layer, rows = FactoredLinear(40, torch.eye(3)), Rows(np.repeat([0, 1], 10), 2)
         units = Units(torch.arange(2), 2)
         found = []
         for factor in (1.0, 1.0, 2.0):
             self.x.mul_(factor)
-            tape = Tape()
-            with recording(tape):
-                layer(self.x, rows).sum().backward()
-            (entry,) = tape.entries
-            found.append(entry.squared_norms(units, {layer.weight: 1.0}))
+            found.append(self.entry(layer, rows).squared_norms(units, {layer.weight: 1.0}))
         torch.testing.assert_close(found[1], found[0])
         torch.testing.assert_close(found[2], 4 * found[0])

@@ -1,7 +1,5 @@
 """The packed biLSTM against nn.LSTM on packed sequences."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -11,28 +9,33 @@ from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import time_major
 
 
-def twin(layer: BiLstm) -> nn.LSTM:
-    """nn.LSTM with the same weights; its gates come in the order input, forget, cell, output."""
-    hidden = layer.weight_hh.shape[2]
-    other = nn.LSTM(layer.weight_ih.shape[2], hidden, bidirectional=True)
-    order = torch.cat(
-        [
-            torch.arange(2 * hidden),
-            torch.arange(3 * hidden, 4 * hidden),
-            torch.arange(2 * hidden, 3 * hidden),
-        ]
-    )
+def reordered(gates):
+    """Rows in the order of nn.LSTM: input, forget, cell, output."""
+    return torch.cat([gates.chunk(4)[k] for k in (0, 1, 3, 2)])
+
+
+def pairs(layer, other):
+    """Of each map and direction: ours, its gradient, and theirs."""
+    for way, suffix in enumerate(("", "_reverse")):
+        for name in ("weight_ih", "weight_hh", "bias"):
+            own = getattr(layer, name)
+            theirs = getattr(other, f"{'bias_ih' if name == 'bias' else name}_l0{suffix}")
+            yield own[way], own[way] if own.grad is None else own.grad[way], theirs
+
+
+def twin(layer):
+    """nn.LSTM with the same weights."""
+    other = nn.LSTM(layer.weight_ih.shape[2], layer.weight_hh.shape[2], bidirectional=True)
     with torch.no_grad():
-        for direction, suffix in enumerate(("", "_reverse")):
-            getattr(other, f"weight_ih_l0{suffix}").copy_(layer.weight_ih[direction][order])
-            getattr(other, f"weight_hh_l0{suffix}").copy_(layer.weight_hh[direction][order])
-            getattr(other, f"bias_ih_l0{suffix}").copy_(layer.bias[direction][order])
-            getattr(other, f"bias_hh_l0{suffix}").zero_()
+        for bias in (other.bias_hh_l0, other.bias_hh_l0_reverse):
+            bias.zero_()
+        for own, _, theirs in pairs(layer, other):
+            theirs.copy_(reordered(own))
     return other
 
 
 @pytest.mark.parametrize("lengths", [[4, 1, 6, 6, 2], [1, 1, 1], [7], [1]])
-def test_states_and_gradients_equal_nn_lstm(lengths: list[int]) -> None:
+def test_states_and_gradients_equal_nn_lstm(lengths):
     torch.manual_seed(0)
     layer = BiLstm(5, 4)
     nn.init.normal_(layer.bias)
@@ -49,13 +52,5 @@ def test_states_and_gradients_equal_nn_lstm(lengths: list[int]) -> None:
     (out * weights).sum().backward()
     (expected * weights).sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-5)
-    # d/dp of both, by way of a twin that holds the gradients.
-    for direction, suffix in enumerate(("", "_reverse")):
-        for name in ("weight_ih", "weight_hh", "bias"):
-            their_name = {"bias": "bias_ih"}.get(name, name)
-            gradient = getattr(layer, name).grad[direction]
-            i, f, o, g = gradient.chunk(4)
-            expected_gradient = getattr(other, f"{their_name}_l0{suffix}").grad
-            torch.testing.assert_close(
-                torch.cat([i, f, g, o]), expected_gradient, rtol=1e-5, atol=1e-5
-            )
+    for _, gradient, parameter in pairs(layer, other):
+        torch.testing.assert_close(reordered(gradient), parameter.grad, rtol=1e-5, atol=1e-5)

@@ -4,16 +4,12 @@ Rows are given to the layers' entries as they are, so that they may be as bad as
 nearly equal inputs with opposite gradients, up to 10^7 times their sum.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
 from trainables.layers import gram
 from trainables.layers.bookkeeping import add_clipped
@@ -27,7 +23,6 @@ from trainables.layers.linear import Linear, LinearEntry
 from trainables.layers.lstm import BiLstm, LstmEntry
 from trainables.layers.packing import Rows, time_major
 from trainables.layers.rounding import Size, upper_bound
-from trainables.layers.tape import Entry
 from trainables.layers.tied import TiedEntry, combine
 from trainables.layers.tied_table import TiedTableEntry
 from trainables.layers.units import Units
@@ -41,45 +36,45 @@ class Cancelling:
     With `bf16` they are as mixed precision leaves them: rounded, and widened again.
     """
 
-    def __init__(self, *, seed: int, size: float, apart: float, bf16: bool = False) -> None:
+    def __init__(self, *, seed, size, apart, bf16=False):
         self._random = torch.Generator().manual_seed(seed)
         self.size, self.apart, self.bf16 = size, apart, bf16
 
-    def normal(self, *shape: int) -> Tensor:
+    def normal(self, *shape):
         return torch.randn(*shape, generator=self._random)
 
-    def alike(self, number: int, width: int) -> Tensor:
+    def alike(self, number, width):
         """[number, width]: rows that differ by `apart` of their size."""
         rows = self.normal(1, width) + self.apart * self.normal(number, width)
         return rows.bfloat16().float() if self.bf16 else rows
 
-    def opposite(self, number: int, width: int) -> Tensor:
+    def opposite(self, number, width):
         """[number, width]: the same with alternating signs, times `size`."""
         signs = torch.tensor([1.0, -1.0]).repeat(number)[:number].unsqueeze(1)
         return self.size * signs * self.alike(number, width)
 
 
-def linear(rows: Rows, draw: Cancelling, *, width: int = 24) -> list[Entry]:
+def linear(rows, draw, *, width=24):
     layer, number = Linear(width, 20), len(rows.record)
     x, g = draw.alike(number, width), draw.opposite(number, 20)
     return [LinearEntry(layer.weight, layer.bias, x, g, rows)]
 
 
-def wide_linear(rows: Rows, draw: Cancelling) -> list[Entry]:
+def wide_linear(rows, draw):
     """Width enough that Grams are cheaper than sums."""
     layer, number = Linear(700, 300), len(rows.record)
     x, g = draw.alike(number, 700), draw.opposite(number, 300)
     return [LinearEntry(layer.weight, layer.bias, x, g, rows)]
 
 
-def factored_entries(rows: Rows, draw: Cancelling) -> list[Entry]:
+def factored_entries(rows, draw):
     """Rows of the shared weights cancel too: the shares of two outputs are nearly opposite."""
     shares = draw.opposite(20, 30) / draw.size
     layer, number = FactoredLinear(24, shares), len(rows.record)
     return [FactoredEntry(layer, draw.alike(number, 24), draw.opposite(number, 20), rows)]
 
 
-def adapters(rows: Rows, draw: Cancelling) -> list[Entry]:
+def adapters(rows, draw):
     """Low rank: thin matrices without a bias."""
     down, up, number = Linear(200, 2, bias=False), Linear(2, 200, bias=False), len(rows.record)
     return [
@@ -88,7 +83,7 @@ def adapters(rows: Rows, draw: Cancelling) -> list[Entry]:
     ]
 
 
-def lstm(rows: Rows, draw: Cancelling) -> list[Entry]:
+def lstm(rows, draw):
     counts = np.bincount(rows.record)
     layout = time_major(torch.from_numpy(counts))
     layer, number = BiLstm(30, 16), len(rows.record)
@@ -99,20 +94,20 @@ def lstm(rows: Rows, draw: Cancelling) -> list[Entry]:
     return [LstmEntry(layer, x, h, dz, layout)]
 
 
-def embedding(rows: Rows, draw: Cancelling) -> list[Entry]:
+def embedding(rows, draw):
     layer, number = Embedding(3, 12), len(rows.record)
     ids = torch.zeros(number, dtype=torch.int64)
     ids[-1] = 2
     return [EmbeddingEntry(layer.weight, ids, draw.opposite(number, 12), rows)]
 
 
-def layer_norm(rows: Rows, draw: Cancelling) -> list[Entry]:
+def layer_norm(rows, draw):
     layer, number = LayerNorm(24), len(rows.record)
     x, g = draw.alike(number, 24), draw.opposite(number, 24)
     return [LayerNormEntry(layer.weight, layer.bias, x, g, rows)]
 
 
-def char_cnn(rows: Rows, draw: Cancelling) -> list[Entry]:
+def char_cnn(rows, draw):
     layer, number = CharCnn(8, 10, 3), len(rows.record)
     seen = torch.arange(2 * 10 * 3).remainder(NUM_CHARS).view(2, 10, 3)
     word = torch.zeros(number, dtype=torch.int64)
@@ -120,7 +115,7 @@ def char_cnn(rows: Rows, draw: Cancelling) -> list[Entry]:
     return [CharCnnEntry(layer, seen, word, draw.opposite(number, 10), rows)]
 
 
-def crf(rows: Rows, draw: Cancelling, *, in_logs: bool = False) -> list[Entry]:
+def crf(rows, draw, *, in_logs=False):
     """Weights of either sign, so that what is expected of the pairs cancels too."""
     tags, number = 7, len(rows.record)
     layer = LinearChainCrf(tags)
@@ -138,11 +133,11 @@ def crf(rows: Rows, draw: Cancelling, *, in_logs: bool = False) -> list[Entry]:
     return [CrfEntry(layer, start, end, records, pairs, (before, after), weight, rows)]
 
 
-def crf_in_logs(rows: Rows, draw: Cancelling) -> list[Entry]:
+def crf_in_logs(rows, draw):
     return crf(rows, draw, in_logs=True)
 
 
-def tied_table(rows: Rows, draw: Cancelling) -> list[Entry]:
+def tied_table(rows, draw):
     """The look-up undoes what the map adds."""
     table, number = nn.Parameter(torch.zeros(5, 12)), len(rows.record)
     x, h = draw.alike(number, 12), draw.opposite(number, 5)
@@ -155,7 +150,7 @@ def tied_table(rows: Rows, draw: Cancelling) -> list[Entry]:
     ]
 
 
-def used_twice(rows: Rows, draw: Cancelling) -> list[Entry]:
+def used_twice(rows, draw):
     """One linear map whose second use takes back the first."""
     layer, number = Linear(12, 9), len(rows.record)
     x, g = draw.alike(number, 12), draw.opposite(number, 9)
@@ -166,7 +161,7 @@ def used_twice(rows: Rows, draw: Cancelling) -> list[Entry]:
     ]
 
 
-def norm_used_twice(rows: Rows, draw: Cancelling) -> list[Entry]:
+def norm_used_twice(rows, draw):
     first = layer_norm(rows, draw)[0]
     assert isinstance(first, LayerNormEntry)
     g = draw.apart * draw.normal(*first.g.shape) - first.g
@@ -182,9 +177,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def release_norm(
-    entries: list[Entry], units: Units, *, clip: float, scale: float
-) -> tuple[float, Tensor]:
+def release_norm(entries, units, *, clip, scale):
     """Norm of the clipped sum in scaled space, in float64; the norms found."""
     parameters = list(dict.fromkeys(p for entry in entries for p in entry.parameters))
     weights = dict.fromkeys(parameters, scale)
@@ -195,7 +188,7 @@ def release_norm(
 
 
 @pytest.fixture(params=["compiled", "torch"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def way(request, monkeypatch):
     if request.param == "torch":
         monkeypatch.setattr(gram, "_native_norms", lambda: None)
     elif gram._native_norms() is None:
@@ -217,15 +210,15 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 @example(seed=0, lengths=[4], size=1e3, apart=1e-2, clip=1.0, scale=1.0, bf16=True)
 @settings(max_examples=40, deadline=None)
 def test_no_unit_adds_more_than_the_bound(
-    kind: str,
-    seed: int,
-    lengths: list[int],
-    size: float,
-    apart: float,
-    clip: float,
-    scale: float,
-    bf16: bool,
-) -> None:
+    kind,
+    seed,
+    lengths,
+    size,
+    apart,
+    clip,
+    scale,
+    bf16,
+):
     """All records in one unit, compiled and not."""
     rows = Rows(np.repeat(np.arange(len(lengths)), lengths), len(lengths))
     if kind == "lstm":
@@ -251,9 +244,7 @@ def test_no_unit_adds_more_than_the_bound(
     clip=st.sampled_from([1e-3, 1.0, 50.0]),
 )
 @settings(max_examples=15, deadline=None)
-def test_layers_of_all_kinds_together_keep_to_the_bound(
-    seed: int, lengths: list[int], size: float, apart: float, clip: float
-) -> None:
+def test_layers_of_all_kinds_together_keep_to_the_bound(seed, lengths, size, apart, clip):
     """One unit with an entry of each kind, each a layer of its own; scales differ by 10^4."""
     rows = time_major(torch.tensor(lengths)).rows
     entries = []
@@ -271,7 +262,7 @@ def test_layers_of_all_kinds_together_keep_to_the_bound(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind: str, way: str) -> None:
+def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind, way):
     """Little is given away: the released norm is C to a part in a thousand. (The two uses of the
     tied table still take back much of each other.)"""
     slack = 1e-2 if kind == "tied_table" else 1e-3
@@ -290,11 +281,11 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind: str, way: str) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_squares_of_the_trained_parameters_add_up(kind: str) -> None:
+def test_the_squares_of_the_trained_parameters_add_up(kind):
     """Those of norms, and about those of sizes: each by its scale, and of a frozen one none."""
     lengths, units = torch.tensor([5, 2, 6]), Units(torch.arange(3), 3)
 
-    def squares(scales: Sequence[float]) -> Tensor:
+    def squares(scales):
         torch.manual_seed(0)
         entries = KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0))
         parameters = list(dict.fromkeys(p for entry in entries for p in entry.parameters))
@@ -311,13 +302,13 @@ def test_the_squares_of_the_trained_parameters_add_up(kind: str) -> None:
         torch.testing.assert_close(found, whole, rtol=slack, atol=0.0)
 
 
-def test_tied_entries_are_those_that_are_tested() -> None:
+def test_tied_entries_are_those_that_are_tested():
     rows, draw = Rows(np.zeros(4, dtype=np.int64), 1), Cancelling(seed=0, size=1.0, apart=1.0)
     assert isinstance(combine(tied_table(rows, draw))[0], TiedTableEntry)
     assert isinstance(combine(used_twice(rows, draw))[0], TiedEntry)
 
 
-def test_rows_that_cancel_do_not_round_away_what_other_units_add(way: str) -> None:
+def test_rows_that_cancel_do_not_round_away_what_other_units_add(way):
     """One huge row before and one behind those of 50 other units take each other back. In between
     every sum is rounded to their size; without a limit to it, the sum would be off by 0.15 C."""
     record = np.array([0, *np.repeat(np.arange(1, 51), 8), 0])
@@ -342,7 +333,7 @@ def test_rows_that_cancel_do_not_round_away_what_other_units_add(way: str) -> No
 
 @pytest.mark.parametrize("cancelled", [1.0, 30.0, 1e3])
 @pytest.mark.parametrize("terms", [1, 2_000])
-def test_the_worst_that_rounding_may_do_is_covered(cancelled: float, terms: int) -> None:
+def test_the_worst_that_rounding_may_do_is_covered(cancelled, terms):
     """Grams may be off by `relative` R^2, and each of two sums of n rows by n 2^-24 R."""
     total, relative = 7.0, 3e-5
     exact = total / cancelled
@@ -361,9 +352,7 @@ def test_the_worst_that_rounding_may_do_is_covered(cancelled: float, terms: int)
     apart=st.sampled_from([0.0, 1e-5, 1e-2, 1.0]),
 )
 @settings(max_examples=60, deadline=None)
-def test_squares_are_as_near_as_they_say(
-    seed: int, widths: list[int], width: int, lengths: list[int], apart: float
-) -> None:
+def test_squares_are_as_near_as_they_say(seed, widths, width, lengths, apart):
     """Against the sums of outer products in float64, of rows that cancel, in all three ways."""
     record = np.repeat(np.arange(len(lengths)), lengths)
     draw, units = Cancelling(seed=seed, size=3.0, apart=apart), torch.arange(len(lengths))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from search_spaces.foreign import own_fields
+from tests.privacy.definition import clipped_sum as definition
 from trainables import catalogue
 from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
+from trainables.layers.bookkeeping import clipped_sum
 from trainables.models._nlu import NluModel
+from trainables.privacy import per_record
 
 SCHEMA = LabelSchema(
     intents=tuple("abcde"), slots=tuple(f"slot{n}" for n in range(6)), source="invented"
@@ -64,15 +72,22 @@ def read_fields(fields: dict[str, object]) -> dict[str, object]:
     return own
 
 
-def build_model(name: str, **changes: object) -> NluModel:
-    config = model_part(**read_fields({"dropout": 0.2} | MODELS[name] | changes))
+def built(**fields: Any) -> Any:
+    """A model of exactly these fields."""
+    config = model_part(**fields)
     return catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
 
 
-def random_batch(model: NluModel, num_records: int, *, seed: int) -> PackedBatch:
-    """Lengths 1 to 8, words that repeat, ids 100, 101, ..."""
+def build_model(name: str, **changes: object) -> NluModel:
+    """One of `MODELS` with some fields changed; those that it does not read are dropped."""
+    model: NluModel = built(**read_fields({"dropout": 0.2} | MODELS[name] | changes))
+    return model
+
+
+def random_batch(model: NluModel, num_records: int, *, seed: int, longest: int = 8) -> PackedBatch:
+    """Lengths 1 to `longest`, words that repeat, ids 100, 101, ..."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 9, num_records)
+    lengths = rng.integers(1, longest + 1, num_records)
     token_ids = rng.integers(0, len(TYPES), lengths.sum()).astype(np.int32)
     return PackedBatch(
         inputs=model.feature_table(TYPES).collate(token_ids, lengths),
@@ -91,3 +106,78 @@ def assert_bounds(found: Tensor, norms: Tensor) -> None:
 
 def trained(model: nn.Module) -> list[nn.Parameter]:
     return [p for p in model.parameters() if p.requires_grad]
+
+
+def assert_close_by_parameter(
+    model: nn.Module, ours: Tensor, truth: Tensor, *, within: float = TOLERANCE
+) -> None:
+    sizes = [p.numel() for p in trained(model)]
+    for mine, its in zip(ours.split(sizes), truth.split(sizes), strict=True):
+        assert (mine - its).norm() <= within * its.norm() + 1e-9
+
+
+def assert_sum_is_the_definitions(
+    model: Any,
+    batch: Any,
+    *,
+    units: tuple[Tensor, int] | None = None,
+    weights: Tensor | None = None,
+    scale: Tensor | None = None,
+    clip: float | None = None,
+    within: float = TOLERANCE,
+) -> Tensor:
+    """The clipped sum of a step against one autograd call a unit; the norms.
+
+    By default each record is a unit of weight 1, and about half of the units are clipped.
+    """
+    mine, number = trained(model), len(model.losses(batch))
+    of_record, num_units = units or (torch.arange(number), number)
+    arguments = {
+        "unit_of_record": of_record,
+        "num_units": num_units,
+        "weight_of_record": torch.ones(number) if weights is None else weights,
+        "group_scale": torch.ones(len(mine)) if scale is None else scale,
+    }
+
+    def by(way: Any, bound: float) -> tuple[Tensor, Tensor]:
+        out = torch.zeros(sum(p.numel() for p in mine))
+        return way(model, batch, out=out, max_grad_norm=bound, **arguments), out
+
+    if clip is None:
+        norms, _ = by(definition, 1.0)
+        clip = float(norms[norms > 0].median())
+    (norms, truth), (found, ours) = by(definition, clip), by(clipped_sum, clip)
+    assert_bounds(found, norms)
+    assert_close_by_parameter(model, ours, truth, within=within)
+    assert all(p.grad is None for p in model.parameters())
+    return norms
+
+
+def by_record(
+    model: Any, batch: Any, weights: Tensor, bound: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Clipped sum, norms and losses by `torch.func`, whose units are records."""
+    mine = trained(model)
+    out = torch.zeros(sum(p.numel() for p in mine))
+    scale = torch.ones(len(mine), dtype=torch.float64)
+    found = per_record.clipped_sum(
+        model, batch, weight_of_record=weights, max_grad_norm=bound, group_scale=scale, out=out
+    )
+    return out, *found
+
+
+def save_model(
+    folder: Path, built: nn.Module, config: Any, *, schema: LabelSchema = SCHEMA, **about: Any
+) -> Path:
+    """Weights and description, as a trial leaves them in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {name: tensor.contiguous().clone() for name, tensor in built.state_dict().items()}
+    save_file(state, str(folder / "weights.safetensors"))
+    fields = {
+        "model": config.model_dump(mode="json"),
+        "intents": schema.intents,
+        "slots": schema.slots,
+        "schema_source": schema.source,
+    }
+    (folder / "model.json").write_text(json.dumps(fields | about), encoding="utf-8")
+    return folder

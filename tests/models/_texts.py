@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from trainables.data.texts import EncodedTexts
 from trainables.models._causal_lm import CausalLm, LmSizes
+from trainables.models._hub_lm import HubLm
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
 TEXTS = ("a cat sat", "ab", "what is it", "x", "the cat sat on the mat", "go go go", "hi you")
@@ -41,3 +45,30 @@ def encode_texts(*, prompted: bool) -> EncodedTexts:
 
 
 EVERY = np.arange(len(TEXTS))
+
+
+def with_adapters(model: Any) -> Any:
+    """Adapters that have left their start."""
+    model.adapt(rank=2, alpha=8.0)
+    for name, parameter in model.named_parameters():
+        if name.endswith("up.weight"):
+            nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def llama(**fields: object) -> HubLm:
+    """A small one, of random weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes: dict[str, object] = {
+        "vocab_size": Letters.size,
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 64,
+        "tie_word_embeddings": True,
+    }
+    return HubLm(LlamaForCausalLM(LlamaConfig(**(sizes | fields))), provenance="random")

@@ -1,37 +1,36 @@
 """Heads on the features of a fixed encoder, with the one that ships."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from tests.models._builds import SCHEMA, TYPES, random_batch
+from tests.refusals import refused
 from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
-from trainables.data.corpus import Corpus, open_corpus
+from trainables.data.corpus import open_corpus
+from trainables.data.records import LabelSchema
 from trainables.encoders import folder
 from trainables.encoders.about import read_about, words_of_left_out
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.layers.bookkeeping import supports
-from trainables.models._features import Features
+from trainables.models._features import tag_parts
+from trainables.models._nlu import bio_scores
 from trainables.models.features import build, require_usable
 
 
-def model(**fields: object) -> Features:
+def model(**fields):
     return build(model_part(name="features", components=16, **fields), schema=SCHEMA, seed=0)
 
 
-def made(tmp_path: Path) -> Corpus:
-    config = data_config(name="communication", num_utterances=1_000)
+def made(tmp_path):
+    config = data_config(name="communication", num_utterances=1_000, max_records=60)
     return open_corpus(config, data_dir=tmp_path, cache_dir=tmp_path)
 
 
-def test_the_shipped_encoder_is_small_and_read_no_private_record() -> None:
+def test_the_shipped_encoder_is_small_and_read_no_private_record():
     found = folder.read("small")
     assert sum(file.stat().st_size for file in found.place.iterdir()) <= 8e6
     assert found.card["private_records_read"] == 0
@@ -39,7 +38,7 @@ def test_the_shipped_encoder_is_small_and_read_no_private_record() -> None:
     assert not targets & {each["name"] for each in found.card["corpora"]}
 
 
-def test_rows_have_norm_one_in_any_batch() -> None:
+def test_rows_have_norm_one_in_any_batch():
     table = model().feature_table(TYPES)
     alone = table.collate(np.array([2, 1]), np.array([2]))
     beside = table.collate(np.array([2, 1, 0, 3, 4, 5]), np.array([2, 4]))
@@ -50,7 +49,7 @@ def test_rows_have_norm_one_in_any_batch() -> None:
     torch.testing.assert_close(beside["records"][:1], alone["records"], **half)
 
 
-def test_the_heads_alone_are_trained() -> None:
+def test_the_heads_alone_are_trained():
     found = model()
     assert supports(found)
     assert {name for name, p in found.named_parameters() if p.requires_grad} == {
@@ -60,7 +59,7 @@ def test_the_heads_alone_are_trained() -> None:
     assert not any("encoder" in name for name in found.state_dict())
 
 
-def test_decoding_obeys_the_bio_rules() -> None:
+def test_decoding_obeys_the_bio_rules():
     found = model()
     torch.manual_seed(0)
     torch.nn.init.normal_(found.tag_head.weight, std=20.0)
@@ -75,54 +74,53 @@ def test_decoding_obeys_the_bio_rules() -> None:
         start += length
 
 
-def test_kept_rows_are_those_computed_anew(tmp_path: Path) -> None:
+def test_kept_rows_are_those_computed_anew(tmp_path):
     found, corpus = model(), made(tmp_path)
     kept = found.loader(corpus, cache_dir=tmp_path)
     anew = Loader(corpus, found.feature_table(corpus.types))
-    ids = np.array([5, 900, 17])
+    ids = np.array([5, 50, 17])
     for name, rows in kept.batch(ids).inputs.items():
         torch.testing.assert_close(rows, anew.batch(ids).inputs[name], rtol=2e-3, atol=1e-3)
-    places = [path for path in tmp_path.iterdir() if path.name.startswith("rows-")]
-    assert len(places) == 1
-    assert places[0].stat().st_mode & 0o077 == 0
+    (place,) = tmp_path.glob("rows-*")
+    assert place.stat().st_mode & 0o077 == 0
 
 
-def test_rows_of_another_recipe_are_others(tmp_path: Path) -> None:
+def test_rows_of_another_recipe_are_others(tmp_path):
     corpus = made(tmp_path)
     for fields in ({}, {"whitening": 1.0}, {"layers": (2,)}):
         model(**fields).loader(corpus, cache_dir=tmp_path)
-    assert len([path for path in tmp_path.iterdir() if path.name.startswith("rows-")]) == 3
+    assert len(list(tmp_path.glob("rows-*"))) == 3
 
 
-def test_damaged_rows_are_named(tmp_path: Path) -> None:
+def test_damaged_rows_are_named(tmp_path):
     found, corpus = model(), made(tmp_path)
     found.loader(corpus, cache_dir=tmp_path)
-    (place,) = [path for path in tmp_path.iterdir() if path.name.startswith("rows-")]
+    (place,) = tmp_path.glob("rows-*")
     content = (place / "tokens.npy").read_bytes()
     (place / "tokens.npy").write_bytes(content[: len(content) // 2])
-    with pytest.raises(InvalidData, match="delete it"):
+    with refused("delete it", InvalidData):
         found.loader(corpus, cache_dir=tmp_path)
 
 
-def test_what_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_used_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(InvalidInput, match=r"model\.layers among \[1, 2\]"):
+    with refused(r"model\.layers among \[1, 2\]"):
         model(layers=(0, 7))
-    with pytest.raises(InvalidInput, match="small, a folder"):
+    with refused("small, a folder"):
         model(encoder="nowhere")
     shutil.copytree(folder.read("small").place, tmp_path / "mine")
     about = tmp_path / "mine" / "encoder.json"
     fields = json.loads(about.read_text())
     about.write_text(json.dumps(fields | {"format": 99}))
-    with pytest.raises(InvalidData, match="format 2"):
+    with refused("format 2", InvalidData):
         model(encoder=str(tmp_path / "mine"))
     about.write_text(json.dumps(fields))
     (tmp_path / "mine" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(InvalidData, match="whole encoder"):
+    with refused("whole encoder", InvalidData):
         model(encoder=str(tmp_path / "mine"))
 
 
-def test_the_card_can_name_what_is_public() -> None:
+def test_the_card_can_name_what_is_public():
     assert "pretrained on sgd_dialogues, health, video" in model().provenance
     whitening, names = model().public_inputs
     assert whitening.endswith("over utterances of the encoder's corpora")
@@ -135,20 +133,19 @@ def test_the_card_can_name_what_is_public() -> None:
     assert about.endswith("took 1 out of its pretraining")
 
 
-def test_an_encoder_never_meets_its_own_corpus() -> None:
+def test_an_encoder_never_meets_its_own_corpus():
     config = model_part(name="features")
-    with pytest.raises(InvalidInput, match="without sgd_dialogues among its public corpora"):
+    with refused("without sgd_dialogues among its public corpora"):
         require_usable(config, data_config(name="sgd_dialogues"))
     require_usable(config, data_config(name="atis"))
 
 
-def test_heads_at_zero_say_what_the_names_say() -> None:
+def test_heads_at_zero_say_what_the_names_say():
     """Before the first step the scores are those of the names alone; without them all are equal."""
     with_names, without = model(), model(prior="none")
     batch = random_batch(with_names, 6, seed=2)
     said = with_names.predict(batch)
     vectors = with_names.fixed.name_vectors(SCHEMA)
-    assert vectors is not None
     scores = batch.inputs["record_names"] @ vectors[0].t()
     torch.testing.assert_close(said.intent_log_probs, scores.log_softmax(1))
     assert said.intent_log_probs.std(dim=1).min() > 1e-3
@@ -156,7 +153,7 @@ def test_heads_at_zero_say_what_the_names_say() -> None:
     assert torch.equal(silent.intent_log_probs.std(dim=1), torch.zeros(6))
 
 
-def test_names_change_no_gradient_of_another_record() -> None:
+def test_names_change_no_gradient_of_another_record():
     """The start is a constant: the heads' gradients by record are those of the rows alone."""
     found = model()
     batch = random_batch(found, 5, seed=3)
@@ -164,3 +161,32 @@ def test_names_change_no_gradient_of_another_record() -> None:
     start = batch.inputs["record_names"] @ found.intent_names.t()
     wrong = start.softmax(1) - torch.nn.functional.one_hot(batch.intents, start.shape[1])
     torch.testing.assert_close(whole, wrong.t() @ batch.inputs["records"])
+
+
+NAMED = LabelSchema(intents=("a",), slots=("to.city", "from.city", "airline"), source="doc")
+
+
+def test_rows_have_norm_one_and_tags_stay_apart():
+    for factored in (False, True):
+        parts = tag_parts(NAMED, factored=factored)
+        np.testing.assert_allclose(np.linalg.norm(parts, axis=1), 1.0, rtol=1e-6)
+        assert np.linalg.matrix_rank(parts) == len(NAMED.tags)
+
+
+def test_tags_that_share_parts_share_weights():
+    parts = tag_parts(NAMED, factored=True)
+    alike = parts @ parts.T
+    place = {tag: k for k, tag in enumerate(NAMED.tags)}
+    same_type = alike[place["B-to.city"], place["B-from.city"]]
+    same_mark = alike[place["B-to.city"], place["B-airline"]]
+    assert same_type > same_mark > 0
+    assert alike[place["O"], 1:].max() == 0
+
+
+def test_only_bio_is_allowed():
+    start, transitions = bio_scores(NAMED)
+    for k, tag in enumerate(NAMED.tags):
+        assert (start[k] == 0) == (tag[0] != "I")
+        for m, after in enumerate(NAMED.tags):
+            goes_on = tag != "O" and tag[2:] == after[2:]
+            assert (transitions[k, m] == 0) == (after[0] != "I" or goes_on)

@@ -1,12 +1,8 @@
 """A trained LM's folder is enough to draw from, and one that is not whole is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import huggingface_hub
 import pytest
@@ -14,10 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from tests.models._texts import EVERY, encode_texts
-from tests.models.test_hub_lm import llama
+from tests.models._texts import EVERY, encode_texts, llama
+from tests.refusals import refused
 from trainables.config import SynthesisConfig, model_part
-from trainables.errors import InvalidInput
 from trainables.models._hub_lm import Pretrained, load_lm, require_source, save_lm, source_of
 from trainables.models._tokenizers import train_bpe
 from trainables.models.causal_lm import build
@@ -29,72 +24,57 @@ SYNTHESIS = SynthesisConfig(max_tokens=48, vocabulary_size=300)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     tokenizer = train_bpe(["hello you", "hello there"], size=300)
     model = build(SMALL, vocabulary=tokenizer.size, positions=48, seed=0)
     save_lm({"utterances": model}, tokenizer, tmp_path / "model")
     return tmp_path / "model"
 
 
-def load(folder: Path) -> nn.Module:
+def load(folder):
     return load_lm(folder, ("utterances",), SMALL, SYNTHESIS)[0]["utterances"]
 
 
-def test_what_was_saved_is_read(folder: Path) -> None:
+def test_what_was_saved_is_read(folder):
     saved = load_file(folder / "weights.safetensors")
     for name, tensor in load(folder).state_dict().items():
         torch.testing.assert_close(tensor, saved[f"utterances.{name}"], rtol=0, atol=0)
 
 
-def without(name: str) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        tensors = load_file(folder / "weights.safetensors")
-        del tensors[name]
-        save_file(tensors, folder / "weights.safetensors")
+def with_weights(change, name="model.safetensors"):
+    def write(place):
+        tensors = load_file(place / name)
+        change(tensors)
+        save_file(tensors, place / name, metadata={"format": "pt"})
 
-    return change
-
-
-def all_but_one(folder: Path) -> None:
-    name, tensor = next(iter(load_file(folder / "weights.safetensors").items()))
-    save_file({name: tensor}, folder / "weights.safetensors")
+    return write
 
 
-def with_a_stranger(folder: Path) -> None:
-    tensors = load_file(folder / "weights.safetensors")
-    save_file({**tensors, "utterances.more": torch.zeros(1)}, folder / "weights.safetensors")
+kept_with = partial(with_weights, name="weights.safetensors")
+NORM = "utterances.norm.weight"
 
 
-def of_another_shape(folder: Path) -> None:
-    tensors = load_file(folder / "weights.safetensors")
-    tensors["utterances.norm.weight"] = torch.zeros(3)
-    save_file(tensors, folder / "weights.safetensors")
-
-
-def not_a_number(folder: Path) -> None:
-    tensors = load_file(folder / "weights.safetensors")
-    tensors["utterances.norm.weight"][0] = torch.nan
-    save_file(tensors, folder / "weights.safetensors")
-
-
-def with_fewer_positions(folder: Path) -> None:
+def with_fewer_positions(folder):
     sizes = json.loads((folder / "sizes.json").read_text())
     sizes["utterances"]["positions"] = 40
     (folder / "sizes.json").write_text(json.dumps(sizes))
 
 
-def written(name: str, data: bytes) -> Callable[[Path], None]:
+def written(name, data):
     return lambda folder: (folder / name).write_bytes(data) and None
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (without("utterances.norm.bias"), "got 1 too few and 0 others"),
-        (all_but_one, "too few and 0 others"),
-        (with_a_stranger, "got 0 too few and 1 others"),
-        (of_another_shape, "of the model's shapes"),
-        (not_a_number, "expected finite weights"),
+        (kept_with(lambda t: t.pop(NORM)), "got 1 too few and 0 others"),
+        (kept_with(lambda t: [t.pop(name) for name in [*t][1:]]), "too few and 0 others"),
+        (
+            kept_with(lambda t: t.update({"utterances.more": torch.zeros(1)})),
+            "got 0 too few and 1 others",
+        ),
+        (kept_with(lambda t: t.update({NORM: torch.zeros(3)})), "of the model's shapes"),
+        (kept_with(lambda t: t[NORM][0].fill_(torch.nan)), "expected finite weights"),
         (written("weights.safetensors", b"nothing"), "got a damaged file"),
         (written("sizes.json", b"{}"), "sizes of the stage utterances"),
         (written("sizes.json", b'{"utterances": {"vocabulary": 300, "width": "x"}}'), "sizes of"),
@@ -105,37 +85,29 @@ def written(name: str, data: bytes) -> Callable[[Path], None]:
         (written("tokenizer.json", b"{}"), "expected a tokenizer in"),
     ],
 )
-def test_a_damaged_folder_is_refused_in_one_line(
-    change: Callable[[Path], None], match: str, folder: Path
-) -> None:
+def test_a_damaged_folder_is_refused_in_one_line(change, match, folder):
     change(folder)
-    with pytest.raises(InvalidInput, match=match) as problem:
+    with refused(match):
         load(folder)
-    assert "\n" not in str(problem.value)
 
 
-def base_in(folder: Path, *, seed: int = 0, gpt2: bool = False) -> None:
+def base_in(folder, *, seed=0, gpt2=False):
     """Weights and tokenizer as `transformers` keeps them."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+    from transformers import GPT2Config, GPT2LMHeadModel
 
     if gpt2:
         torch.manual_seed(seed)
         small = GPT2Config(vocab_size=32, n_embd=16, n_layer=1, n_head=2, n_positions=64)
         GPT2LMHeadModel(small).save_pretrained(folder)
     else:
-        inner = llama(adapted=False).inner
+        inner = llama().inner
         with torch.no_grad():
             next(inner.parameters()).add_(seed)
         inner.save_pretrained(folder)
-    words = {"<end>": 0, "\n": 1, "a": 2, "b": 3}
-    PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer(WordLevel(words, unk_token="a")), eos_token="<end>"
-    ).save_pretrained(folder)
+    with_words({"<end>": 0, "\n": 1, "a": 2, "b": 3}, eos_token="<end>")(folder)
 
 
-def trained_in(folder: Path, *, base: Path, rank: int | None) -> tuple[nn.Module, SynthesisConfig]:
+def trained_in(folder, *, base, rank):
     config = model_part(name="causal_lm", encoder=str(base))
     synthesis = SynthesisConfig(lora_rank=rank, max_tokens=48)
     source = source_of(config, synthesis, public=(), seed=0)
@@ -150,7 +122,7 @@ def trained_in(folder: Path, *, base: Path, rank: int | None) -> tuple[nn.Module
 
 
 @pytest.mark.parametrize("rank", [None, 2], ids=["whole", "adapters"])
-def test_a_trained_gpt2_needs_nothing_but_its_folder(rank: int | None, tmp_path: Path) -> None:
+def test_a_trained_gpt2_needs_nothing_but_its_folder(rank, tmp_path):
     base, kept = tmp_path / "gpt2", tmp_path / "kept"
     base_in(base, gpt2=True)
     model, synthesis = trained_in(kept, base=base, rank=rank)
@@ -159,41 +131,56 @@ def test_a_trained_gpt2_needs_nothing_but_its_folder(rank: int | None, tmp_path:
     models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
     assert (tokenizer.end, tokenizer.separator) == (0, 1)
     batch = encode_texts(prompted=False).batch(EVERY)
-    found: nn.Module = models["utterances"]
+    found = models["utterances"]
     torch.testing.assert_close(found.losses(batch), model.eval().losses(batch))  # type: ignore[operator]  # LmModule
 
 
-def test_adapters_say_which_weights_they_belong_on(tmp_path: Path) -> None:
+def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path):
+    base_in(tmp_path)
+    config = model_part(name="causal_lm", encoder=str(tmp_path))
+    for synthesis, said in (
+        (SynthesisConfig(), r"expected synthesis\.lora_rank with model\.encoder"),
+        (
+            SynthesisConfig(lora_rank=2, max_tokens=65),
+            r"synthesis\.max_tokens <= 64 with model\.enc",
+        ),
+    ):
+        with refused(said):
+            source_of(config, synthesis, public=(), seed=0)
+    source_of(config, SynthesisConfig(lora_rank=2, max_tokens=64), public=(), seed=0)
+
+
+def test_adapters_say_which_weights_they_belong_on(tmp_path):
     base, kept = tmp_path / "llama", tmp_path / "kept"
     base_in(base)
     model, synthesis = trained_in(kept, base=base, rank=2)
     config = model_part(name="causal_lm", encoder=str(base))
     assert str(tmp_path) not in (kept / "base.json").read_text()
+    assert (kept / "weights.safetensors").stat().st_size < 20_000, "the adapters alone"
+    load_lm(kept, ("utterances",), config, synthesis)
     base.rename(tmp_path / "elsewhere")
-    with pytest.raises(InvalidInput, match=r"the weights that the adapters in .* belong on in .*"):
+    with refused(r"the weights that the adapters in .* belong on in .*"):
         load_lm(kept, ("utterances",), config, synthesis)
     shutil.copytree(tmp_path / "elsewhere", kept / "base")  # the folder may carry them
     models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
     assert (tokenizer.end, tokenizer.separator) == (0, 1)
     batch = encode_texts(prompted=False).batch(EVERY)
-    found: nn.Module = models["utterances"]
+    found = models["utterances"]
     torch.testing.assert_close(found.losses(batch), model.losses(batch))  # type: ignore[operator]  # LmModule
     shutil.rmtree(kept / "base")
     base_in(kept / "base", seed=1)
-    with pytest.raises(InvalidInput, match=r"the weights that .* were trained on, got others"):
+    with refused(r"the weights that .* were trained on, got others"):
         load_lm(kept, ("utterances",), config, synthesis)
     (kept / "base.json").unlink()
-    with pytest.raises(InvalidInput, match=r"expected the digest of the base in .*, got none"):
+    with refused(r"expected the digest of the base in .*, got none"):
         load_lm(kept, ("utterances",), config, synthesis)
 
 
-def test_the_hub_is_not_asked_for_what_a_folder_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_is_not_asked_for_what_a_folder_names(tmp_path, monkeypatch):
     """The folder may be another person's: a name in it is looked up in the cache alone."""
-    asked: list[str] = []
+    asked = []
 
-    def count(self: object, request: Any, **options: object) -> object:
+    def count(self, request, **options):
         asked.append(str(request.url))
         raise OSError("no network here")
 
@@ -203,19 +190,17 @@ def test_the_hub_is_not_asked_for_what_a_folder_names(
     base_in(base)
     _, synthesis = trained_in(kept, base=base, rank=2)
     config = model_part(name="causal_lm", encoder="lab/llama")
-    with pytest.raises(InvalidInput, match=r"the hub is not asked .*hf download"):
+    with refused(r"the hub is not asked .*hf download"):
         load_lm(kept, ("utterances",), config, synthesis)
     shutil.rmtree(kept / "tokenizer")
-    with pytest.raises(InvalidInput, match=r"expected a tokenizer beside the model in .*kept"):
+    with refused(r"expected a tokenizer beside the model in .*kept"):
         load_lm(kept, ("utterances",), config, synthesis)
     # The library asks for its own list of agents, whatever is loaded.
     assert [url for url in asked if not url.endswith("/api/agent-harnesses")] == []
 
 
 @pytest.mark.parametrize("owner", ["tokenizer", "model"])
-def test_code_in_a_folder_is_never_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
-) -> None:
+def test_code_in_a_folder_is_never_run(tmp_path, monkeypatch, owner):
     """Of another person's export too, whatever somebody at the terminal would answer."""
     place, mark = tmp_path / "foreign", tmp_path / "ran"
     base_in(place, gpt2=True)
@@ -232,12 +217,12 @@ def test_code_in_a_folder_is_never_run(
     if owner == "tokenizer":
         (place / "config.json").unlink()  # which names a class of the library
     found = Pretrained.here(str(place))
-    with pytest.raises(InvalidInput, match="without code of its own"):
+    with refused("without code of its own"):
         found.model(positions=8) if owner == "model" else found.tokenizer()
     assert not mark.exists()
 
 
-def bidirectional(place: Path) -> None:
+def bidirectional(place):
     from transformers import BertConfig, BertLMHeadModel
 
     torch.manual_seed(0)
@@ -248,38 +233,29 @@ def bidirectional(place: Path) -> None:
     BertLMHeadModel(small).save_pretrained(place)
 
 
-def with_words(words: dict[str, int], **options: str) -> Callable[[Path], None]:
+def with_words(words, **options):
     """Another tokenizer."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from transformers import PreTrainedTokenizerFast
 
-    def change(place: Path) -> None:
+    def change(place):
         model = Tokenizer(WordLevel(words, unk_token="a"))
         PreTrainedTokenizerFast(tokenizer_object=model, **options).save_pretrained(place)
 
     return change
 
 
-def with_fields(**changes: object) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
+def with_fields(**changes):
+    def change(place):
         fields = json.loads((place / "config.json").read_text())
         (place / "config.json").write_text(json.dumps({**fields, **changes}))
 
     return change
 
 
-def another_config(**fields: object) -> Callable[[Path], None]:
+def another_config(**fields):
     return lambda place: (place / "config.json").write_text(json.dumps(fields)) and None
-
-
-def with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
-    def write(place: Path) -> None:
-        tensors = load_file(place / "model.safetensors")
-        change(tensors)
-        save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
-
-    return write
 
 
 LAYER = "transformer.h.0.mlp.c_fc.weight"
@@ -303,22 +279,19 @@ LAYER = "transformer.h.0.mlp.c_fc.weight"
         ),
     ],
 )
-def test_a_language_model_that_is_not_whole_or_no_such_model_is_refused(
-    change: Callable[[Path], None], match: str, tmp_path: Path
-) -> None:
+def test_a_language_model_that_is_not_whole_or_no_such_model_is_refused(change, match, tmp_path):
     """Weights that a folder lacks would be random, and its privacy card would say otherwise."""
     base_in(tmp_path, gpt2=True)
     change(tmp_path)
     config = model_part(name="causal_lm", encoder=str(tmp_path))
     synthesis = SynthesisConfig(max_tokens=48, lora_rank=2)
-    with pytest.raises(InvalidInput, match=match) as problem:
+    with refused(match):
         source_of(config, synthesis, public=(), seed=0).make()
-    assert "\n" not in str(problem.value)
 
 
-def test_sizes_that_no_model_has_are_refused_when_planning(tmp_path: Path) -> None:
+def test_sizes_that_no_model_has_are_refused_when_planning(tmp_path):
     base_in(tmp_path, gpt2=True)
     with_fields(n_head=0)(tmp_path)
     config = model_part(name="causal_lm", encoder=str(tmp_path))
-    with pytest.raises(InvalidInput, match="that can be loaded"):
+    with refused("that can be loaded"):
         require_source(config, SynthesisConfig(max_tokens=48, lora_rank=2))

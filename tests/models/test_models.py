@@ -1,7 +1,5 @@
 """The contract of every model of the shelf."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -12,49 +10,16 @@ from tests.models._builds import (
     MODELS,
     PARTLY,
     SCHEMA,
-    TYPES,
+    assert_sum_is_the_definitions,
     build_model,
     random_batch,
     trained,
 )
-from tests.privacy import definition
-from trainables.data.batches import PackedBatch
-from trainables.layers.bookkeeping import clipped_sum, supports
-from trainables.models._nlu import NluModel
-
-
-def subset(model: NluModel, batch: PackedBatch, places: list[int]) -> PackedBatch:
-    """The same records, fewer and in another order, collated afresh."""
-    import numpy as np
-
-    rng = np.random.default_rng(3)  # as random_batch draws them
-    lengths = rng.integers(1, 9, batch.num_records)
-    token_ids = rng.integers(0, len(TYPES), lengths.sum()).astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    taken = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in places])
-    return PackedBatch(
-        inputs=model.feature_table(TYPES).collate(token_ids[taken], lengths[places]),
-        lengths=batch.lengths[places],
-        intents=batch.intents[places],
-        tags=batch.tags[torch.from_numpy(taken)],
-        text_keys=batch.text_keys[places],
-    )
-
-
-@pytest.mark.parametrize("training", [False, True], ids=["scores", "training with dropout"])
-@pytest.mark.parametrize("name", MODELS)
-def test_losses_do_not_depend_on_the_batch(name: str, training: bool) -> None:
-    model = build_model(name).train(training)
-    model.begin_step("epoch", 1)
-    batch = random_batch(model, 12, seed=3)
-    whole = model.losses(batch)
-    places = [7, 2, 11]
-    part = model.losses(subset(model, batch, places))
-    torch.testing.assert_close(part, whole[places], rtol=1e-5, atol=1e-5)
+from trainables.layers.bookkeeping import supports
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_predictions(name: str) -> None:
+def test_predictions(name):
     model = build_model(name).eval()
     batch = random_batch(model, 6, seed=1)
     found = model.predict(batch)
@@ -73,7 +38,7 @@ def test_predictions(name: str) -> None:
     assert (best.tag_losses <= found.tag_losses + 1e-5).all()
 
 
-def test_a_label_outside_the_schema_teaches_nothing_and_scores_infinite() -> None:
+def test_a_label_outside_the_schema_teaches_nothing_and_scores_infinite():
     model = build_model("clc").eval()
     batch = random_batch(model, 3, seed=1)
     intents, tags = batch.intents.clone(), batch.tags.clone()
@@ -90,7 +55,7 @@ def test_a_label_outside_the_schema_teaches_nothing_and_scores_infinite() -> Non
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_seed_decides_the_weights_and_dropout(name: str) -> None:
+def test_the_seed_decides_the_weights_and_dropout(name):
     torch.manual_seed(1)
     one = build_model(name)
     torch.manual_seed(2)
@@ -107,7 +72,7 @@ def test_the_seed_decides_the_weights_and_dropout(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_models_keep_books(name: str) -> None:
+def test_the_models_keep_books(name):
     model = build_model(name)
     assert supports(model)
     said, _, part = model.provenance.partition("; trained: ")
@@ -116,7 +81,7 @@ def test_the_models_keep_books(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_learns_a_batch_by_heart(name: str) -> None:
+def test_a_model_learns_a_batch_by_heart(name):
     model = build_model(name, dropout=0.0)
     batch = random_batch(model, 6, seed=1)
     optimizer = torch.optim.Adam(trained(model), lr=1e-2)
@@ -130,23 +95,7 @@ def test_a_model_learns_a_batch_by_heart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FULLY)
-def test_records_of_one_word_are_clipped_like_any_others(name: str) -> None:
+def test_records_of_one_word_are_clipped_like_any_others(name):
     """They have no transition between tags."""
     model = build_model(name).eval()
-    batch = random_batch(model, 40, seed=3)
-    places = (batch.lengths == 1).nonzero().flatten().tolist()
-    batch, count = subset(model, batch, places), len(places)
-    weights = trained(model)
-    found, truth = torch.zeros(2, sum(p.numel() for p in weights))
-    for clip, out in ((clipped_sum, found), (definition.clipped_sum, truth)):
-        clip(
-            model,
-            batch,
-            unit_of_record=torch.arange(count),
-            num_units=count,
-            weight_of_record=torch.ones(count),
-            max_grad_norm=1.0,
-            group_scale=torch.ones(len(weights), dtype=torch.float64),
-            out=out,
-        )
-    torch.testing.assert_close(found, truth, rtol=1e-3, atol=1e-5)
+    assert_sum_is_the_definitions(model, random_batch(model, 7, seed=3, longest=1))

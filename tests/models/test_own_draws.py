@@ -1,20 +1,15 @@
 """A user's module: whose masks it draws, how it encodes words, and which labels count."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
-from tests.models._builds import SCHEMA, random_batch
+from tests.models._builds import SCHEMA, by_record, random_batch
+from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import model_part
-from trainables.errors import InvalidInput
 from trainables.models._own import factory
-from trainables.models._own.network import OwnModel
 from trainables.privacy import per_record
 
 CODE = """
@@ -44,39 +39,37 @@ number = 3
 
 
 @pytest.fixture
-def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnModel:
+def built(tmp_path, monkeypatch):
     """In training mode, of seed 0."""
     (tmp_path / "drawn_tagger.py").write_text(CODE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     return of_seed(0)
 
 
-def of_seed(seed: int, factory: str = "drawn_tagger:build") -> OwnModel:
+def of_seed(seed, factory="drawn_tagger:build"):
     config = model_part(name="module", factory=factory, word_buckets=40)
-    made: OwnModel = catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed)
+    made = catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=seed)
     return made.train()
 
 
 @pytest.mark.parametrize("part", ["self.tags(x)", "self.intents(x.mean(1))"])
-def test_neither_score_may_be_drawn_in_eval_mode(
-    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_score_may_be_drawn_in_eval_mode(part, tmp_path, monkeypatch):
     name = f"random_{len(part)}"
     drawn = CODE.replace(part, f"{part} + torch.rand(1)")
     (tmp_path / f"{name}.py").write_text(drawn, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(InvalidInput, match="deterministic in eval mode"):
+    with refused("deterministic in eval mode"):
         of_seed(0, f"{name}:build")
 
 
-def losses(model: OwnModel, *step: int) -> Tensor:
+def losses(model, *step):
     if step:
         model.begin_step(*step)
     torch.manual_seed(0)  # what a user's own seed would fix
     return model.losses(random_batch(model, 4, seed=1)).detach()
 
 
-def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built: OwnModel) -> None:
+def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built):
     other = of_seed(1)
     assert not torch.equal(built.module.words.weight, other.module.words.weight)
     other.load_state_dict(built.state_dict())
@@ -87,32 +80,32 @@ def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built: OwnMode
     assert not torch.equal(losses(built, 0, 3), losses(built)), "a pass after another has its own"
 
 
-def test_no_public_seed_decides_a_secret_mask(built: OwnModel) -> None:
+def test_no_public_seed_decides_a_secret_mask(built):
     """Also before the first step of a trial."""
     assert not torch.equal(losses(built), losses(of_seed(0)))
     built.keep_draws_secret()
     assert not torch.equal(losses(built, 0, 3), losses(built, 0, 3))
 
 
-def test_a_factory_that_is_no_function_is_refused(built: OwnModel) -> None:
-    with pytest.raises(InvalidInput, match="to name a function, got int"):
+def test_a_factory_that_is_no_function_is_refused(built):
+    with refused("to name a function, got int"):
         of_seed(0, "drawn_tagger:number")
 
 
-def test_a_factory_without_a_source_file_is_refused_before_it_is_called(built: OwnModel) -> None:
+def test_a_factory_without_a_source_file_is_refused_before_it_is_called(built):
     """No digest would say which code a sweep has planned with."""
-    with pytest.raises(InvalidInput, match=r"of a file that can be imported .* got 'sys:exit'"):
+    with refused(r"of a file that can be imported .* got 'sys:exit'"):
         factory.load("sys:exit")
 
 
-def test_a_module_that_encodes_words_is_asked(built: OwnModel) -> None:
+def test_a_module_that_encodes_words_is_asked(built):
     words = ["a", "four", "seventh"]
     assert built.feature_table(words).words.tolist() == [1, 4, 7]
     del type(built.module).encode_word
     assert built.feature_table(words).words.max() < 40
 
 
-def test_a_label_that_the_schema_lacks_adds_nothing(built: OwnModel) -> None:
+def test_a_label_that_the_schema_lacks_adds_nothing(built):
     batch = random_batch(built.eval(), 6, seed=2)
     none = torch.full_like
     of_tags = built.losses(replace(batch, intents=none(batch.intents, -1)))
@@ -124,24 +117,9 @@ def test_a_label_that_the_schema_lacks_adds_nothing(built: OwnModel) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
 def test_the_clipped_sum_is_that_of_all_records_however_many_are_taken_at_once(
-    built: OwnModel, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batch = random_batch(built.eval(), 40, seed=3)
-    trained = [p for p in built.parameters() if p.requires_grad]
-    size = sum(p.numel() for p in trained)
-
-    def found() -> tuple[Tensor, ...]:
-        out = torch.zeros(size)
-        return out, *per_record.clipped_sum(
-            built,
-            batch,
-            weight_of_record=torch.linspace(0.5, 1.0, 40),
-            max_grad_norm=0.5,
-            group_scale=torch.ones(len(trained), dtype=torch.float64),
-            out=out,
-        )
-
-    whole = found()
-    monkeypatch.setattr(per_record, "_BYTES_AT_ONCE", 4 * size * at_once)
-    for one, other in zip(found(), whole, strict=True):
-        torch.testing.assert_close(one, other)
+    built, at_once, monkeypatch
+):
+    batch, weights = random_batch(built.eval(), 40, seed=3), torch.linspace(0.5, 1.0, 40)
+    whole = by_record(built, batch, weights, 0.5)
+    monkeypatch.setattr(per_record, "_BYTES_AT_ONCE", 4 * len(whole[0]) * at_once)
+    torch.testing.assert_close(by_record(built, batch, weights, 0.5), whole)

@@ -1,10 +1,6 @@
 """No private record touches what counts as public: canaries in a corpus change nothing of it."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +9,13 @@ import torch
 from tests.encoders import family_folders
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
-from trainables.models._features import Features
 from trainables.models.features import build
 
 _PLACES = ("boston", "denver", "oslo", "paris")
 _CANARY = "xylomantic " * 40  # a word of no public corpus, and the longest record
 
 
-def corpus_in(folder: Path, *, canaries: int) -> Any:
+def corpus_in(folder, *, canaries):
     """Flights between places, and after them records of the canary."""
     folder.mkdir()
     rows = [
@@ -50,12 +45,11 @@ def corpus_in(folder: Path, *, canaries: int) -> Any:
     return open_corpus(config, data_dir=folder, cache_dir=folder)
 
 
-def public_parts(model: Features) -> dict[str, torch.Tensor]:
+def public_parts(model):
     """Encoder, whitening with its mean and principal components, names, initial weights."""
     encoder = model.fixed.encoder
     found = dict(getattr(encoder, "model", encoder).state_dict())
     for kind, white in zip(("tokens", "records"), model.fixed.own.white, strict=True):
-        assert white is not None
         for name, value in white._asdict().items():
             found[f"{kind} {name}"] = torch.as_tensor(value)
     found |= dict(model.named_parameters())
@@ -64,8 +58,8 @@ def public_parts(model: Features) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("encoder", ["small", "a folder of BERT"])
-def test_canaries_change_no_public_part_and_no_other_record(tmp_path: Path, encoder: str) -> None:
-    fields: dict[str, Any] = {"encoder": encoder, "components": 8}
+def test_canaries_change_no_public_part_and_no_other_record(tmp_path, encoder):
+    fields = {"encoder": encoder, "components": 8}
     if encoder != "small":
         family_folders.write(tmp_path / "bert", "bert")
         fields |= {"encoder": str(tmp_path / "bert"), "prior": "none"}
@@ -90,6 +84,6 @@ def test_canaries_change_no_public_part_and_no_other_record(tmp_path: Path, enco
         torch.testing.assert_close(value, rows[1][name], rtol=2e-3, atol=1e-3)
 
 
-def words(corpus: Any, record: int) -> tuple[str, ...]:
+def words(corpus, record):
     (found,) = corpus.token_sequences(np.array([record]))
     return tuple(found)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.errors import InvalidInput
+from tests.refusals import refused
 from trainables.parse.function_types import function_types, occurrences, predicate
 from trainables.parse.graph import graph, is_well_formed, serialize
 from trainables.parse.lispress import LispressError
@@ -157,5 +157,5 @@ def test_any_text_is_a_graph_or_refused(text):
 
 def test_an_empty_predicate_is_refused():
     for rule in ("", "*"):
-        with pytest.raises(InvalidInput, match="expected a function name"):
+        with refused("expected a function name"):
             predicate(rule)

@@ -1,0 +1,18 @@
+"""What must be refused: the type of the error, its words, and that they are one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from trainables.errors import InvalidInput
+
+
+@contextmanager
+def refused(words: str, kind: type[Exception] = InvalidInput) -> Iterator[None]:
+    """Fails unless an error of this type is raised inside, in one line that matches `words`."""
+    with pytest.raises(kind, match=words) as found:
+        yield
+    assert "\n" not in str(found.value)
