@@ -1,7 +1,5 @@
 """All figures of one mechanism: the claims, and the refused claims."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -13,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.refusals import refused
 from trainables.accountants import account, epsilon_after, release
 from trainables.accountants._choose import best
-from trainables.config import Engine
-from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.errors import CannotAnalyze
 
 
 @pytest.mark.parametrize(
@@ -32,9 +30,7 @@ from trainables.errors import CannotAnalyze, InvalidInput
     ],
 )
 @pytest.mark.parametrize("exact", [True, False])
-def test_what_is_not_accounted_for_is_infinite_with_its_reason(
-    built: object, reason: str, exact: bool
-) -> None:
+def test_what_is_not_accounted_for_is_infinite_with_its_reason(built, reason, exact):
     summary = account(built, exact=exact)  # type: ignore[arg-type]  # parametrised as object
     assert math.isinf(summary.epsilon)
     assert math.isinf(summary.epsilon_rdp)
@@ -42,7 +38,7 @@ def test_what_is_not_accounted_for_is_infinite_with_its_reason(
     assert json.loads(json.dumps(summary.to_dict(), allow_nan=False))["epsilon"] == "inf"
 
 
-def test_the_paper_has_a_figure_for_its_own_algorithm_only() -> None:
+def test_the_paper_has_a_figure_for_its_own_algorithm_only():
     assert account(mechanism("sgd")).epsilon_paper is None
     assert account(mechanism("dp_sgd")).epsilon_paper is None
     assert account(mechanism()).epsilon_paper is not None
@@ -52,14 +48,14 @@ def test_the_paper_has_a_figure_for_its_own_algorithm_only() -> None:
     assert account(mechanism(noise_multiplier=0.0)).epsilon_paper == math.inf
 
 
-def test_a_large_delta_gives_a_warning() -> None:
+def test_a_large_delta_gives_a_warning():
     (warning,) = account(mechanism(num_records=2_560, delta=5e-4)).warnings
     assert "delta * n = 1.28" in warning
     assert account(mechanism(num_records=1_000, delta=5e-4)).warnings == ()
     assert account(mechanism(delta=None)).warnings == ()
 
 
-def test_no_amplification_is_claimed_for_shuffled_data() -> None:
+def test_no_amplification_is_claimed_for_shuffled_data():
     """A figure with amplification would depend on the batch size, which differs here."""
     small = account(mechanism(noise_calibration="central", num_records=2_560))
     large = account(mechanism(noise_calibration="central", num_records=256_000))
@@ -68,20 +64,20 @@ def test_no_amplification_is_claimed_for_shuffled_data() -> None:
     assert release(mechanism()).sample_rate == 1.0
 
 
-def test_a_named_accountant_is_used_or_refused() -> None:
+def test_a_named_accountant_is_used_or_refused():
     summary = account(mechanism("dp_sgd"), accountant="rdp")
     assert (summary.accountant, summary.tight) == ("rdp", False)
     assert summary.epsilon == pytest.approx(4.691, abs=1e-3)
     for name, why in (("paper_zcdp", "no guarantee"), ("selection", "choice among trials")):
-        with pytest.raises(CannotAnalyze, match=why):
+        with refused(why, CannotAnalyze):
             account(mechanism(), accountant=name)
-    with pytest.raises(InvalidInput, match="expected accountants to be one of"):
+    with refused("expected accountants to be one of"):
         account(mechanism(), accountant="moments")
 
 
 @pytest.mark.parametrize("z0", [2.0, 0.3, 0.01])
 @pytest.mark.parametrize(("decay", "tau"), [("none", 0.0), ("linear", 0.1)])
-def test_planning_errs_upwards_and_names_its_bound(z0: float, decay: str, tau: float) -> None:
+def test_planning_errs_upwards_and_names_its_bound(z0, decay, tau):
     built = mechanism("dp_sgd", noise_multiplier=z0, decay=decay, tau=tau, epochs=4)
     exact, planned = account(built, exact=True), account(built, exact=False)
     assert exact.epsilon <= planned.epsilon
@@ -99,9 +95,7 @@ def test_planning_errs_upwards_and_names_its_bound(z0: float, decay: str, tau: f
         (2.77, 238, 0.00104, 1e-14),  # the best order is one of the few
     ],
 )
-def test_more_effort_costs_no_more_where_delta_is_tiny(
-    sigma: float, steps: int, rate: float, delta: float
-) -> None:
+def test_more_effort_costs_no_more_where_delta_is_tiny(sigma, steps, rate, delta):
     """A noise multiplier found for a target by the running figure must meet it exactly."""
     what = poisson(sigma, steps=steps, rate=rate)
     plan, running, exact = (
@@ -110,15 +104,14 @@ def test_more_effort_costs_no_more_where_delta_is_tiny(
     assert 0 < exact <= running <= plan
 
 
-def test_a_figure_is_exact_whatever_was_asked_before() -> None:
+def test_a_figure_is_exact_whatever_was_asked_before():
     built = mechanism("dp_sgd", epochs=3, delta=4e-4)
     epsilon_after(built, built.epochs)
     assert all(account(built, accountant=name).tight for name in (None, "pld"))
 
 
-def test_replacing_costs_more_than_adding_or_removing() -> None:
+def test_replacing_costs_more_than_adding_or_removing():
     sampled = account(mechanism("dp_sgd"))
-    assert sampled.epsilon_replace_one is not None
     assert sampled.epsilon < sampled.epsilon_replace_one
     shuffle = account(mechanism())
     assert shuffle.epsilon_replace_one == shuffle.epsilon
@@ -133,7 +126,7 @@ def test_replacing_costs_more_than_adding_or_removing() -> None:
         mechanism("dp_sgd", epochs=3, noise_multiplier=0.01),
     ],
 )
-def test_the_running_total_holds_a_budget(built: object) -> None:
+def test_the_running_total_holds_a_budget(built):
     """It rises with every epoch and is never below the exact figure of a trial stopped there."""
     assert epsilon_after(built, 0) == 0.0  # type: ignore[arg-type]  # parametrised as object
     every = range(1, built.epochs + 1)  # type: ignore[attr-defined]
@@ -146,7 +139,7 @@ def test_the_running_total_holds_a_budget(built: object) -> None:
         assert value < exact * 1.01
 
 
-def test_a_part_of_an_epoch_is_charged_whole() -> None:
+def test_a_part_of_an_epoch_is_charged_whole():
     """100 records in batches of 64 are two steps, but one shuffled release; under Poisson the
     steps of all epochs together are rounded up, once.
     """
@@ -159,23 +152,23 @@ def test_a_part_of_an_epoch_is_charged_whole() -> None:
 
 
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd", "sgd"])
-def test_a_trial_that_never_trained_has_spent_nothing(engine: Engine) -> None:
+def test_a_trial_that_never_trained_has_spent_nothing(engine):
     summary = account(mechanism(engine).first(0))
     assert (summary.epsilon, summary.epsilon_rdp, summary.epsilon_replace_one) == (0.0, 0.0, 0.0)
     assert summary.effective_noise_multiplier == ()
 
 
-def test_ranges_of_epochs_add_up() -> None:
+def test_ranges_of_epochs_add_up():
     built = mechanism("dp_sgd", decay="linear", tau=0.2, epochs=5)
     parts = [release(built, first=0, last=2), release(built, first=2)]
     whole = dict(release(built).phases)
     assert whole == {sigma: count for part in parts for sigma, count in part.phases}
     assert release(built, first=2, last=2).phases == ()
-    with pytest.raises(InvalidInput, match="0 <= first <= last <= epochs"):
+    with refused("0 <= first <= last <= epochs"):
         release(built, first=0, last=6)
 
 
-def test_a_release_survives_json() -> None:
+def test_a_release_survives_json():
     for built in (
         mechanism(),
         mechanism("dp_sgd", decay="linear", tau=0.2),
@@ -201,12 +194,10 @@ def test_a_release_survives_json() -> None:
     tau=st.floats(0, 1),
     calibration=st.sampled_from(["paper", "central"]),
 )
-def test_more_noise_never_costs_more(
-    z: float, louder: float, epochs: int, workers: int, tau: float, calibration: str
-) -> None:
+def test_more_noise_never_costs_more(z, louder, epochs, workers, tau, calibration):
     how = {"workers": workers, "decay": "linear", "tau": tau, "noise_calibration": calibration}
 
-    def figure(noise: float, length: int) -> float:
+    def figure(noise, length):
         return account(mechanism(noise_multiplier=noise, epochs=length, **how), exact=False).epsilon
 
     assert figure(z * louder, epochs) <= figure(z, epochs) * (1 + 1e-9)
@@ -219,7 +210,7 @@ def test_more_noise_never_costs_more(
     louder=st.floats(1.01, 4),
     rate=st.sampled_from([0.001, 0.025, 0.3, 1.0]),
 )
-def test_more_noise_never_costs_more_under_sampling(z: float, louder: float, rate: float) -> None:
+def test_more_noise_never_costs_more_under_sampling(z, louder, rate):
     n = round(64 / rate)
     loud, quiet = (
         mechanism("dp_sgd", noise_multiplier=noise, num_records=n, epochs=2, delta=1e-5)
@@ -229,13 +220,13 @@ def test_more_noise_never_costs_more_under_sampling(z: float, louder: float, rat
 
 
 @pytest.mark.parametrize("sampling", ["shuffle", "full", "poisson", "random_allocation"])
-def test_a_gaussian_figure_is_exact_without_sampling_alone(sampling: str) -> None:
+def test_a_gaussian_figure_is_exact_without_sampling_alone(sampling):
     found = account(mechanism("dp_sgd", epochs=2, sampling=sampling), accountant="gaussian")
     assert found.tight == (sampling in ("shuffle", "full"))
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "full", "random_allocation"])
-def test_a_thousand_epochs_of_decaying_noise_are_answered_in_seconds(sampling: str) -> None:
+def test_a_thousand_epochs_of_decaying_noise_are_answered_in_seconds(sampling):
     """From above: their noise is rounded down to a hundred sizes."""
     built = mechanism("dp_sgd", decay="exponential", tau=1e-6, epochs=1_000, sampling=sampling)
     constant = mechanism("dp_sgd", epochs=1_000, sampling=sampling)
@@ -246,7 +237,7 @@ def test_a_thousand_epochs_of_decaying_noise_are_answered_in_seconds(sampling: s
     assert found.tight == (sampling == "full")
 
 
-def test_one_epoch_more_than_a_hundred_costs_no_less() -> None:
+def test_one_epoch_more_than_a_hundred_costs_no_less():
     built = mechanism(
         "dp_sgd", decay="linear", tau=0.01, epochs=102, noise_multiplier=3.0, sampling="poisson"
     )

@@ -2,17 +2,15 @@
 and its cost relative to other samplings.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from _mechanisms import allocated, from_ledger, mechanism, poisson, shuffled
 from pydantic import ValidationError
 
+from tests.refusals import refused
 from trainables.accountants import (
     Release,
     _allocation,
@@ -26,13 +24,13 @@ from trainables.accountants import (
     rdp,
 )
 from trainables.accountants._gauss import gaussian_epsilon
-from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.errors import CannotAnalyze
 
 ORDERS = _renyi.ORDERS
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0, 4.0, 50.0, 1_000.0])
-def test_one_step_is_the_gaussian_mechanism(sigma: float) -> None:
+def test_one_step_is_the_gaussian_mechanism(sigma):
     """There the moments are known: E[Y^p] = exp(p (p - 1) / (2 sigma^2))."""
     s = np.array([0.1, 0.5, 1.0, 2.5, 10.0])
     inverse = _allocation.log_inverse(sigma, 1, s)
@@ -52,7 +50,7 @@ def test_one_step_is_the_gaussian_mechanism(sigma: float) -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
-def test_two_steps_against_quadrature(sigma: float) -> None:
+def test_two_steps_against_quadrature(sigma):
     """The ratio of two steps, integrated over a grid of the plane."""
     x = np.linspace(-20, 20, 1_601)
     weight = np.exp(-x * x / 2)
@@ -72,7 +70,7 @@ def test_two_steps_against_quadrature(sigma: float) -> None:
 
 @pytest.mark.parametrize("steps", [1_000, 15_625, 10**6, 10**9])
 @pytest.mark.parametrize("sigma", [1.0, 5.0])
-def test_many_steps_by_the_moments_of_their_mean(sigma: float, steps: int) -> None:
+def test_many_steps_by_the_moments_of_their_mean(sigma, steps):
     """The ratio then is close to 1, and its moments are the first terms of the binomial series."""
     first, third, fourth = (math.exp(p * (p - 1) / (2 * sigma**2)) for p in (2, 3, 4))
     second, skew = first - 1, third - 3 * first + 2
@@ -91,7 +89,7 @@ def test_many_steps_by_the_moments_of_their_mean(sigma: float, steps: int) -> No
         assert add > 0
 
 
-def test_a_billion_steps_are_not_free() -> None:
+def test_a_billion_steps_are_not_free():
     """The mean loss of 10^4 epochs is above 10^-6, so none has epsilon 0 at this delta."""
     what = Release(
         phases=((1.0, 10_000),),
@@ -104,7 +102,7 @@ def test_a_billion_steps_are_not_free() -> None:
 
 
 @pytest.mark.parametrize(("sigma", "steps"), [(0.5, 7), (1.0, 40), (3.0, 300)])
-def test_never_above_the_published_bounds(sigma: float, steps: int) -> None:
+def test_never_above_the_published_bounds(sigma, steps):
     """Feldman & Shenfeld 2025: (alpha + t - 1) / (2 t sigma^2) for a record added; and a step known
     to the adversary costs alpha / (2 sigma^2). Divergences grow with the order.
     """
@@ -118,9 +116,7 @@ def test_never_above_the_published_bounds(sigma: float, steps: int) -> None:
         assert (np.diff(found) >= -1e-7).all()
 
 
-def delta_by_sampling(
-    release_: Release, epsilon: float, *, added: bool, draws: int, seed: int
-) -> tuple[float, float]:
+def delta_by_sampling(release_, epsilon, *, added, draws, seed):
     """delta(epsilon) as a mean over drawn privacy losses, and its standard error."""
     rng, steps = np.random.default_rng(seed), release_.steps_in_epoch
     loss = np.zeros(draws)
@@ -137,9 +133,7 @@ def delta_by_sampling(
 
 @pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("phases", [((1.0, 4),), ((0.6, 2),), ((2.0, 3), (1.0, 2))])
-def test_the_figure_covers_the_privacy_loss_itself(
-    phases: tuple[tuple[float, int], ...], added: bool
-) -> None:
+def test_the_figure_covers_the_privacy_loss_itself(phases, added):
     """False-alarm rate 1e-9 (six standard errors); a claim of 0.6 epsilon is rejected."""
     what = replace(allocated(steps=20), phases=phases)
     delta = 2e-3
@@ -151,7 +145,7 @@ def test_the_figure_covers_the_privacy_loss_itself(
         assert low - 6 * error > delta
 
 
-def test_it_costs_as_poisson_and_not_as_shuffle() -> None:
+def test_it_costs_as_poisson_and_not_as_shuffle():
     """n 2,560, B 64, 30 epochs, sigma 1, delta 5e-4: by the same kind of accountant."""
     cost = rdp.of_release(allocated(), delta=5e-4)
     assert cost == pytest.approx(4.4323, abs=1e-3)
@@ -163,7 +157,7 @@ def test_it_costs_as_poisson_and_not_as_shuffle() -> None:
     assert quiet.epsilon == gaussian_epsilon(math.sqrt(30) / 0.05, 5e-4)
 
 
-def test_one_step_an_epoch_gains_nothing() -> None:
+def test_one_step_an_epoch_gains_nothing():
     what = allocated(steps=1)
     assert rdp.of_release(what, delta=1e-5) >= gaussian.of_release(what, delta=1e-5)
     assert gaussian.of_release(what, delta=1e-5) == gaussian_epsilon(math.sqrt(30), 1e-5)
@@ -178,14 +172,13 @@ def test_one_step_an_epoch_gains_nothing() -> None:
         {"engine": "edp_sgd", "noise_calibration": "central", "noise_multiplier": 4.0},
     ],
 )
-def test_every_figure_of_a_trial(privacy: dict[str, Any]) -> None:
+def test_every_figure_of_a_trial(privacy):
     built = mechanism(**{"engine": "dp_sgd", "sampling": "random_allocation", **privacy})
     exact, planned = account(built), account(built, exact=False)
     assert built.steps == 30 * 40
     assert exact.neighboring_relation == "add_or_remove_one"
     assert exact.epsilon <= planned.epsilon <= 1.1 * exact.epsilon
     assert exact.epsilon <= epsilon_after(built, built.epochs) <= 1.005 * exact.epsilon
-    assert exact.epsilon_replace_one is not None
     assert exact.epsilon < exact.epsilon_replace_one < math.inf
     assert 0.01 < exact.max_tpr_1pct <= 1
     if built.sensitivity == 1:
@@ -196,16 +189,16 @@ def test_every_figure_of_a_trial(privacy: dict[str, Any]) -> None:
     assert 0.99 * 3 <= met <= 3
 
 
-def test_what_has_no_theorem_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="add_or_remove_one with sampling random_allocation"):
+def test_what_has_no_theorem_is_refused():
+    with refused("add_or_remove_one with sampling random_allocation"):
         mechanism(sampling="random_allocation", neighboring_relation="replace_one")
-    with pytest.raises(CannotAnalyze, match=r"pld: .* got random_allocation \(rdp bounds it\)"):
+    with refused(r"pld: .* got random_allocation \(rdp bounds it\)", CannotAnalyze):
         pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
     with pytest.raises(ValidationError, match=r"sampling\n.*should be 'shuffle'"):
         from_ledger({**allocated().to_dict(), "sampling": "balls"})
 
 
-def test_totals_with_other_samplings() -> None:
+def test_totals_with_other_samplings():
     one = allocated(2.0)
     twice = epsilon_sweep([one, one], delta=1e-5)
     assert twice.neighboring_relation == "add_or_remove_one"

@@ -4,10 +4,7 @@ The specification is from Dupuy et al. 2021 and from independent computations of
 `dp-accounting` 0.6 called directly, or in closed form.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import pytest
 from _mechanisms import mechanism, poisson, shuffled
@@ -28,11 +25,11 @@ from trainables.attacks.one_run import epsilon_lower_bound
 from trainables.privacy.from_config import default_delta
 
 
-def paper(z0: float, kind: str = "none", tau: float = 0.0) -> float:
+def paper(z0, kind="none", tau=0.0):
     return paper_zcdp.epsilon(mechanism(noise_multiplier=z0, decay=kind, tau=tau), delta=5e-4)
 
 
-def best_of(mean: float, law: str) -> float:
+def best_of(mean, law):
     return selection.of_releases([poisson()], delta=5e-4, search=by_law(law, mean=mean))
 
 
@@ -45,7 +42,7 @@ LIBRARY = "dp-accounting 0.6"
 SELECTION = "Papernot & Steinke 2022"
 
 # what, value, unit of its last digit, source, how it is worked out here
-VALUES: list[tuple[str, float, float, str, Callable[[], float]]] = [
+VALUES = [
     ("paper, z0 1", 36.355, 1e-3, ZCDP, lambda: paper(1.0)),
     ("paper, z0 0.5", 102.711, 1e-3, ZCDP, lambda: paper(0.5)),
     ("paper, linear 0.02, z0 1", 53.21, 1e-2, ZCDP, lambda: paper(1.0, "linear", 0.02)),
@@ -131,8 +128,6 @@ VALUES: list[tuple[str, float, float, str, Callable[[], float]]] = [
     [(value, digit, figure) for _, value, digit, _, figure in VALUES],
     ids=[f"{what} ({source})" for what, _, _, source, _ in VALUES],
 )
-def test_the_value_is_reproduced(
-    expected: float, last_digit: float, figure: Callable[[], float]
-) -> None:
+def test_the_value_is_reproduced(expected, last_digit, figure):
     """To one unit of the last digit that the source gives."""
     assert figure() == pytest.approx(expected, abs=1.001 * last_digit, rel=1e-12)

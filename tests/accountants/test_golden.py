@@ -2,8 +2,6 @@
 `test_check_values.py`).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,6 +10,7 @@ from _mechanisms import mechanism, poisson
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
+from tests.refusals import refused
 from trainables.accountants import (
     _renyi,
     account,
@@ -25,7 +24,7 @@ from trainables.accountants._gauss import gaussian_epsilon, participation_epsilo
 from trainables.errors import CannotAnalyze
 
 
-def test_the_papers_figure_reads_the_schedule_alone() -> None:
+def test_the_papers_figure_reads_the_schedule_alone():
     """It ignores workers, sampling and the number of records, so it is no guarantee."""
     figures = {
         paper_zcdp.epsilon(built, delta=5e-4)
@@ -54,7 +53,7 @@ def test_the_papers_figure_reads_the_schedule_alone() -> None:
         (4.0, 0.01, 10_000, 1.26),
     ],
 )
-def test_published_tables(sigma: float, rate: float, steps: float, published: float) -> None:
+def test_published_tables(sigma, rate, steps, published):
     """The tables used Mironov's first conversion of the same divergences; ours gives less."""
     release = poisson(sigma, steps=math.ceil(steps), rate=rate)
     orders = np.array(_renyi.ORDERS)
@@ -65,7 +64,7 @@ def test_published_tables(sigma: float, rate: float, steps: float, published: fl
 
 @pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0, 40.0])
 @pytest.mark.parametrize("delta", [5e-4, 1e-5, 1e-9])
-def test_the_gaussian_figure_solves_its_equation(mu: float, delta: float) -> None:
+def test_the_gaussian_figure_solves_its_equation(mu, delta):
     """Balle & Wang 2018, Theorem 8, evaluated here on its own."""
     epsilon = gaussian_epsilon(mu, delta)
     reached = norm.cdf(mu / 2 - epsilon / mu) - np.exp(
@@ -77,7 +76,7 @@ def test_the_gaussian_figure_solves_its_equation(mu: float, delta: float) -> Non
         assert reached <= delta
 
 
-def test_huge_losses_keep_their_digits() -> None:
+def test_huge_losses_keep_their_digits():
     """Where the library's difference of exponents would drown, the bound takes over seamlessly."""
     below, above = gaussian_epsilon(9_999.0, 5e-4), gaussian_epsilon(10_001.0, 5e-4)
     assert above / below == pytest.approx((10_001 / 9_999) ** 2, rel=1e-5)
@@ -89,13 +88,13 @@ def test_huge_losses_keep_their_digits() -> None:
 
 @pytest.mark.parametrize("sigma", [0.05, 0.1, 0.3])
 @pytest.mark.parametrize("delta", [1e-5, 0.1])
-def test_granting_the_coins_spends_delta_once(sigma: float, delta: float) -> None:
+def test_granting_the_coins_spends_delta_once(sigma, delta):
     """Half of delta for the number of participations, half for the Gaussian: with the least
     Chernoff bound of any lambda, no smaller figure is proven.
     """
     steps, q, weight = 1_200, 64 / 2_600, 1 / sigma**2
 
-    def bound(log_rate: float) -> float:
+    def bound(log_rate):
         rate = math.exp(log_rate) / weight
         moment = steps * math.log1p(q * math.expm1(rate * weight))
         return float((moment - math.log(delta / 2)) / rate)
@@ -108,7 +107,7 @@ def test_granting_the_coins_spends_delta_once(sigma: float, delta: float) -> Non
     assert gaussian_epsilon(math.sqrt(likely), delta) < least * (1 - 1e-4)
 
 
-def test_replacing_a_record_under_small_noise_moves_the_sum_twice() -> None:
+def test_replacing_a_record_under_small_noise_moves_the_sum_twice():
     """Where the exact figure is dear, the bound: that of half the noise."""
     dear = account(mechanism("dp_sgd", noise_multiplier=0.02))
     assert dear.accountant == "gaussian"
@@ -117,7 +116,7 @@ def test_replacing_a_record_under_small_noise_moves_the_sum_twice() -> None:
     )
 
 
-def test_every_step_counts_in_the_planned_divergences() -> None:
+def test_every_step_counts_in_the_planned_divergences():
     """Noise that decays is rounded down to a grid; steps of equal noise there are added up."""
     for decay, tau in (("linear", 0.02), ("exponential", 0.005), ("linear", 0.5)):
         built = mechanism("dp_sgd", decay=decay, tau=tau)
@@ -126,7 +125,7 @@ def test_every_step_counts_in_the_planned_divergences() -> None:
 
 
 @pytest.mark.parametrize("sigma", [2.0, 0.5, 0.2, 0.07])
-def test_granting_the_coins_is_an_upper_bound(sigma: float) -> None:
+def test_granting_the_coins_is_an_upper_bound(sigma):
     """Of the exact figure, and under small noise a close one."""
     release = poisson(sigma)
     exact = pld.of_release(release, delta=5e-4, points=pld.QUICK)
@@ -138,12 +137,12 @@ def test_granting_the_coins_is_an_upper_bound(sigma: float) -> None:
         assert bound < 1.3 * exact
 
 
-def test_without_sampling_the_bound_is_the_gaussian_figure() -> None:
+def test_without_sampling_the_bound_is_the_gaussian_figure():
     whole = participation_epsilon(terms(((2.0, 4),), sample_rate=1.0), delta=1e-5)
     assert whole == gaussian_epsilon(1.0, 1e-5)
 
 
-def test_coarser_grids_err_upwards() -> None:
+def test_coarser_grids_err_upwards():
     for sigma in (3.0, 1.0, 0.4):
         figures = [
             pld.of_release(poisson(sigma), delta=5e-4, points=points)
@@ -153,7 +152,7 @@ def test_coarser_grids_err_upwards() -> None:
         assert figures[-1] < 1.05 * figures[0]
 
 
-def test_figures_near_the_largest_exponent_stay_finite() -> None:
+def test_figures_near_the_largest_exponent_stay_finite():
     """Epsilon around 709 to 745, where the library overflows: an upper bound, a few percent off."""
     for sigma in (0.168, 0.166, 0.164):
         release = poisson(sigma, rate=0.025)
@@ -168,10 +167,10 @@ def test_figures_near_the_largest_exponent_stay_finite() -> None:
         assert math.isfinite(together.epsilon)
 
 
-def test_accountants_refuse_by_name_what_they_have_no_theorem_for() -> None:
-    with pytest.raises(CannotAnalyze, match="pld: expected sampling poisson, got shuffle"):
+def test_accountants_refuse_by_name_what_they_have_no_theorem_for():
+    with refused("pld: expected sampling poisson, got shuffle", CannotAnalyze):
         pld.epsilon(mechanism(), delta=5e-4)
-    with pytest.raises(CannotAnalyze, match=r"pld: .*only the bounds of the accountants gaussian"):
+    with refused(r"pld: .*only the bounds of the accountants gaussian", CannotAnalyze):
         pld.epsilon(mechanism("dp_sgd", noise_multiplier=1e-3), delta=5e-4)
-    with pytest.raises(CannotAnalyze, match="paper_zcdp: expected engine edp_sgd, got dp_sgd"):
+    with refused("paper_zcdp: expected engine edp_sgd, got dp_sgd", CannotAnalyze):
         paper_zcdp.epsilon(mechanism("dp_sgd"), delta=5e-4)

@@ -1,7 +1,5 @@
 """The meaning of a trial's claim, from the accountant's whole privacy profile."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,7 +13,7 @@ from trainables.privacy.claim import meaning
 CENTRAL = {"noise_calibration": "central", "microbatch_size": 1}
 
 
-def test_shuffled_epochs_are_one_gaussian_mechanism() -> None:
+def test_shuffled_epochs_are_one_gaussian_mechanism():
     summary = account(mechanism(noise_multiplier=10.0, **CENTRAL))
     mu = math.sqrt(30) * 2 / 10  # sensitivity 2 C under replace-one
     assert summary.gaussian_mu == pytest.approx(mu, rel=1e-6)
@@ -24,7 +22,7 @@ def test_shuffled_epochs_are_one_gaussian_mechanism() -> None:
         assert best <= allowed <= 1.01 * best
 
 
-def test_a_poisson_claim_allows_more_than_any_test_gains() -> None:
+def test_a_poisson_claim_allows_more_than_any_test_gains():
     """Against the best test of two steps, drawn 4 million times. The room is six standard errors of
     the threshold's false-positive rate: false alarm below 10^-8.
     """
@@ -34,7 +32,7 @@ def test_a_poisson_claim_allows_more_than_any_test_gains() -> None:
     rng = np.random.default_rng(0)
     draws, q, sigma = 4_000_000, 0.5, 1.0
 
-    def log_ratio(x: np.ndarray) -> np.ndarray:
+    def log_ratio(x):
         """Of two steps, for a record that moves the sum by C with probability q."""
         return np.log(1 - q + q * norm.pdf(x, 1, sigma) / norm.pdf(x, 0, sigma)).sum(axis=1)
 
@@ -47,7 +45,7 @@ def test_a_poisson_claim_allows_more_than_any_test_gains() -> None:
 
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
 @pytest.mark.parametrize("z", [0.05, 0.5, 2.0])
-def test_the_profile_is_sharper_than_its_point(engine: str, z: float) -> None:
+def test_the_profile_is_sharper_than_its_point(engine, z):
     built = mechanism(engine, noise_multiplier=z, epochs=3)  # type: ignore[arg-type]
     exact, planned = account(built), account(built, exact=False)
     point = meaning(exact.epsilon, delta=built.delta)
@@ -58,7 +56,7 @@ def test_the_profile_is_sharper_than_its_point(engine: str, z: float) -> None:
         assert exact.max_tpr_1pct < 0.9 * point.max_tpr_1pct
 
 
-def test_looser_accountants_allow_more() -> None:
+def test_looser_accountants_allow_more():
     built = mechanism("dp_sgd", epochs=5)
     by = {name: account(built, accountant=name) for name in ("pld", "rdp", "gaussian")}
     for name in ("rdp", "gaussian"):
@@ -66,7 +64,7 @@ def test_looser_accountants_allow_more() -> None:
         assert by["pld"].gaussian_mu <= by[name].gaussian_mu
 
 
-def test_no_guarantee_allows_everything() -> None:
+def test_no_guarantee_allows_everything():
     summary = account(mechanism("sgd"))
     assert math.isinf(summary.gaussian_mu)
     assert (summary.max_tpr_1pct, summary.max_tpr_01pct) == (1.0, 1.0)

@@ -1,10 +1,7 @@
 """Stages that share one noise multiplier, and a noised histogram."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +9,14 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant
 
 from tests.accountants._mechanisms import from_ledger
+from tests.refusals import refused
 from trainables import accountants
 from trainables.accountants import account, epsilon_sweep, rdp, release
-from trainables.config import TrialConfig, parse
-from trainables.errors import InvalidInput
+from trainables.config import parse
 from trainables.privacy.from_config import build
-from trainables.privacy.mechanism import Mechanism
 
 
-def config_of(**fields: Any) -> TrialConfig:
+def config_of(**fields):
     synthesis = {k: v for k, v in fields.items() if k not in ("epochs", "batch", "z", "engine")}
     return parse(
         {
@@ -38,12 +34,12 @@ def config_of(**fields: Any) -> TrialConfig:
     )
 
 
-def two_stages(first: int, *, epochs: int = 10, z: Any = 1.0) -> Mechanism:
+def two_stages(first, *, epochs=10, z=1.0):
     config = config_of(method="two_stage", parse_epochs=first, epochs=epochs, z=z)
     return build(config, num_records=133_584)
 
 
-def test_two_stages_count_the_steps_that_are_taken() -> None:
+def test_two_stages_count_the_steps_that_are_taken():
     mechanism = two_stages(2)
     assert build(config_of(), num_records=133_584).steps == 653
     assert mechanism.steps_until(2) == 131
@@ -55,7 +51,7 @@ def test_two_stages_count_the_steps_that_are_taken() -> None:
     assert sum(uneven.steps_in(epoch) for epoch in range(10)) == 22
 
 
-def test_stages_compose_to_less_than_their_sum() -> None:
+def test_stages_compose_to_less_than_their_sum():
     whole = replace(two_stages(2), noise_multiplier=0.9595)
     assert rdp.epsilon(whole, delta=8e-6) == pytest.approx(3.0, abs=0.01)
     parts = [release(whole, first=0, last=2), release(whole, first=2, last=10)]
@@ -66,7 +62,7 @@ def test_stages_compose_to_less_than_their_sum() -> None:
     assert together < 3.0 < sum(alone)
 
 
-def test_a_trial_of_one_stage_takes_the_noise_of_both() -> None:
+def test_a_trial_of_one_stage_takes_the_noise_of_both():
     target = {"target_epsilon": 3.0}
     parses = config_of(method="two_stage", only="parses", other_epochs=8, epochs=2, z=target)
     texts = config_of(method="two_stage", only="utterances", other_epochs=2, epochs=8, z=target)
@@ -81,7 +77,7 @@ def test_a_trial_of_one_stage_takes_the_noise_of_both() -> None:
 HISTOGRAM = {"method": "one_and_a_half_stage", "histogram_noise_multiplier": 2.0}
 
 
-def test_a_histogram_is_composed_with_the_steps() -> None:
+def test_a_histogram_is_composed_with_the_steps():
     mechanism = build(config_of(**HISTOGRAM), num_records=133_584)
     what = release(mechanism)
     assert what.unsampled == ((2.0, 1),)
@@ -94,12 +90,10 @@ def test_a_histogram_is_composed_with_the_steps() -> None:
     plain = account(replace(mechanism, histogram_noise_multiplier=0.0))
     found = account(mechanism)
     assert plain.epsilon < found.epsilon < found.epsilon_rdp
-    assert found.epsilon_replace_one is not None
-    assert plain.epsilon_replace_one is not None
     assert plain.epsilon_replace_one < found.epsilon_replace_one
 
 
-def test_every_accountant_bounds_the_exact_one() -> None:
+def test_every_accountant_bounds_the_exact_one():
     mechanism = build(config_of(**HISTOGRAM, epochs=2), num_records=133_584)
     exact = account(mechanism).epsilon
     planned = account(mechanism, exact=False)
@@ -109,7 +103,7 @@ def test_every_accountant_bounds_the_exact_one() -> None:
         assert account(mechanism, accountant=name).epsilon >= exact
 
 
-def test_the_histogram_is_charged_once_with_the_first_epoch() -> None:
+def test_the_histogram_is_charged_once_with_the_first_epoch():
     mechanism = build(config_of(**HISTOGRAM, epochs=3), num_records=133_584)
     first, rest = release(mechanism, last=1), release(mechanism, first=1)
     assert first.unsampled
@@ -119,7 +113,7 @@ def test_the_histogram_is_charged_once_with_the_first_epoch() -> None:
     assert together == pytest.approx(account(mechanism).epsilon, rel=5e-3)
 
 
-def test_a_replaced_record_moves_two_counts() -> None:
+def test_a_replaced_record_moves_two_counts():
     add = build(config_of(**HISTOGRAM), num_records=133_584)
     swap = replace(add, sampling="shuffle", neighboring_relation="replace_one")
     assert add.effective_histogram_noise_multiplier == 2.0
@@ -131,7 +125,7 @@ def test_a_replaced_record_moves_two_counts() -> None:
 @pytest.mark.parametrize(
     ("relation", "moved"), [("add_or_remove_one", 5), ("replace_one", 50**0.5)]
 )
-def test_a_groups_records_may_all_be_in_one_bin(relation: str, moved: float) -> None:
+def test_a_groups_records_may_all_be_in_one_bin(relation, moved):
     """L2 distance of two histograms that differ in a group of 5: worked out on the counts."""
     before, after = np.array([9.0, 4.0, 2.0]), np.array([9.0, 4.0, 2.0])
     after[0] -= 5
@@ -148,7 +142,7 @@ def test_a_groups_records_may_all_be_in_one_bin(relation: str, moved: float) -> 
     assert (built.effective_histogram_noise_multiplier, 1) in release(built).unsampled
 
 
-def test_a_couple_of_shuffled_pairs_is_the_unit() -> None:
+def test_a_couple_of_shuffled_pairs_is_the_unit():
     pairs = build(
         config_of(method="two_stage", parse_epochs=2, shuffle_pairs=True), num_records=133_584
     )
@@ -157,7 +151,7 @@ def test_a_couple_of_shuffled_pairs_is_the_unit() -> None:
     assert pairs.steps == two_stages(2).steps
 
 
-def test_a_quieter_release_has_less_noise_in_every_phase() -> None:
+def test_a_quieter_release_has_less_noise_in_every_phase():
     """Also beside the steps, which no calibration scales."""
     made = release(build(config_of(**HISTOGRAM), num_records=133_584))
     quieter = made.quieter(0.5)
@@ -166,23 +160,23 @@ def test_a_quieter_release_has_less_noise_in_every_phase() -> None:
     assert made.unsampled
 
 
-def test_frequencies_without_noise_leave_no_epsilon() -> None:
+def test_frequencies_without_noise_leave_no_epsilon():
     config = config_of(method="one_and_a_half_stage", histogram="true")
     assert account(build(config, num_records=133_584)).epsilon == math.inf
 
 
-def test_a_target_that_the_histogram_alone_passes_is_refused() -> None:
+def test_a_target_that_the_histogram_alone_passes_is_refused():
     config = config_of(**HISTOGRAM, z={"target_epsilon": 1.0})
-    with pytest.raises(InvalidInput, match=r"target_epsilon=1: the noised histogram alone costs"):
+    with refused(r"target_epsilon=1: the noised histogram alone costs"):
         accountants.resolve(config, num_records=133_584)
 
 
 @pytest.mark.parametrize("first", [0, 10])
-def test_both_stages_need_an_epoch(first: int) -> None:
-    with pytest.raises(InvalidInput, match=rf"T1, T2 >= 1\), got T1={first} and T2={10 - first}"):
+def test_both_stages_need_an_epoch(first):
+    with refused(rf"T1, T2 >= 1\), got T1={first} and T2={10 - first}"):
         two_stages(first)
 
 
-def test_a_batch_larger_than_the_data_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"at most the number of training records \(500\)"):
+def test_a_batch_larger_than_the_data_is_refused():
+    with refused(r"at most the number of training records \(500\)"):
         build(config_of(), num_records=500)

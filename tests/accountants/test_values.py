@@ -1,7 +1,5 @@
 """The version of the accounting code, which is part of the key of cached figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -9,10 +7,9 @@ from _mechanisms import mechanism
 
 from trainables.accountants import account, epsilon_after, noise_for
 from trainables.accountants._values import VERSION
-from trainables.privacy.mechanism import Mechanism
 
 # A change of any of these figures requires a new VERSION, and the new figures here.
-MECHANISMS: dict[str, Mechanism] = {
+MECHANISMS = {
     "paper": mechanism(decay="linear", tau=0.3),
     "poisson": mechanism("dp_sgd"),
     "decay": mechanism("dp_sgd", decay="exponential", tau=0.2, epochs=4),
@@ -21,7 +18,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "allocation": mechanism("dp_sgd", sampling="random_allocation", epochs=3),
     "shuffled histogram": replace(mechanism(epochs=3), histogram_noise_multiplier=4.0),
 }
-GOLDEN: dict[int, dict[str, tuple[float, ...]]] = {
+GOLDEN = {
     7: {
         "paper": (
             17580.50926,
@@ -90,7 +87,7 @@ GOLDEN: dict[int, dict[str, tuple[float, ...]]] = {
 }
 
 
-def figures(built: Mechanism) -> tuple[float, ...]:
+def figures(built):
     """Each way to a figure: exact, planned, running, calibrated."""
     exact, planned = account(built), account(built, exact=False)
     replaced = exact.epsilon_replace_one
@@ -103,5 +100,5 @@ def figures(built: Mechanism) -> tuple[float, ...]:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_figures_change_with_the_version_alone(name: str) -> None:
+def test_figures_change_with_the_version_alone(name):
     assert figures(MECHANISMS[name]) == pytest.approx(GOLDEN[VERSION][name], rel=1e-8)

@@ -1,16 +1,15 @@
 """The signals of a model for attacks: the feature vector, its file, and refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.attacks._worlds import coins, signals
+from tests.refusals import refused
 from trainables.attacks import features_of, gather, read_signals, write_signals
 from trainables.attacks._signals import logit_of_log
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 
 
 def test_feature_vector():
@@ -91,7 +90,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, damage):
         path.write_bytes(path.read_bytes()[:-200])
     elif damage == "pickle":
         np.savez(path, records=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InvalidData, match=r"signals of a trial in .*signals\.npz"):
+    with refused(r"signals of a trial in .*signals\.npz", InvalidData):
         read_signals(path)
 
 
@@ -112,5 +111,5 @@ def test_signals_that_do_not_fit_are_refused(change, message):
         "features": np.zeros((2, 8)),
         "log_confidence": np.array([-1.0, -2.0]),
     }
-    with pytest.raises(InvalidInput, match=message):
+    with refused(message):
         gather(**(good | change))

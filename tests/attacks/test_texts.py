@@ -1,7 +1,5 @@
 """Attacks that read the words of a record: the control, which must find nothing, and quantile."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +7,8 @@ import pytest
 import scipy.sparse as sparse
 
 from tests.attacks._worlds import coins, paired_coins, signals
+from tests.refusals import refused
 from trainables.attacks import Knowledge, bag_of_words, blind, loss_threshold, quantile
-from trainables.errors import InvalidInput
 from trainables.metrics.membership import auc
 
 
@@ -103,12 +101,12 @@ def test_quantile_learns_on_the_population_only():
 def test_refusals():
     world = signals(coins(100, 0), mode="paper")
     for attack in (blind, quantile):
-        with pytest.raises(InvalidInput, match="expected texts for the attack"):
+        with refused("expected texts for the attack"):
             attack.scores(world, Knowledge())
-        with pytest.raises(InvalidInput, match="expected texts of 100 records, got 99"):
+        with refused("expected texts of 100 records, got 99"):
             attack.scores(world, Knowledge(texts=_texts(99, 0)))
-    with pytest.raises(InvalidInput, match="at least 50 non-members outside"):
+    with refused("at least 50 non-members outside"):
         quantile.scores(world, Knowledge(texts=_texts(100, 0)))
     few = signals(np.arange(100) < 4, mode="paper")
-    with pytest.raises(InvalidInput, match="at least 5 members and non-members"):
+    with refused("at least 5 members and non-members"):
         blind.scores(few, Knowledge(texts=_texts(100, 0)))

@@ -227,6 +227,16 @@ def noise_of(mech: Mechanism, *, steps: int, world_size: int = 1, **setup: Any) 
     return Meeting(world_size).run(work)[0]
 
 
+def by_group(values: Sequence[float]) -> Tensor:
+    """[D]: a number of each group at all of its coordinates."""
+    return torch.cat([torch.full((w,), value) for w, value in zip(WIDTHS, values, strict=True)])
+
+
+def public_batch() -> Tensor:
+    """Public gradients of unlike groups."""
+    return gradients(3, seed=9) * by_group([w / 64 for w in WIDTHS])
+
+
 def alphas(table: Tensor) -> list[float]:
     """alpha_k of the mean gradient of `table`, by hand."""
     norms = [float(part.norm()) for part in table.mean(0).split(list(WIDTHS))]
@@ -273,7 +283,7 @@ def reference_sum(
     table: Tensor, units: Sequence[Sequence[int]], *, bound: float, alpha: Sequence[float]
 ) -> Tensor:
     """The sum of clipped unit means by the definition, in float64."""
-    scale = torch.cat([torch.full((w,), a) for w, a in zip(WIDTHS, alpha, strict=True)]).double()
+    scale = by_group(alpha).double()
     total = torch.zeros(SIZE, dtype=torch.float64)
     for unit in units:
         if unit:
@@ -287,7 +297,7 @@ def reference_sum(
 def check_sum(mech: Mechanism, table: Tensor, units: Sequence[Sequence[int]], **setup: Any) -> None:
     """Without noise a step releases the sum of clipped units over M, whatever was drawn."""
     silent = replace(mech, noise_multiplier=0.0)
-    public = gradients(3, seed=9) * torch.cat([torch.full((w,), w / 64) for w in WIDTHS])
+    public = public_batch()
     engine = engine_on(silent, table, units, public_batch=public, **setup)
     engine.step(0, 0)
     alpha = alphas(public) if mech.group_scale == "public" else [1.0] * len(WIDTHS)
@@ -305,7 +315,7 @@ def change(
 ) -> float:
     """How far the sum moves between two draws, in scaled space, in units of C."""
     silent = replace(mech, noise_multiplier=0.0)
-    public = gradients(3, seed=9) * torch.cat([torch.full((w,), w / 64) for w in WIDTHS])
+    public = public_batch()
     released = []
     for units in (left, right):
         model = setup.get("model")
@@ -316,8 +326,7 @@ def change(
         engine.step(0, 0)
         released.append(engine.released.double().clone() * mech.num_microbatches)
     alpha = alphas(public) if mech.group_scale == "public" else [1.0] * len(WIDTHS)
-    scale = torch.cat([torch.full((w,), a) for w, a in zip(WIDTHS, alpha, strict=True)])
-    return float(((released[1] - released[0]) / scale).norm()) / mech.max_grad_norm
+    return float(((released[1] - released[0]) / by_group(alpha)).norm()) / mech.max_grad_norm
 
 
 def check_poisson(mech: Mechanism, *, steps: int = 400, **how: Any) -> None:

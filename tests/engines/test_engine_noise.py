@@ -4,10 +4,6 @@ rejected.
 False-alarm rate of each comparison: 1e-6 (chi-square for scales, normal for correlations).
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import engine_checks as checks
 import pytest
 import torch
@@ -25,12 +21,12 @@ Z, C = 0.8, 1.5
 NOISE = {"noise_multiplier": Z, "max_grad_norm": C}
 
 
-def central(**more: object):
+def central(**more):
     return mechanism(noise_calibration="central", **NOISE, **more)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
-def test_paper_noise_is_c_z_over_root_n_on_the_sum(world_size: int) -> None:
+def test_paper_noise_is_c_z_over_root_n_on_the_sum(world_size):
     """Each of 4 workers adds C z / 4; variances add, so the sum has C z / 2, however many
     processes play the workers. Of dp_sgd's one, C z.
     """
@@ -40,19 +36,19 @@ def test_paper_noise_is_c_z_over_root_n_on_the_sum(world_size: int) -> None:
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 @pytest.mark.parametrize("microbatch_size", [1, 2, 4])
-def test_central_noise_is_c_z_on_the_sum(world_size: int, microbatch_size: int) -> None:
+def test_central_noise_is_c_z_on_the_sum(world_size, microbatch_size):
     mech = central(microbatch_size=microbatch_size)
     check_noise_scale(mech, [C * Z] * 3, world_size=world_size)
 
 
-def test_central_noise_follows_alpha_and_paper_noise_does_not() -> None:
+def test_central_noise_follows_alpha_and_paper_noise_does_not():
     """Before the rescale against after it."""
     alpha = alphas(gradients(4))
     check_noise_scale(central(group_scale="public"), [C * Z * a for a in alpha])
     check_noise_scale(mechanism(group_scale="public", **NOISE), [C * Z / 2] * 3)
 
 
-def test_noise_decays_by_the_epoch() -> None:
+def test_noise_decays_by_the_epoch():
     mech = central(noise_decay={"kind": "exponential", "tau": 0.5})
     engine = engine_on(mech, gradients(4), [[]])
     engine.step(2, 0)
@@ -61,13 +57,13 @@ def test_noise_decays_by_the_epoch() -> None:
 
 
 @pytest.mark.parametrize("wrong", [2 / 3, 3 / 2])
-def test_the_check_of_the_scale_rejects_wrong_scales(wrong: float) -> None:
+def test_the_check_of_the_scale_rejects_wrong_scales(wrong):
     with pytest.raises(AssertionError, match="std"):
         check_noise_scale(mechanism(**NOISE), [C * Z / 2 * wrong] * 3)
 
 
 @pytest.mark.parametrize("calibration", ["paper", "central"])
-def test_noise_is_independent_across_steps_coordinates_and_processes(calibration: str) -> None:
+def test_noise_is_independent_across_steps_coordinates_and_processes(calibration):
     checks.check_noise_is_independent(mechanism(noise_calibration=calibration))
 
 
@@ -81,7 +77,7 @@ def test_noise_is_independent_across_steps_coordinates_and_processes(calibration
         ("dp_sgd", {"noise_decay": {"kind": "linear", "tau": 0.5}}),
     ],
 )
-def test_the_optimiser_gets_the_added_noise(engine: str, privacy: dict[str, Any]) -> None:
+def test_the_optimiser_gets_the_added_noise(engine, privacy):
     """Of each group, on the mean: what a statistical test finds in what is released."""
     mech = mechanism(engine, **privacy)
     made = engine_on(mech, gradients(4), [[]], public_batch=gradients(4), optimizer="adam_bc")
@@ -94,7 +90,7 @@ def test_the_optimiser_gets_the_added_noise(engine: str, privacy: dict[str, Any]
     assert made._optimizer.noise_stds[0] * mech.num_microbatches == pytest.approx(stds[0] * factor)
 
 
-def test_without_noise_there_is_none_to_take_off() -> None:
+def test_without_noise_there_is_none_to_take_off():
     made = engine_on(mechanism("sgd"), gradients(4), [[0, 1]], optimizer="adam_bc")
     made.step(0, 0)
     assert not any(made._optimizer.noise_stds)
@@ -113,9 +109,7 @@ TOLERANCE = 0.018  # 5.4 standard errors: a false alarm in about 7e-8 of the run
     ],
 )
 @pytest.mark.parametrize("max_grad_norm", [0.5, 2.0])
-def test_the_reported_noise_norm_is_that_of_the_noise(
-    engine: str, fields: dict[str, Any], max_grad_norm: float
-) -> None:
+def test_the_reported_noise_norm_is_that_of_the_noise(engine, fields, max_grad_norm):
     mech = mechanism(engine, max_grad_norm=max_grad_norm, **fields)
     said = engine_on(mech, gradients(200)).run_epoch(0)["noise_norm"]
     drawn = noise_of(mech, steps=STEPS) / mech.num_microbatches
@@ -123,7 +117,7 @@ def test_the_reported_noise_norm_is_that_of_the_noise(
     assert said == pytest.approx(measured, rel=TOLERANCE)
 
 
-def test_it_decays_with_the_noise_and_is_absent_without_any() -> None:
+def test_it_decays_with_the_noise_and_is_absent_without_any():
     decaying = mechanism(noise_multiplier=1.0, noise_decay={"kind": "linear", "tau": 1.0})
     engine = engine_on(decaying, gradients(200))
     first, second = (engine.run_epoch(epoch)["noise_norm"] for epoch in (0, 1))

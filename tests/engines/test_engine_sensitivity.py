@@ -3,11 +3,8 @@
 The claim is `Mechanism.sensitivity` in units of C; float32 may exceed it by a part in 10^4.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -43,7 +40,7 @@ MECHANISMS = st.sampled_from(
 )
 
 
-def table_of(records: list[tuple[float, int]]) -> torch.Tensor:
+def table_of(records):
     table = torch.zeros(len(records), SIZE)
     for row, (length, axis) in zip(table, records, strict=True):
         row[axis] = length * C
@@ -60,13 +57,13 @@ def table_of(records: list[tuple[float, int]]) -> torch.Tensor:
     place=st.integers(0, 3),
 )
 def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
-    which: tuple[str, int, dict[str, Any]],
-    records: list[tuple[float, int]],
-    group_scale: str,
-    physical: int | None,
-    way: str,
-    place: int,
-) -> None:
+    which,
+    records,
+    group_scale,
+    physical,
+    way,
+    place,
+):
     """Records 0..4 are in the batch; record 5 is added, or 5 is replaced by 6."""
     engine, workers, privacy = which
     mech = mechanism(engine, workers=workers, group_scale=group_scale, max_grad_norm=C, **privacy)
@@ -91,7 +88,7 @@ def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
 
 
 @pytest.mark.parametrize("relation", ["add", "replace"])
-def test_the_stated_sensitivity_is_reached(relation: str) -> None:
+def test_the_stated_sensitivity_is_reached(relation):
     """So no smaller one could be stated: a record turns a clipped mean around."""
     table = table_of([(100.0, 0), (-300.0, 0), (-100.0, 0)])
     if relation == "add":
@@ -108,7 +105,7 @@ def test_the_stated_sensitivity_is_reached(relation: str) -> None:
     norms=st.lists(st.sampled_from([0.0, 1e-30, 1e-3, 0.49, 1.0, 31.7, 1e15, 3e38]), min_size=1),
     bound=st.sampled_from([1e-3, 0.5, 30.0]),
 )
-def test_no_norm_is_left_above_the_bound(norms: list[float], bound: float) -> None:
+def test_no_norm_is_left_above_the_bound(norms, bound):
     given_ = torch.tensor(norms)
     factors = clip_factor(given_, bound)
     assert bool((factors >= 0).all())
@@ -117,9 +114,7 @@ def test_no_norm_is_left_above_the_bound(norms: list[float], bound: float) -> No
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("physical", [None, 1])
-def test_a_micro_batch_that_is_not_finite_in_one_layer_adds_nothing(
-    bad: float, physical: int | None
-) -> None:
+def test_a_micro_batch_that_is_not_finite_in_one_layer_adds_nothing(bad, physical):
     """Nor of its other layers or records, also where its records are read one at a time."""
     table = gradients(4)
     table[1, 0] = bad
@@ -137,11 +132,11 @@ def test_a_micro_batch_that_is_not_finite_in_one_layer_adds_nothing(
     assert not bool(alone.released.any())
 
 
-def test_the_norm_of_every_layer_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+def test_the_norm_of_every_layer_is_computed_once(monkeypatch):
+    asked = []
     right = LinearEntry.squared_norms
 
-    def counted(self: LinearEntry, *how: Any) -> torch.Tensor:
+    def counted(self, *how):
         asked.append(self.weight)
         return right(self, *how)
 

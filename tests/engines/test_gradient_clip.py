@@ -1,20 +1,16 @@
 """SGD with a bound on the norm of a step's mean gradient."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 from engine_checks import Meeting, engine_on, gradients, mechanism
 
+from tests.refusals import refused
 from trainables.config import parse
-from trainables.errors import InvalidInput
 
 RATE = 1e-3  # of `engine_on`
 
 
-def distance(table: torch.Tensor, records: list[int], **setup: Any) -> torch.Tensor:
+def distance(table, records, **setup):
     """How far one step of momentum SGD moves the weights, by the learning rate."""
     made = engine_on(mechanism("sgd"), table, [records], optimizer="momentum", **setup)
     made.step(0, 0)
@@ -22,7 +18,7 @@ def distance(table: torch.Tensor, records: list[int], **setup: Any) -> torch.Ten
     return -weights / RATE
 
 
-def test_a_large_mean_gradient_is_scaled_down_and_a_small_one_stays() -> None:
+def test_a_large_mean_gradient_is_scaled_down_and_a_small_one_stays():
     table = gradients(4, scale=10)
     mean, same = table[:3].mean(0), distance(table, [0, 1, 2])
     found = distance(table, [0, 1, 2], gradient_clip_norm=2.0)
@@ -31,12 +27,12 @@ def test_a_large_mean_gradient_is_scaled_down_and_a_small_one_stays() -> None:
     assert torch.equal(distance(table, [0, 1, 2], gradient_clip_norm=bound), same)
 
 
-def test_processes_scale_by_the_norm_of_the_sum() -> None:
+def test_processes_scale_by_the_norm_of_the_sum():
     """Not by that of their own share, or their weights would differ."""
     mech = mechanism("sgd", records=64)
     table = gradients(64, scale=10)
 
-    def work(comm: Any) -> torch.Tensor:
+    def work(comm):
         made = engine_on(mech, table, comm=comm, optimizer="momentum", gradient_clip_norm=0.5)
         made.step(0, 0)
         return torch.cat([p.detach().flatten() for p in made.model.parameters()])
@@ -47,6 +43,6 @@ def test_processes_scale_by_the_norm_of_the_sum() -> None:
 
 
 @pytest.mark.parametrize("engine", ["dp_sgd", "edp_sgd"])
-def test_a_private_engine_has_its_own_clip(engine: str) -> None:
-    with pytest.raises(InvalidInput, match=f"privacy.max_grad_norm, got 5 with engine={engine}"):
+def test_a_private_engine_has_its_own_clip(engine):
+    with refused(f"privacy.max_grad_norm, got 5 with engine={engine}"):
         parse({"engine": engine, "training": {"gradient_clip_norm": 5}})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,7 +21,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from tests.models._builds import build_model, random_batch
 from trainables.config import parse
-from trainables.engines import Engine
 
 NUM_RECORDS = 6
 # Operations whose result, or the size of it, the host has to know.
@@ -47,17 +45,17 @@ ON_A_CPU = {"defer_clip", "_refuse_missing_share", "add_"}
 class Reads(TorchDispatchMode):
     """Counts, by the function of ours that asked, what is read of tensors on the device."""
 
-    def __init__(self, first: list[Tensor]) -> None:
+    def __init__(self, first):
         super().__init__()
         self.places: Counter[str] = Counter()
         self._there = WeakIdKeyDictionary()
         for tensor in first:
             self._there[tensor] = True
 
-    def is_there(self, arguments: Any) -> bool:
+    def is_there(self, arguments):
         return any(isinstance(x, Tensor) and x in self._there for x in tree_leaves(arguments))
 
-    def note(self) -> None:
+    def note(self):
         frame = sys._getframe(1)
         house = str(Path(parse.__code__.co_filename).parent)
         while not frame.f_code.co_filename.startswith(house):
@@ -65,9 +63,7 @@ class Reads(TorchDispatchMode):
             frame = frame.f_back
         self.places[frame.f_code.co_name] += 1
 
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = function.overloadpacket.__name__
         there = self.is_there((args, kwargs))
@@ -87,19 +83,17 @@ class Reads(TorchDispatchMode):
 class Methods(TorchFunctionMode):
     """The reads that are no operation."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads):
         super().__init__()
         self._reads = reads
 
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, function, types, args=(), kwargs=None):
         if getattr(function, "__name__", "") in METHODS and self._reads.is_there(args[0]):
             self._reads.note()
         return function(*args, **(kwargs or {}))
 
 
-def reads_of(engine: Engine, loader: OneBatch) -> Counter[str]:
+def reads_of(engine, loader):
     batch = loader.made
     first = [*engine.layout.parameters, engine._flat.data, engine._flat.message]
     first += [*batch.inputs.values(), batch.lengths, batch.intents, batch.tags, batch.text_keys]
@@ -111,7 +105,7 @@ def reads_of(engine: Engine, loader: OneBatch) -> Counter[str]:
 
 @pytest.mark.parametrize("model_name", ["clc", "bert"])
 @pytest.mark.parametrize("name", ["sgd", "edp_sgd", "dp_sgd"])
-def test_a_step_waits_for_its_device_in_the_named_places_only(name: str, model_name: str) -> None:
+def test_a_step_waits_for_its_device_in_the_named_places_only(name, model_name):
     model = build_model(model_name)
     loader = OneBatch(random_batch(model, NUM_RECORDS, seed=3))
     places = reads_of(engine_of(name, model, loader), loader)
@@ -122,14 +116,14 @@ def test_a_step_waits_for_its_device_in_the_named_places_only(name: str, model_n
     assert places["lengths_array"] == 2 * (2 if model_name == "bert" else 1)
 
 
-def test_a_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_is_noticed(monkeypatch):
     """A layer that asks for a number, a method that copies to the host, a mask as an index."""
     model = build_model("clc")
     loader = OneBatch(random_batch(model, NUM_RECORDS, seed=3))
     engine = engine_of("sgd", model, loader)
     right = model._heads
 
-    def asks(encoded: Any) -> Any:
+    def asks(encoded):
         intent, emissions = right(encoded)
         model._known_reads(intent)
         return intent, emissions

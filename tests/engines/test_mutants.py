@@ -3,13 +3,9 @@
 A mutant that no check notices fails here.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import engine_checks as checks
 import numpy as np
@@ -39,27 +35,26 @@ from trainables.privacy.noise import SecretKey, add_noise_, public_key
 from trainables.system.communication import Alone
 
 C = 1.5
-Patch = pytest.MonkeyPatch
 
 
-def _audit(engine: str = "edp_sgd", **privacy: Any) -> Callable[[], None]:
-    def check() -> None:
+def _audit(engine="edp_sgd", **privacy):
+    def check():
         audit = audit_step(mechanism(engine, max_grad_norm=C, **privacy), calls=240)
         assert audit.passed, audit
 
     return check
 
 
-def _noise_scale(std: float, engine: str = "edp_sgd", **privacy: Any) -> Callable[[], None]:
+def _noise_scale(std, engine="edp_sgd", **privacy):
     return lambda: checks.check_noise_scale(mechanism(engine, **privacy), [std] * 3)
 
 
-def _sum(units: list[list[int]], engine: str = "dp_sgd", **how: Any) -> Callable[[], None]:
+def _sum(units, engine="dp_sgd", **how):
     setup = {k: how.pop(k) for k in ("physical_batch_size", "model") if k in how}
     scale = how.pop("scale", 3.0)
     mech = mechanism(engine, max_grad_norm=C, **how)
 
-    def check() -> None:
+    def check():
         model = setup.get("model")
         built = {**setup, "model": model() if model else None}
         checks.check_sum(mech, gradients(8, scale=scale), units, **built)
@@ -67,10 +62,10 @@ def _sum(units: list[list[int]], engine: str = "dp_sgd", **how: Any) -> Callable
     return check
 
 
-def _sensitivity(books: bool) -> Callable[[], None]:
+def _sensitivity(books):
     """A record of length 1e3 C is added by itself, or turns a micro-batch around."""
 
-    def check() -> None:
+    def check():
         table = gradients(4, scale=1e3)
         table[1] = -3 * table[0]
         model = None if books else (lambda: PlainGradients(WIDTHS))
@@ -83,7 +78,7 @@ def _sensitivity(books: bool) -> Callable[[], None]:
     return check
 
 
-def _noisy_alpha() -> None:
+def _noisy_alpha():
     """Two batches; noise so large that what is released is the same to four digits."""
     mech = mechanism(
         noise_calibration="central", group_scale="first_step_noised", noise_multiplier=1e6
@@ -98,24 +93,24 @@ def _noisy_alpha() -> None:
     assert torch.allclose(*found, rtol=1e-3)
 
 
-def _raw_alpha_is_marked() -> None:
+def _raw_alpha_is_marked():
     assert mechanism(group_scale="first_step").unaccounted
     assert not mechanism(group_scale="first_step_noised").unaccounted
 
 
-def _poisson(microbatch_size: int = 1) -> None:
+def _poisson(microbatch_size=1):
     checks.check_poisson(
         mechanism(sampling="poisson", noise_calibration="central", microbatch_size=microbatch_size)
     )
 
 
-def _released(kind: str) -> Callable[[], None]:
+def _released(kind):
     """A step of a small model against the definition, which reads no book.
 
     Its heads are fixed, and adapters have left their start, so that the encoder's part is seen.
     """
 
-    def check() -> None:
+    def check():
         bound = 0.02
         mech = mechanism("dp_sgd", records=12, batch=6, workers=1, max_grad_norm=bound)
         model, loader = model_and_loader(kind, dropout=0.0)
@@ -144,7 +139,7 @@ def _released(kind: str) -> Callable[[], None]:
     return check
 
 
-def _pieces_are_paid() -> None:
+def _pieces_are_paid():
     made = replace(mechanism("dp_sgd"), num_steps=103, steps_per_epoch=20, epochs=6)
     counts = [release(made, first=n, last=n + 1).phases for n in range(6)]
     assert [sum(count for _, count in phases) for phases in counts] == [20] * 5 + [3]
@@ -153,14 +148,14 @@ def _pieces_are_paid() -> None:
 # --- what is broken ---------------------------------------------------------------------------
 
 
-def _std_times(factor: float) -> Callable[[Patch], None]:
+def _std_times(factor):
     right = Mechanism.worker_noise_std_at
     return lambda patch: patch.setattr(
         Mechanism, "worker_noise_std_at", lambda self, epoch: factor * right(self, epoch)
     )
 
 
-def _noise_over_n(patch: Patch) -> None:
+def _noise_over_n(patch):
     patch.setattr(
         Mechanism,
         "worker_noise_std_at",
@@ -168,7 +163,7 @@ def _noise_over_n(patch: Patch) -> None:
     )
 
 
-def _no_clip(patch: Patch) -> None:
+def _no_clip(patch):
     patch.setattr(clipping, "clip_factor", lambda norms, *_: torch.ones_like(norms))
     right = bookkeeping.clipped_sum
     patch.setattr(
@@ -176,8 +171,8 @@ def _no_clip(patch: Patch) -> None:
     )
 
 
-def _clip_each_group(patch: Patch) -> None:
-    def clip_(self: Any, gradient: Any) -> torch.Tensor:
+def _clip_each_group(patch):
+    def clip_(self, gradient):
         for view in gradient.views.values():
             view.mul_(min(1.0, self.max_grad_norm / float(view.norm())))
         return gradient.norm()
@@ -185,17 +180,17 @@ def _clip_each_group(patch: Patch) -> None:
     patch.setattr(clipping.GradientHook, "clip_", clip_)
 
 
-def _clip_the_sum(patch: Patch) -> None:
+def _clip_the_sum(patch):
     """Accumulate over passes, clip once at the end of the step: what accumulation must not do."""
 
-    def passes(draw: Any, *, limit: int | None, units_apart: bool) -> Any:
+    def passes(draw, *, limit, units_apart):
         for i in range(len(draw.records)):
             yield Pass(i, i + 1, 0, 1, whole=False, ends=i + 1 == len(draw.records))
 
     patch.setattr(_private, "passes", passes)
 
 
-def _clip_each_piece(patch: Patch) -> None:
+def _clip_each_piece(patch):
     """Clip every physical batch of a micro-batch by itself."""
     right = _passes.passes
     patch.setattr(
@@ -203,30 +198,30 @@ def _clip_each_piece(patch: Patch) -> None:
     )
 
 
-def _unit_of_sums(patch: Patch) -> None:
+def _unit_of_sums(patch):
     patch.setattr(
         sampling.Draw, "weights", property(lambda self: np.ones(len(self.records), np.float32))
     )
 
 
-def _divide_by_drawn(patch: Patch) -> None:
+def _divide_by_drawn(patch):
     patch.setattr(
         _private.PrivateEngine, "_divisor", lambda self, draw: float(max(1, draw.num_drawn))
     )
 
 
-def _reuse_noise(patch: Patch) -> None:
+def _reuse_noise(patch):
     right = SecretKey.stream
     patch.setattr(SecretKey, "stream", lambda self, *names: right(self, *names[:-1]))
 
 
-def _same_noise_on_all_workers(patch: Patch) -> None:
+def _same_noise_on_all_workers(patch):
     right = SecretKey.stream
     patch.setattr(SecretKey, "stream", lambda self, *names: right(self, *names[:3], names[-1]))
 
 
-def _reuse_within_vector(patch: Patch) -> None:
-    def twice(target: torch.Tensor, **how: Any) -> None:
+def _reuse_within_vector(patch):
+    def twice(target, **how):
         half = target[: len(target) // 2]
         noise = torch.zeros_like(half)
         add_noise_(noise, **{**how, "segments": [(slice(0, len(half)), how["segments"][0][1])]})
@@ -237,7 +232,7 @@ def _reuse_within_vector(patch: Patch) -> None:
     patch.setattr(_private, "add_noise_", twice)
 
 
-def _alpha_noise_power(power: float) -> Callable[[Patch], None]:
+def _alpha_noise_power(power):
     right = _private.PrivateEngine._segments
     return lambda patch: patch.setattr(
         _private.PrivateEngine,
@@ -248,7 +243,7 @@ def _alpha_noise_power(power: float) -> Callable[[Patch], None]:
     )
 
 
-def _alpha_twice_in_the_norm(patch: Patch) -> None:
+def _alpha_twice_in_the_norm(patch):
     right = clipping.GradientHook.__init__
     patch.setattr(
         clipping.GradientHook,
@@ -257,11 +252,11 @@ def _alpha_twice_in_the_norm(patch: Patch) -> None:
     )
 
 
-def _raw_alpha(patch: Patch) -> None:
+def _raw_alpha(patch):
     """`first_step_noised` that looks at the gradient before the noise."""
     right = _private.PrivateEngine._add_noise
 
-    def peek(self: Any, epoch: int, index: int, factor: float) -> None:
+    def peek(self, epoch, index, factor):
         if not self._scale_is_known:
             self._set_scale(scaling.from_norms(self._flat.group_norms()))
         right(self, epoch, index, factor)
@@ -269,14 +264,14 @@ def _raw_alpha(patch: Patch) -> None:
     patch.setattr(_private.PrivateEngine, "_add_noise", peek)
 
 
-def _keep_nonfinite(patch: Patch) -> None:
+def _keep_nonfinite(patch):
     patch.setattr(clipping, "clip_factor", lambda n, c: (c / n).clamp(max=1.0))
 
 
-def _noise_only_what_has_gradient(patch: Patch) -> None:
+def _noise_only_what_has_gradient(patch):
     right = add_noise_
 
-    def some(target: torch.Tensor, **how: Any) -> None:
+    def some(target, **how):
         idle = target == 0
         right(target, **how)
         target[idle] = 0
@@ -284,10 +279,10 @@ def _noise_only_what_has_gradient(patch: Patch) -> None:
     patch.setattr(_private, "add_noise_", some)
 
 
-def _fixed_size(patch: Patch) -> None:
+def _fixed_size(patch):
     """Draw exactly B records: not what the accountant analyses."""
 
-    def draw(self: Any, epoch: int, step: int) -> Any:
+    def draw(self, epoch, step):
         rng = self._key.coins(epoch, step)
         members = rng.choice(len(self.population), self.mechanism.expected_batch_size, False)
         return self._part(members, rng.integers(self.mechanism.num_microbatches, size=len(members)))
@@ -295,10 +290,10 @@ def _fixed_size(patch: Patch) -> None:
     patch.setattr(sampling.Poisson, "draw", draw)
 
 
-def _twice_the_rate(patch: Patch) -> None:
+def _twice_the_rate(patch):
     right = sampling.Poisson.draw
 
-    def draw(self: Any, epoch: int, step: int) -> Any:
+    def draw(self, epoch, step):
         mech = self.mechanism
         self.mechanism = replace(mech, num_records=mech.num_records // 2)
         try:
@@ -309,7 +304,7 @@ def _twice_the_rate(patch: Patch) -> None:
     patch.setattr(sampling.Poisson, "draw", draw)
 
 
-def _next_free_slot(patch: Patch) -> None:
+def _next_free_slot(patch):
     right = sampling.Poisson._part
     patch.setattr(
         sampling.Poisson,
@@ -320,7 +315,7 @@ def _next_free_slot(patch: Patch) -> None:
     )
 
 
-def _shuffle_for_poisson(patch: Patch) -> None:
+def _shuffle_for_poisson(patch):
     patch.setattr(
         sampling,
         "Poisson",
@@ -330,17 +325,17 @@ def _shuffle_for_poisson(patch: Patch) -> None:
     )
 
 
-def _public_coins(patch: Patch) -> None:
+def _public_coins(patch):
     patch.setattr(
         SecretKey, "coins", lambda self, *names: np.random.default_rng(abs(hash(names)) % 2**32)
     )
 
 
-def _padded(patch: Patch) -> None:
+def _padded(patch):
     """A distributed sampler that repeats records until every process has as many."""
     right = sampling.Shuffle._part
 
-    def part(self: Any, members: np.ndarray, bins: np.ndarray) -> Any:
+    def part(self, members, bins):
         missing = -len(members) % self.mechanism.expected_batch_size
         members = np.concatenate([members, members[:missing]])
         bins = np.arange(len(members)) * self.mechanism.num_microbatches // len(members)
@@ -349,21 +344,21 @@ def _padded(patch: Patch) -> None:
     patch.setattr(sampling.Shuffle, "_part", part)
 
 
-def _nothing(owner: Any, name: str) -> Callable[[Patch], None]:
+def _nothing(owner, name):
     return lambda patch: patch.setattr(owner, name, lambda *a, **k: None)
 
 
-def _forget_steps(patch: Patch) -> None:
+def _forget_steps(patch):
     right = _engine.Engine.step
 
-    def step(self: Any, epoch: int, step: int) -> Any:
+    def step(self, epoch, step):
         self._next_step = 0
         return right(self, epoch, step)
 
     patch.setattr(_engine.Engine, "step", step)
 
 
-def _has_no_norm(which: Callable[[tuple[int, ...]], bool]) -> Callable[[Patch], None]:
+def _has_no_norm(which):
     """Linear maps whose weight is of such a shape."""
     right = LinearEntry.squared_norms
     return lambda patch: patch.setattr(
@@ -373,10 +368,10 @@ def _has_no_norm(which: Callable[[tuple[int, ...]], bool]) -> Callable[[Patch], 
     )
 
 
-def _adapters_read_the_state_of_their_own_time(patch: Patch) -> None:
+def _adapters_read_the_state_of_their_own_time(patch):
     right = AdaptedBiLstm.entries
 
-    def entries(self: AdaptedBiLstm, x: Any, h: Any, dz: Any, layout: Any) -> Any:
+    def entries(self, x, h, dz, layout):
         now = h.clone()
         now.index_copy_(1, layout.previous, h[:, layout.num_records :])
         return right(self, x, now, dz, layout)
@@ -384,11 +379,11 @@ def _adapters_read_the_state_of_their_own_time(patch: Patch) -> None:
     patch.setattr(AdaptedBiLstm, "entries", entries)
 
 
-def _bias_of_frozen_has_no_norm(entry: type[LinearEntry] | type[LstmEntry]) -> Any:
-    right: Any = entry._factors
+def _bias_of_frozen_has_no_norm(entry):
+    right = entry._factors
 
-    def breaks(patch: Patch) -> None:
-        def factors(self: Any, *how: Any) -> Any:
+    def breaks(patch):
+        def factors(self, *how):
             terms, g, ones = right(self, *how)
             return terms, g, ones if terms else 0.0
 
@@ -397,17 +392,17 @@ def _bias_of_frozen_has_no_norm(entry: type[LinearEntry] | type[LstmEntry]) -> A
     return breaks
 
 
-def _frozen_weights_have_a_norm(patch: Patch) -> None:
+def _frozen_weights_have_a_norm(patch):
     right = LinearEntry._factors
 
-    def factors(self: LinearEntry, weights: Any) -> Any:
+    def factors(self, weights):
         terms, g, ones = right(self, weights)
         return terms or [(self.x, 1.0)], g, ones
 
     patch.setattr(LinearEntry, "_factors", factors)
 
 
-def _scales_have_no_norm(patch: Patch) -> None:
+def _scales_have_no_norm(patch):
     right = LayerNormEntry.squared_norms
     patch.setattr(
         LayerNormEntry,
@@ -416,16 +411,16 @@ def _scales_have_no_norm(patch: Patch) -> None:
     )
 
 
-def _rest_is_free(patch: Patch) -> None:
+def _rest_is_free(patch):
     right = Mechanism.steps_in
     patch.setattr(Mechanism, "steps_in", lambda self, epoch: right(self, epoch) // 20 * 20)
 
 
-def _piece_is_one_step(patch: Patch) -> None:
+def _piece_is_one_step(patch):
     patch.setattr(Mechanism, "steps_in", lambda self, epoch: 1)
 
 
-def _noise_of_the_sum(patch: Patch) -> None:
+def _noise_of_the_sum(patch):
     right = _private.PrivateEngine._noise_stds
     patch.setattr(
         _private.PrivateEngine,
@@ -434,7 +429,7 @@ def _noise_of_the_sum(patch: Patch) -> None:
     )
 
 
-def plain() -> PlainGradients:
+def plain():
     return PlainGradients(WIDTHS)
 
 
@@ -447,7 +442,7 @@ independent = partial(
 alpha_noise = noises.test_central_noise_follows_alpha_and_paper_noise_does_not
 
 # What is broken, how, and a check that must notice, which holds of the unbroken code.
-MUTANTS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
+MUTANTS = {
     "no clip": (_no_clip, _sensitivity(True)),
     "no clip, slow path": (_no_clip, _sensitivity(False)),
     "no clip, seen from outside": (_no_clip, _audit("dp_sgd")),
@@ -565,7 +560,7 @@ MUTANTS: dict[str, tuple[Callable[[Patch], None], Callable[[], None]]] = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_the_mutant_is_noticed(mutant: str, monkeypatch: Patch) -> None:
+def test_the_mutant_is_noticed(mutant, monkeypatch):
     """The check passes on the real code and fails on the mutant."""
     breaks, check = MUTANTS[mutant]
     check()

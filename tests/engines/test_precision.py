@@ -1,20 +1,15 @@
 """bf16 products: rounding changes the gradient a little and the clipping bound not at all."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 from engine_checks import OneBatch, engine_of
-from torch import Tensor, nn
 
 from tests.models._builds import MODELS, build_model, random_batch, trained
 from trainables.engines._gradient import GradientSource
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import time_major
-from trainables.layers.precision import Precision, passes_in
+from trainables.layers.precision import passes_in
 from trainables.layers.tape import Tape, recording
 from trainables.privacy.flat import FlatGradient, Layout
 
@@ -22,15 +17,13 @@ NUM_RECORDS = 5
 CPU = torch.device("cpu")
 
 
-def source_of(model: nn.Module, precision: Precision) -> GradientSource:
+def source_of(model, precision):
     source = GradientSource(model)
     source.precision = precision
     return source
 
 
-def contribution(
-    model: nn.Module, batch: Any, record: int, *, clip: float, alphas: Tensor
-) -> tuple[Tensor, Tensor]:
+def contribution(model, batch, record, *, clip, alphas):
     """What record `record` adds to a clipped sum, every other one having weight 0; its norm."""
     out = FlatGradient(Layout.of(model))
     weights = torch.zeros(NUM_RECORDS)
@@ -48,7 +41,7 @@ def contribution(
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name: str) -> None:
+def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name):
     """And its norm is that of what is added: to 1e-4, where bf16 itself has 4e-3."""
     torch.manual_seed(0)
     model = build_model(name)
@@ -67,7 +60,7 @@ def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name: str) -
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_gradient_is_rounded_and_close(name: str) -> None:
+def test_the_gradient_is_rounded_and_close(name):
     """Not equal to float32's, and within 3 % of it; losses too. Sums and losses are float32."""
     found = []
     for precision in ("fp32", "bf16"):
@@ -83,7 +76,7 @@ def test_the_gradient_is_rounded_and_close(name: str) -> None:
     torch.testing.assert_close(losses, exact_losses, rtol=2e-2, atol=0)
 
 
-def test_only_products_are_rounded() -> None:
+def test_only_products_are_rounded():
     """A linear map gives bfloat16, and equal bits without a tape; a recurrent layer its own
     float32.
     """
@@ -98,7 +91,7 @@ def test_only_products_are_rounded() -> None:
     assert Linear(4, 3)(x, layout.rows).dtype == torch.float32
 
 
-def test_a_step_in_bf16_keeps_weights_and_moments_in_float32() -> None:
+def test_a_step_in_bf16_keeps_weights_and_moments_in_float32():
     """With the engine as a trial makes it; the step differs from float32's, and little."""
     after = []
     for precision in ("fp32", "bf16"):

@@ -1,11 +1,7 @@
 """The parts of the step audit: its inputs, its error levels, and which epoch it shows."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import engine_checks
 import pytest
@@ -16,14 +12,13 @@ from hypothesis import strategies as st
 from trainables.engines import _audit, _private
 from trainables.engines._engine import StepStats
 from trainables.privacy.audit import Multiplier, StepAudit
-from trainables.privacy.mechanism import Mechanism
 
 mechanism = partial(engine_checks.mechanism, batch=8, workers=2, records=64)
 
 
 @pytest.mark.parametrize("microbatch_size", [1, 4])
 @pytest.mark.parametrize("sampling", ["shuffle", "poisson"])
-def test_the_audited_inputs_are_neighbours(microbatch_size: int, sampling: str) -> None:
+def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
     """One record is replaced, or added; a direction moves its own group of coordinates alone."""
     made = mechanism(
         sampling=sampling, noise_calibration="central", microbatch_size=microbatch_size
@@ -45,12 +40,12 @@ def test_the_audited_inputs_are_neighbours(microbatch_size: int, sampling: str) 
     assert read >= {0, *range(1, len(table), 2)}, "every direction is tried, and the broken row"
 
 
-def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch):
     """By the union bound: what they are allowed, in both epochs, adds up to what is stated."""
-    levels: list[float] = []
+    levels = []
 
-    def noting(real: Callable[..., Any]) -> Callable[..., Any]:
-        def check(*given: Any, false_alarm: float, **named: Any) -> Any:
+    def noting(real):
+        def check(*given, false_alarm, **named):
             levels.append(false_alarm)
             return real(*given, false_alarm=false_alarm, **named)
 
@@ -67,9 +62,7 @@ def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("bound", [0.0, 100.0])
 @pytest.mark.parametrize("violation", [None, "first look", "second look"])
-def test_a_step_passes_where_every_check_finds_what_is_claimed(
-    violation: str | None, bound: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_passes_where_every_check_finds_what_is_claimed(violation, bound, monkeypatch):
     """Its noise as a Gaussian's on all pairs and again on the worst, and the lower bound that
     assumes no noise at all.
     """
@@ -77,7 +70,7 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(
     pairs = len(_audit._inputs(claim)[1])
     calls = 0
 
-    def found(*_: Any, **__: Any) -> Multiplier:
+    def found(*_, **__):
         nonlocal calls
         calls += 1
         is_again = calls % (pairs + 1) == 0
@@ -91,12 +84,12 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(
 
 
 def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     looked_at = Counter[int]()
     real = _audit._release
 
-    def release(mechanism: Mechanism, pair: Any, table: Any, epoch: int, *rest: Any) -> Any:
+    def release(mechanism, pair, table, epoch, *rest):
         left, right, groups = real(mechanism, pair, table, epoch, *rest)
         looked_at[epoch] += len(left) + len(right)
         return left, right, groups
@@ -107,13 +100,11 @@ def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(
 
 
 def test_the_epoch_that_is_worst_against_its_claim_is_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Half of a large claim is worse than nine tenths of a small one."""
 
-    def audit(
-        mechanism: Mechanism, epoch: int, *, calls: int, seed: int, **fields: object
-    ) -> StepAudit:
+    def audit(mechanism, epoch, *, calls, seed, **fields):
         claimed, estimate = (1.0, 0.9) if epoch == 0 else (4.0, 2.0)
         return StepAudit(
             claimed=claimed,
@@ -134,9 +125,7 @@ def test_the_epoch_that_is_worst_against_its_claim_is_shown(
 
 
 @given(st.integers(0, 2**40), st.sampled_from(["cpu", "meta"]))
-def test_the_sums_of_a_step_are_kept_in_double_precision_on_its_device(
-    records: int, device: str
-) -> None:
+def test_the_sums_of_a_step_are_kept_in_double_precision_on_its_device(records, device):
     """Counts, too: a sum over processes is of one device's numbers."""
     sums = dict.fromkeys(
         ("loss", "lost", "norm", "clipped", "nonfinite"), torch.tensor(0.5, device=device)
@@ -147,14 +136,12 @@ def test_the_sums_of_a_step_are_kept_in_double_precision_on_its_device(
 
 
 @pytest.mark.parametrize("secure", [False, True])
-def test_what_noise_a_trial_asks_for_reaches_the_draw(
-    secure: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_noise_a_trial_asks_for_reaches_the_draw(secure, monkeypatch):
     """Only on a GPU does the answer make a difference."""
-    seen: list[bool] = []
+    seen = []
     real = _private.add_noise_
 
-    def add_noise(*given: Any, **named: Any) -> bool:
+    def add_noise(*given, **named):
         seen.append(named.get("secure", False))
         return real(*given, **named)
 

@@ -1,9 +1,6 @@
 """A trial that trains nothing releases nothing: epsilon 0, by what its one mechanism says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,23 +10,23 @@ from pydantic import ValidationError
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from tests.engines.engine_checks import engine_on
+from tests.refusals import refused
 from trainables import accountants, catalogue
 from trainables.accountants import account, epsilon_sweep, release
 from trainables.config import TrainingConfig, TrialConfig, parse
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import TrialFailed
 from trainables.privacy.from_config import build
-from trainables.privacy.mechanism import Mechanism
 
 
-def config(**fields: Any) -> Any:
+def config(**fields):
     return parse({"engine": "untrained", "model": {"name": "features"}, **fields})
 
 
-def mechanism() -> Mechanism:
+def mechanism():
     return build(config(), num_records=2_560)
 
 
-def test_it_releases_nothing_and_costs_nothing_under_every_accountant() -> None:
+def test_it_releases_nothing_and_costs_nothing_under_every_accountant():
     made = mechanism()
     what = release(made)
     assert what.is_nothing
@@ -46,7 +43,7 @@ def test_it_releases_nothing_and_costs_nothing_under_every_accountant() -> None:
     assert accountants.epsilon_after(made, 1) == 0.0
 
 
-def test_it_changes_no_total_of_other_trials() -> None:
+def test_it_changes_no_total_of_other_trials():
     fields = {"engine": "dp_sgd", "privacy": {"noise_multiplier": 2.0}}
     other = release(build(parse(fields), num_records=2_560))
     alone = epsilon_sweep([other], delta=1e-5)
@@ -55,7 +52,7 @@ def test_it_changes_no_total_of_other_trials() -> None:
     assert both.num_releases == 1
 
 
-def test_labels_of_private_records_leave_no_finite_epsilon() -> None:
+def test_labels_of_private_records_leave_no_finite_epsilon():
     """Names that were read off private records are a release, trained or not."""
     made = replace(mechanism(), undeclared=("the label set was read from private records",))
     assert not made.is_free
@@ -63,28 +60,28 @@ def test_labels_of_private_records_leave_no_finite_epsilon() -> None:
     assert account(made).epsilon == float("inf")
 
 
-def test_it_takes_no_step_and_leaves_the_weights() -> None:
+def test_it_takes_no_step_and_leaves_the_weights():
     engine = engine_on(mechanism(), torch.randn(4, 448), [[0], [1]])
     before = [p.detach().clone() for p in engine.model.parameters()]
     assert engine.run_epoch(0) == {}
-    with pytest.raises(TrialFailed, match="no step of a model that is not trained"):
+    with refused("no step of a model that is not trained", TrialFailed):
         engine.step(0, 0)
     assert all(map(torch.equal, before, engine.model.parameters()))
     assert np.isclose(engine.mechanism().noise_multiplier, 0)
 
 
-def test_a_model_without_a_prior_is_refused() -> None:
+def test_a_model_without_a_prior_is_refused():
     for model in ({"name": "features", "prior": "none"}, {"name": "clc"}):
-        with pytest.raises(InvalidInput, match=r"predicts before training \(model\.prior"):
+        with refused(r"predicts before training \(model\.prior"):
             build(config(model=model), num_records=2_560)
 
 
-def test_no_field_of_training_makes_another_trial_of_it() -> None:
+def test_no_field_of_training_makes_another_trial_of_it():
     """A space's steps, rates and seeds are for those that train: its prior is one trial."""
     usual = config()
     assert parse(usual.model_dump(mode="json")) == usual
     for name, value in {"steps": 7, "learning_rate": 0.1, "seed": 3, "epochs": 30}.items():
-        with pytest.raises(InvalidInput, match=rf"^unknown field training\.{name} for an engine"):
+        with refused(rf"^unknown field training\.{name} for an engine"):
             config(training={name: value})
     with pytest.raises(ValidationError, match=r"training\.nothing\.learning_rate"):
         TrialConfig(engine="untrained", training=TrainingConfig(learning_rate=0.1))
@@ -104,7 +101,7 @@ def test_no_field_of_training_makes_another_trial_of_it() -> None:
     assert point.values == {}
 
 
-def test_it_needs_no_declared_number_of_private_records() -> None:
+def test_it_needs_no_declared_number_of_private_records():
     """Nothing is divided by n."""
     data = {"name": "json_lines", "path": "mine.jsonl"}
     assert config(data=data).data.num_records is None

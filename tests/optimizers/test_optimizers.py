@@ -1,7 +1,5 @@
 """Every optimiser of the shelf against a plain one of torch, and across an interruption."""
 
-from __future__ import annotations
-
 import copy
 from itertools import pairwise
 
@@ -74,7 +72,7 @@ def test_a_weight_may_lie_in_memory_in_any_order(name):
 def test_each_is_the_published_one(name):
     model, reference = start(), start()
     first = [p.detach().clone() for p in reference.parameters()]
-    theirs: torch.optim.Optimizer = torch.optim.Adam(reference.parameters(), lr=RATE)
+    theirs = torch.optim.Adam(reference.parameters(), lr=RATE)
     if name == "momentum":
         theirs = torch.optim.SGD(reference.parameters(), lr=RATE, momentum=0.9)
     ours = make(name, model)

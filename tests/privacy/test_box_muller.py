@@ -1,9 +1,6 @@
 """Box-Muller on given words: its definition in float64, its two forms, and its ends."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,24 +12,24 @@ from trainables.privacy.noise import GaussianSource, add_noise_, public_key
 STREAM = public_key(0, "box-muller").stream("a")
 
 
-def words_of(radii: list[int], turns: list[int], extra: int = 0) -> np.ndarray:
+def words_of(radii, turns, extra=0):
     words = np.full(2 * len(radii) + box_muller.num_extra(len(radii)), extra, dtype=np.uint32)
     words[: len(radii)], words[len(radii) : 2 * len(radii)] = radii, turns
     return words
 
 
-def normals(words: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
+def normals(words, half):
     out = np.zeros(2 * half, dtype=np.float32)
     box_muller.add_normals(words, half, out, factor=1.0, std=1.0)
     return out[:half].astype(np.float64), out[half:].astype(np.float64)
 
 
-def random_words(half: int, seed: int = 0) -> np.ndarray:
+def random_words(half, seed=0):
     rng = np.random.default_rng(seed)
     return rng.integers(2**32, size=2 * half + box_muller.num_extra(half), dtype=np.uint32)
 
 
-def test_radius_and_angle_are_those_of_the_definition() -> None:
+def test_radius_and_angle_are_those_of_the_definition():
     """r^2 = -2 ln(word / 2^32); the angle's parts as sine and cosine in float64."""
     half = 1 << 14
     words = random_words(half)
@@ -48,7 +45,7 @@ def test_radius_and_angle_are_those_of_the_definition() -> None:
     np.testing.assert_allclose(second, exact * np.where(change, c, s), atol=1e-6)
 
 
-def test_the_angle_covers_the_circle_evenly() -> None:
+def test_the_angle_covers_the_circle_evenly():
     """Angles of evenly spaced words are evenly spaced: each of 64 sectors has as many."""
     half = 1 << 12
     turns = (np.arange(half, dtype=np.uint64) * (1 << 20)).astype(np.uint32)
@@ -67,14 +64,14 @@ def test_the_angle_covers_the_circle_evenly() -> None:
         (2**32 - 1, 0, 1 - 2.0**-32),  # the largest: never a radius of 0
     ],
 )
-def test_the_ends_of_the_radius(word: int, extra: int, u: float) -> None:
+def test_the_ends_of_the_radius(word, extra, u):
     first, second = normals(words_of([word], [12345], extra), 1)
     assert math.hypot(first[0], second[0]) == pytest.approx(
         math.sqrt(-2 * math.log1p(u - 1) if u > 0.5 else -2 * math.log(u)), rel=1e-6
     )
 
 
-def test_each_small_word_takes_extra_bits_of_its_own() -> None:
+def test_each_small_word_takes_extra_bits_of_its_own():
     words = words_of([7, 1 << 25, 7], [0, 0, 0])
     words[6:] = [1, 1 << 31, 3, 3]
     first, _ = normals(words, 3)
@@ -82,7 +79,7 @@ def test_each_small_word_takes_extra_bits_of_its_own() -> None:
     assert first[[0, 2]] == pytest.approx(radii, rel=1e-6)
 
 
-def test_the_target_is_scaled_and_the_noise_added() -> None:
+def test_the_target_is_scaled_and_the_noise_added():
     words = random_words(500)
     plain = np.zeros(999, dtype=np.float32)
     box_muller.add_normals(words, 500, plain, factor=1.0, std=1.0)
@@ -92,7 +89,7 @@ def test_the_target_is_scaled_and_the_noise_added() -> None:
 
 
 @pytest.fixture
-def fresh() -> object:
+def fresh():
     """Builds are looked for anew before and after."""
     _native.forget()
     yield
@@ -100,9 +97,7 @@ def fresh() -> object:
 
 
 @pytest.mark.parametrize("count", [1, 2, 255, 1001, (1 << 17) + 7])
-def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(
-    count: int, monkeypatch: pytest.MonkeyPatch, fresh: object
-) -> None:
+def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(count, monkeypatch, fresh):
     if _native.add_normals() is None:
         pytest.skip("no C compiler (cc) on this machine")
     segments = [(slice(0, count // 3), 0.3), (slice(count // 3, count), 2.0)]
@@ -117,9 +112,7 @@ def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(
     assert torch.equal(*targets)
 
 
-def test_the_stream_is_the_same_on_every_machine(
-    monkeypatch: pytest.MonkeyPatch, fresh: object
-) -> None:
+def test_the_stream_is_the_same_on_every_machine(monkeypatch, fresh):
     """Known numbers: a replayed step must meet its noise again, wherever it is replayed."""
     monkeypatch.setenv("SWEEP_NATIVE", "0")
     found = GaussianSource(STREAM).fill_(torch.empty(5))
@@ -146,13 +139,13 @@ KNOWN = [
     ],
 )
 def test_a_function_that_cannot_be_had_or_is_wrong_is_not_used(
-    right: str,
-    wrong: str,
-    lost: set[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fresh: object,
-) -> None:
+    right,
+    wrong,
+    lost,
+    tmp_path,
+    monkeypatch,
+    fresh,
+):
     before = {name for name in ("add_normals", "add_noise", "adam") if getattr(_native, name)()}
     _native.forget()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -169,8 +162,8 @@ def test_a_function_that_cannot_be_had_or_is_wrong_is_not_used(
 
 @pytest.mark.parametrize("count", [1, 255, 1001, (1 << 16) + 4, (1 << 17) + 7])
 def test_the_cipher_of_the_processor_and_of_the_library_make_the_same_noise(
-    count: int, monkeypatch: pytest.MonkeyPatch, fresh: object
-) -> None:
+    count, monkeypatch, fresh
+):
     """Also where the low half of the counter runs over, and behind a run of any length."""
     if _native.add_noise() is None:
         pytest.skip("no C compiler (cc), or a processor without AES instructions")
@@ -189,22 +182,20 @@ def test_the_cipher_of_the_processor_and_of_the_library_make_the_same_noise(
     assert torch.equal(*targets)
 
 
-def test_no_compiler_is_needed(monkeypatch: pytest.MonkeyPatch, fresh: object) -> None:
+def test_no_compiler_is_needed(monkeypatch, fresh):
     monkeypatch.setenv("PATH", "")
     assert _native.add_normals() is None
     assert torch.isfinite(GaussianSource(STREAM).fill_(torch.empty(10))).all()
 
 
-def test_a_library_that_others_could_have_written_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: object
-) -> None:
+def test_a_library_that_others_could_have_written_is_not_loaded(tmp_path, monkeypatch, fresh):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "dp-nlu-sweep").mkdir()
     (tmp_path / "dp-nlu-sweep").chmod(0o777)
     assert _native.add_normals() is None
 
 
-def test_words_beyond_those_of_the_pairs_are_not_read() -> None:
+def test_words_beyond_those_of_the_pairs_are_not_read():
     """More small radii than there are extra words: those are used again, never what follows."""
     half = 64
     words = words_of([0] * half, list(range(half)), extra=7)
@@ -213,8 +204,8 @@ def test_words_beyond_those_of_the_pairs_are_not_read() -> None:
 
 
 def test_a_whole_chunk_is_drawn_without_the_compiled_cipher(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(_native, "add_noise", lambda: None)
     out = GaussianSource(STREAM).fill_(torch.empty(noise._CHUNK))
     assert abs(float(out.std()) - 1) < 0.02

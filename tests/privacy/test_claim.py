@@ -1,7 +1,5 @@
 """The meaning of a claim against closed forms, and never below an attacker's real power."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -21,13 +19,13 @@ from trainables.privacy.claim import (
 
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.5, 1.0, 4.0, 30.0, 900.0, 2e4, 1e9])
 @pytest.mark.parametrize("delta", [5e-4, 1e-5, 1e-9])
-def test_a_gaussian_mechanism_is_its_own_nearest(mu: float, delta: float) -> None:
+def test_a_gaussian_mechanism_is_its_own_nearest(mu, delta):
     epsilon = gaussian_epsilon(mu, delta)
     if epsilon > 0:
         assert nearest_gaussian_mu(epsilon, delta=delta) == pytest.approx(mu, rel=1e-6)
 
 
-def test_the_edges_of_the_nearest_gaussian() -> None:
+def test_the_edges_of_the_nearest_gaussian():
     assert nearest_gaussian_mu(math.inf, delta=1e-5) == math.inf
     # At epsilon 0, delta is the total variation: 2 Phi(mu / 2) - 1.
     none = nearest_gaussian_mu(0.0, delta=0.1)
@@ -39,7 +37,7 @@ def test_the_edges_of_the_nearest_gaussian() -> None:
 
 @pytest.mark.parametrize("fpr", [0.001, 0.01])
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
-def test_a_whole_profile_gives_the_tests_own_power(mu: float, fpr: float) -> None:
+def test_a_whole_profile_gives_the_tests_own_power(mu, fpr):
     """Of a Gaussian mechanism: the Neyman-Pearson test is known, and no pair undercuts it."""
     profile = [(gaussian_epsilon(mu, delta), delta) for delta in PROFILE_DELTAS]
     power = norm.sf(norm.isf(fpr) - mu)
@@ -50,7 +48,7 @@ def test_a_whole_profile_gives_the_tests_own_power(mu: float, fpr: float) -> Non
 
 @pytest.mark.parametrize("fpr", [0.001, 0.01, 0.2])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 8.0])
-def test_randomised_response_reaches_the_bound(epsilon: float, fpr: float) -> None:
+def test_randomised_response_reaches_the_bound(epsilon, fpr):
     """The bound of one pair is attained: no smaller one would be true."""
     truth = 1 / (1 + math.exp(-epsilon))  # P(answer is right)
     # Its only tests: say "member" on the right answer (FPR 1 - truth), or a mixture with a coin.
@@ -66,7 +64,7 @@ def test_randomised_response_reaches_the_bound(epsilon: float, fpr: float) -> No
     delta=st.floats(1e-12, 0.5),
     more=st.floats(0, 5),
 )
-def test_a_larger_claim_allows_more(epsilon: float, delta: float, more: float) -> None:
+def test_a_larger_claim_allows_more(epsilon, delta, more):
     small, large = meaning(epsilon, delta=delta), meaning(epsilon + more, delta=delta)
     assert small.gaussian_mu <= large.gaussian_mu * (1 + 1e-9)
     assert 0.01 <= small.max_tpr_1pct <= large.max_tpr_1pct <= 1
@@ -74,7 +72,7 @@ def test_a_larger_claim_allows_more(epsilon: float, delta: float, more: float) -
     assert small.max_tpr_01pct <= small.max_tpr_1pct
 
 
-def test_more_of_the_profile_sharpens_the_meaning() -> None:
+def test_more_of_the_profile_sharpens_the_meaning():
     alone = meaning(8.0, delta=1e-5)
     profile = [(gaussian_epsilon(alone.gaussian_mu, delta), delta) for delta in (1e-3, 1e-2, 0.1)]
     sharper = meaning(8.0, delta=1e-5, profile=profile)
@@ -82,11 +80,11 @@ def test_more_of_the_profile_sharpens_the_meaning() -> None:
     assert sharper.max_tpr_01pct < alone.max_tpr_01pct
 
 
-def test_no_guarantee_allows_everything() -> None:
+def test_no_guarantee_allows_everything():
     found = meaning(math.inf, delta=1e-5)
     assert (found.gaussian_mu, found.max_tpr_1pct, found.max_tpr_01pct) == (math.inf, 1.0, 1.0)
 
 
-def test_no_difference_or_no_false_positives_give_no_power() -> None:
+def test_no_difference_or_no_false_positives_give_no_power():
     assert gaussian_delta(0.0, 1.0) == 0.0
     assert largest_tpr([(1.0, 0.1)], fpr=0.0) == pytest.approx(0.1)

@@ -1,20 +1,17 @@
 """The mechanism of a config: its guarantees and its refusals."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
 from dataclasses import fields, replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.refusals import refused
 from trainables.config import (
-    Engine,
     NoiseDecay,
     PrivacyConfig,
     TargetEpsilon,
@@ -29,14 +26,14 @@ NAN, INF = math.nan, math.inf
 
 
 def mechanism(
-    engine: Engine = "edp_sgd",
+    engine="edp_sgd",
     *,
-    num_records: int = 2_560,
-    batch: int = 64,
-    workers: int = 8,
-    epochs: int = 30,
-    **privacy: Any,
-) -> Mechanism:
+    num_records=2_560,
+    batch=64,
+    workers=8,
+    epochs=30,
+    **privacy,
+):
     return build_from(
         engine,
         PrivacyConfig(**privacy),
@@ -46,7 +43,7 @@ def mechanism(
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8, 64])
-def test_algorithm_1_shares_its_noise_out_as_a_variance(workers: int) -> None:
+def test_algorithm_1_shares_its_noise_out_as_a_variance(workers):
     """Each worker adds C z / N to its own sum: together C z / sqrt(N), not C z. With micro-batches
     of several records the sensitivity is 2 C: sigma_eff = z / (2 sqrt(N)).
     """
@@ -60,7 +57,7 @@ def test_algorithm_1_shares_its_noise_out_as_a_variance(workers: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
-def test_central_noise_does_not_thin_out(workers: int) -> None:
+def test_central_noise_does_not_thin_out(workers):
     """Each worker adds C z / sqrt(N): together C z, whatever N."""
     built = mechanism(workers=workers, noise_calibration="central", noise_multiplier=1.5)
     assert built.worker_noise_std_at(0) == pytest.approx(1.5 / math.sqrt(workers))
@@ -72,14 +69,14 @@ def test_central_noise_does_not_thin_out(workers: int) -> None:
     ("microbatch_size", "sampling", "expected"),
     [(1, "poisson", 1.0), (1, "shuffle", 2.0), (4, "poisson", 2.0), (4, "shuffle", 2.0)],
 )
-def test_sensitivity(microbatch_size: int, sampling: str, expected: float) -> None:
+def test_sensitivity(microbatch_size, sampling, expected):
     built = mechanism(
         microbatch_size=microbatch_size, sampling=sampling, noise_calibration="central"
     )
     assert built.sensitivity == expected
 
 
-def test_a_group_is_sampled_and_clipped_as_one() -> None:
+def test_a_group_is_sampled_and_clipped_as_one():
     """However many records it has, its clipped mean moves the sum as one record's would."""
     options = {"sampling": "poisson", "noise_calibration": "central", "microbatch_size": 1}
     record = mechanism(**options)
@@ -101,9 +98,7 @@ def test_a_group_is_sampled_and_clipped_as_one() -> None:
         ("first_step", 0.5, 1.0),
     ],
 )
-def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(
-    group_scale: str, bound: float, expected: float
-) -> None:
+def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(group_scale, bound, expected):
     built = replace(mechanism(workers=1, group_scale=group_scale), max_group_scale=bound)
     assert built.noise_on_sum_at(0) == pytest.approx(1 / expected)
     central = replace(built, noise_calibration="central")
@@ -114,7 +109,7 @@ def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(
     ("kind", "factor"),
     [("none", 1.0), ("linear", 1 / (1 + 0.3 * 4)), ("exponential", math.exp(-0.3 * 4))],
 )
-def test_noise_decays_by_the_epoch(kind: str, factor: float) -> None:
+def test_noise_decays_by_the_epoch(kind, factor):
     built = mechanism(
         noise_multiplier=2.0, noise_decay=NoiseDecay(kind=kind, tau=0.0 if kind == "none" else 0.3)
     )
@@ -124,7 +119,7 @@ def test_noise_decays_by_the_epoch(kind: str, factor: float) -> None:
     assert ratio == pytest.approx(factor)
 
 
-def test_engines_have_their_defaults() -> None:
+def test_engines_have_their_defaults():
     edp, dp = mechanism(), mechanism("dp_sgd")
     assert (edp.sampling, edp.neighboring_relation, edp.noise_calibration, edp.microbatch_size) == (
         *("shuffle", "replace_one", "paper", 8),
@@ -136,15 +131,13 @@ def test_engines_have_their_defaults() -> None:
     assert dp.sample_rate == 0.025
 
 
-def test_delta_defaults_to_a_tenth_of_a_record() -> None:
-    assert default_delta(1_000) == 1e-5
-    assert default_delta(10_000) == 1e-5
-    assert default_delta(1_000_000) == 1e-7
+def test_delta_defaults_to_a_tenth_of_a_record():
+    assert default_delta(10_000) == default_delta(1_000) == 1e-5
     assert mechanism(delta=5e-4).delta == 5e-4
     assert mechanism(num_records=100_000).delta == 1e-6
 
 
-def test_steps() -> None:
+def test_steps():
     """Shuffle: whole epochs. Poisson: rounded up once, over all epochs together."""
     shuffle = mechanism(num_records=133_584, batch=2_048, epochs=10)
     assert [shuffle.steps_in(epoch) for epoch in range(3)] == [66, 66, 66]
@@ -154,7 +147,7 @@ def test_steps() -> None:
 
 
 @given(n=st.integers(1, 10**15), batch=st.integers(1, 10**9), epochs=st.integers(1, 50))
-def test_steps_are_exact_at_any_size(n: int, batch: int, epochs: int) -> None:
+def test_steps_are_exact_at_any_size(n, batch, epochs):
     batch = min(n, batch)
     built = mechanism("dp_sgd", num_records=n, batch=batch, workers=1, epochs=epochs, delta=1e-5)
     assert (built.steps - 1) * batch < epochs * n <= built.steps * batch
@@ -186,20 +179,17 @@ def test_steps_are_exact_at_any_size(n: int, batch: int, epochs: int) -> None:
         ({"num_records": 0}, "num_records >= 1"),
     ],
 )
-def test_what_no_theorem_covers_is_refused_in_a_sentence(
-    options: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(InvalidInput, match=reason) as refused:
+def test_what_no_theorem_covers_is_refused_in_a_sentence(options, reason):
+    with refused(reason):
         mechanism(**options)
-    assert "\n" not in str(refused.value)
 
 
-def test_sgd_is_no_mechanism_but_is_built() -> None:
+def test_sgd_is_no_mechanism_but_is_built():
     built = mechanism("sgd")
     assert not built.is_private
     assert built.effective_noise_multiplier_at(0) == 0.0
     assert built.unaccounted == ("no noise is added (sgd)",)
-    with pytest.raises(InvalidInput, match=r"^unknown field privacy\.group_scale for engine sgd"):
+    with refused(r"^unknown field privacy\.group_scale for engine sgd"):
         mechanism("sgd", group_scale="first_step")
 
 
@@ -210,7 +200,7 @@ def test_sgd_is_no_mechanism_but_is_built() -> None:
         *(("delta", bad) for bad in (0.0, 1.0, 1.5)),
     ],
 )
-def test_numbers_out_of_range_are_refused(field: str, bad: float) -> None:
+def test_numbers_out_of_range_are_refused(field, bad):
     with pytest.raises(ValidationError):
         PrivacyConfig(**{field: bad})
 
@@ -239,20 +229,19 @@ def test_numbers_out_of_range_are_refused(field: str, bad: float) -> None:
         *(("delta", bad) for bad in (0.0, 1.0, 5.0)),
     ],
 )
-def test_no_way_makes_a_mechanism_with_a_number_out_of_range(field: str, bad: Any) -> None:
+def test_no_way_makes_a_mechanism_with_a_number_out_of_range(field, bad):
     """Neither `replace` nor the class itself: a bad one once had an epsilon."""
     for engine in ("edp_sgd", "dp_sgd", "sgd"):
         built = mechanism(engine)
         named = "expected_batch_size" if bad == 63 else field
-        with pytest.raises(InvalidInput, match=rf"expected .*{named}") as refused:
+        with refused(rf"expected .*{named}"):
             replace(built, **{field: bad})
-        assert "\n" not in str(refused.value)
         values = {each.name: getattr(built, each.name) for each in fields(built)}
-        with pytest.raises(InvalidInput, match=rf"expected .*{named}"):
+        with refused(rf"expected .*{named}"):
             Mechanism(**{**values, field: bad})
 
 
-def test_the_smallest_numbers_are_allowed() -> None:
+def test_the_smallest_numbers_are_allowed():
     """What no epoch has trained yet has a mechanism too."""
     built = mechanism("dp_sgd", num_records=1, batch=1, workers=1, epochs=1, noise_multiplier=0.0)
     assert built.first(0).steps == 0
@@ -260,7 +249,7 @@ def test_the_smallest_numbers_are_allowed() -> None:
     assert replace(built, max_group_scale=1.0, delta=1e-300, decay_tau=0.0).sample_rate == 1.0
 
 
-def test_no_way_makes_a_mechanism_that_no_theorem_covers() -> None:
+def test_no_way_makes_a_mechanism_that_no_theorem_covers():
     for built, change in (
         (mechanism(), {"neighboring_relation": "add_or_remove_one"}),
         (mechanism(), {"sampling": "poisson"}),
@@ -268,11 +257,11 @@ def test_no_way_makes_a_mechanism_that_no_theorem_covers() -> None:
         (mechanism("dp_sgd"), {"microbatch_size": 2}),
         (mechanism("dp_sgd"), {"neighboring_relation": "replace_one"}),
     ):
-        with pytest.raises(InvalidInput, match="expected"):
+        with refused("expected"):
             replace(built, **change)
 
 
-def test_without_noise_nothing_is_private() -> None:
+def test_without_noise_nothing_is_private():
     silent = mechanism(noise_multiplier=0.0)
     assert not silent.is_private
     assert silent.effective_noise_multiplier_at(0) == 0.0
@@ -280,7 +269,7 @@ def test_without_noise_nothing_is_private() -> None:
     assert mechanism(noise_multiplier=1e-3).is_private
 
 
-def test_reasons_add_up() -> None:
+def test_reasons_add_up():
     built = replace(
         mechanism(noise_multiplier=0.0, reproducible_noise=True, group_scale="first_step"),
         undeclared=("vocabulary read from private data",),
@@ -290,7 +279,7 @@ def test_reasons_add_up() -> None:
     assert mechanism(group_scale="first_step_noised").unaccounted == ()
 
 
-def test_accounting_needs_no_torch() -> None:
+def test_accounting_needs_no_torch():
     """Planning and `sweep epsilon` must answer on a machine without it, and quickly."""
     code = (
         "import sys, trainables.accountants as a, trainables.cards.card\n"
@@ -300,10 +289,10 @@ def test_accounting_needs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_refusal_says_no_number_that_was_counted_on_private_records() -> None:
+def test_a_refusal_says_no_number_that_was_counted_on_private_records():
     """Plans and reports keep the message."""
     config = parse({"engine": "dp_sgd", "training": {"expected_batch_size": 5_000}})
-    with pytest.raises(InvalidInput, match=r"training records \(2560\), got 5000"):
+    with refused(r"training records \(2560\), got 5000"):
         build(config, num_records=2_560)
     counted = ("the number of training records was counted on the private records",)
     with pytest.raises(InvalidInput, match=r"training records, got 5000") as refusal:

@@ -3,13 +3,10 @@
 False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import pickle
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,11 +29,11 @@ from trainables.system.communication import Alone
 KEY = public_key(0, "noise")
 
 
-def normals(count: int, name: str = "a") -> torch.Tensor:
+def normals(count, name="a"):
     return GaussianSource(KEY.stream(name)).fill_(torch.empty(count))
 
 
-def test_the_noise_is_gaussian_and_other_scales_are_rejected() -> None:
+def test_the_noise_is_gaussian_and_other_scales_are_rejected():
     """Kolmogorov-Smirnov on 200,000 numbers."""
     found = normals(200_000).double().numpy()
     assert kstest(found, "norm").pvalue > 1e-6
@@ -44,7 +41,7 @@ def test_the_noise_is_gaussian_and_other_scales_are_rejected() -> None:
         assert kstest(found * wrong, "norm").pvalue < 1e-6
 
 
-def test_its_moments_and_its_variance() -> None:
+def test_its_moments_and_its_variance():
     found = normals(1_000_000).double()
     n = len(found)
     assert abs(float(found.mean())) < norm.isf(5e-7) / n**0.5
@@ -52,7 +49,7 @@ def test_its_moments_and_its_variance() -> None:
     assert abs(float((found**4).mean()) - 3) < norm.isf(5e-7) * (96 / n) ** 0.5
 
 
-def test_the_tail_goes_beyond_a_24_bit_radius() -> None:
+def test_the_tail_goes_beyond_a_24_bit_radius():
     """As many as a Gaussian has beyond 4.5, and beyond 5.2: 24 bits would end at 5.77."""
     found = normals(1 << 23).abs()
     assert torch.isfinite(found).all()
@@ -63,14 +60,14 @@ def test_the_tail_goes_beyond_a_24_bit_radius() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 1000, (1 << 17) + 1, (1 << 18) + 5])
-def test_every_number_is_drawn_and_none_twice(count: int) -> None:
+def test_every_number_is_drawn_and_none_twice(count):
     """No coordinate is missed at the ends of the chunks, none repeats another's noise."""
     found = normals(count)
     assert (found != 0).all()
     assert len(found.unique()) > 0.99 * count
 
 
-def test_a_stream_is_its_names_and_no_other() -> None:
+def test_a_stream_is_its_names_and_no_other():
     names = [("n", "t", 0, 0, 1), ("n", "t", 0, 1, 0), ("n", "t", 1, 0, 0), ("n", "u", 0, 0, 0)]
     names += [("n", "t", 0, 0, 0), ("n", "t,0", 0, 0), ("n", "t", "0", 0, 0)]
     streams = [KEY.stream(*name) for name in names]
@@ -80,7 +77,7 @@ def test_a_stream_is_its_names_and_no_other() -> None:
     assert len({public_key(seed, "noise").stream(*names[0]) for seed in (0, 1, 2**32)}) == 3
 
 
-def test_segments_have_their_own_scale_across_chunks() -> None:
+def test_segments_have_their_own_scale_across_chunks():
     target = torch.zeros(300_000)
     segments = [(slice(0, 100_000), 1.0), (slice(100_000, 200_000), 0.0)]
     segments.append((slice(200_000, 300_000), 3.0))
@@ -89,7 +86,7 @@ def test_segments_have_their_own_scale_across_chunks() -> None:
     assert stds == pytest.approx([1.0, 0.0, 3.0], rel=0.02)
 
 
-def test_segments_never_share_their_noise() -> None:
+def test_segments_never_share_their_noise():
     """The pass that is not fused, which a float64 target and a GPU's noise take: equal
     segments get what one segment over both would have got.
     """
@@ -104,7 +101,7 @@ def test_segments_never_share_their_noise() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:3", "mps"])
-def test_noise_is_the_ciphers_on_every_device_unless_a_config_says_otherwise(device: str) -> None:
+def test_noise_is_the_ciphers_on_every_device_unless_a_config_says_otherwise(device):
     asked = parse({"engine": "dp_sgd"}).privacy.secure_noise
     assert asked
     assert inspect.signature(add_noise_).parameters["secure"].default is asked
@@ -114,7 +111,7 @@ def test_noise_is_the_ciphers_on_every_device_unless_a_config_says_otherwise(dev
     assert noise.is_cipher(torch.device(device), secure=False) == (not gpu)
 
 
-def test_a_devices_own_generator_gives_each_segment_its_scale() -> None:
+def test_a_devices_own_generator_gives_each_segment_its_scale():
     """What a GPU does without `secure`, on the CPU's generator: scale, and independence of segments
     and streams.
     """
@@ -132,14 +129,14 @@ def test_a_devices_own_generator_gives_each_segment_its_scale() -> None:
         assert abs(correlation) * n**0.5 < norm.isf(5e-7)
 
 
-def test_a_target_is_multiplied_once_whichever_pass_it_takes() -> None:
+def test_a_target_is_multiplied_once_whichever_pass_it_takes():
     for dtype in (torch.float32, torch.float64):
         target = torch.full((10,), 6.0, dtype=dtype)
         add_noise_(target, stream=KEY.stream("f"), segments=[(slice(0, 10), 0.0)], factor=0.5)
         assert target.tolist() == [3.0] * 10
 
 
-def test_a_key_shows_nothing(tmp_path: Path) -> None:
+def test_a_key_shows_nothing(tmp_path):
     key = SecretKey(b"s" * 32)
     assert "s" * 4 not in f"{key} {key!r}"
     with pytest.raises(TypeError, match="not pickled"):
@@ -148,7 +145,7 @@ def test_a_key_shows_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
-def test_a_key_has_32_bytes(size: int) -> None:
+def test_a_key_has_32_bytes(size):
     with pytest.raises(ValueError, match=f"expected a key of 32 bytes, got {size} bytes"):
         SecretKey(b"s" * size)
 
@@ -157,23 +154,23 @@ def test_a_key_has_32_bytes(size: int) -> None:
     shutil.which("cc") is None or os.environ.get("SWEEP_NATIVE") == "0",
     reason="no C compiler on this machine, or none is wanted",
 )
-def test_what_can_be_compiled_is_used() -> None:
+def test_what_can_be_compiled_is_used():
     """A comparison that always fails would leave the slow form without a word."""
     assert _native.add_normals() is not None
     assert _native.adam() is not None
 
 
-def test_a_new_key_is_new_and_shared() -> None:
+def test_a_new_key_is_new_and_shared():
     assert new_key(Alone()).stream("a") != new_key(Alone()).stream("a")
 
 
-def test_coins_are_uniform() -> None:
+def test_coins_are_uniform():
     """Chi-square over 16 cells."""
     counts = np.bincount(KEY.coins("t", 0).integers(16, size=160_000), minlength=16)
     assert ((counts - 10_000) ** 2 / 10_000).sum() < chi2.isf(1e-6, 15)
 
 
-def test_a_key_gives_the_same_streams_in_every_version() -> None:
+def test_a_key_gives_the_same_streams_in_every_version():
     """Golden values: nothing that a stream is made of may be left out or exchanged unnoticed."""
     key = public_key(0, "golden")
     assert key.stream("noise", "t", 0, 0, 5).hex()[:32] == "179e3694a31b2a7bc73d467b038ada70"

@@ -2,14 +2,10 @@
 never below the value.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,7 +29,7 @@ NOT_SPENT = {
 _LIMITS = re.compile(r"epsilon_max|target_epsilon|self\.limit")
 
 
-def own_roundings(source: str) -> Iterator[str]:
+def own_roundings(source):
     """Expressions in f-strings that round an epsilon by a format of their own.
 
     >>> list(own_roundings('f"{epsilon:.4g} {ser:.4g} {format_epsilon(epsilon)}"'))
@@ -48,7 +44,7 @@ def own_roundings(source: str) -> Iterator[str]:
             yield value
 
 
-def test_no_place_rounds_an_epsilon_by_itself() -> None:
+def test_no_place_rounds_an_epsilon_by_itself():
     found = {
         f"{path.relative_to(ROOT)}: {value}"
         for house in HOUSES
@@ -59,7 +55,7 @@ def test_no_place_rounds_an_epsilon_by_itself() -> None:
     assert found == NOT_SPENT
 
 
-def privacy_card(epsilon: float) -> str:
+def privacy_card(epsilon):
     card = cards.PrivacyCard(
         trial_id="t",
         epsilon=epsilon,
@@ -84,7 +80,7 @@ def privacy_card(epsilon: float) -> str:
     return to_markdown(cards.with_sweep(card, total=total, epsilon_selected=epsilon))
 
 
-def synthetic_card(epsilon: float) -> str:
+def synthetic_card(epsilon):
     return data_card.to_markdown(
         data_card.DataCard(
             epsilon=epsilon,
@@ -116,11 +112,11 @@ def synthetic_card(epsilon: float) -> str:
     )
 
 
-def violation(epsilon: float) -> str:
+def violation(epsilon):
     return violation_text({"epsilon_lower_bound": 1.0, "epsilon_claimed": epsilon})
 
 
-PLACES: dict[str, tuple[Callable[[float], str], str]] = {
+PLACES = {
     "table, report, note": (lambda value: formats.figure("epsilon", value), r"^(\S+)$"),
     "claim of the card": (privacy_card, r"\((\S+), 1e-05\)"),
     "figure of the card": (privacy_card, r"\| epsilon \| (\S+) \|"),
@@ -137,9 +133,9 @@ PLACES: dict[str, tuple[Callable[[float], str], str]] = {
 @pytest.mark.parametrize("place", PLACES)
 @settings(deadline=None, max_examples=60)
 @given(st.one_of(st.floats(1e-6, 1e9), st.just(3.0005), st.just(math.inf)))
-def test_what_is_printed_is_never_below_the_value(place: str, epsilon: float) -> None:
+def test_what_is_printed_is_never_below_the_value(place, epsilon):
     write, pattern = PLACES[place]
-    found: Any = re.search(pattern, write(epsilon), re.MULTILINE)
+    found = re.search(pattern, write(epsilon), re.MULTILINE)
     if math.isinf(epsilon):
         assert found is None or found[1] in ("inf", "∞")
         return

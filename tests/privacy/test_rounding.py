@@ -1,8 +1,6 @@
 """A printed epsilon is never below the true one, and hardly above it; a printed lower bound never
 above."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -32,12 +30,12 @@ from trainables.privacy.rounding import format_epsilon, format_lower_bound
         (None, "-"),
     ],
 )
-def test_examples(epsilon: float | None, printed: str) -> None:
+def test_examples(epsilon, printed):
     assert format_epsilon(epsilon) == printed
 
 
 @given(epsilon=st.floats(0, allow_infinity=False), digits=st.integers(1, 9))
-def test_never_below_and_within_one_of_the_last_digit(epsilon: float, digits: int) -> None:
+def test_never_below_and_within_one_of_the_last_digit(epsilon, digits):
     printed = format_epsilon(epsilon, digits=digits)
     assert float(printed) >= epsilon
     if epsilon > 1e-300 and math.isfinite(float(printed)):
@@ -45,22 +43,20 @@ def test_never_below_and_within_one_of_the_last_digit(epsilon: float, digits: in
 
 
 @pytest.mark.parametrize("epsilon", [-1e-300, math.nan, -math.inf])
-def test_what_is_no_epsilon_is_refused(epsilon: float) -> None:
+def test_what_is_no_epsilon_is_refused(epsilon):
     with pytest.raises(ValueError, match="expected epsilon >= 0"):
         format_epsilon(epsilon)
 
 
 @given(epsilon=st.floats(0, allow_infinity=False), digits=st.integers(1, 9))
-def test_a_lower_bound_is_never_above_and_within_one_of_the_last_digit(
-    epsilon: float, digits: int
-) -> None:
+def test_a_lower_bound_is_never_above_and_within_one_of_the_last_digit(epsilon, digits):
     printed = float(format_lower_bound(epsilon, digits=digits))
     assert printed <= epsilon
     if epsilon > 1e-300:
         assert epsilon - printed <= 1.0001 * 10.0 ** (math.floor(math.log10(epsilon)) + 1 - digits)
 
 
-def test_a_lower_bound_that_is_missing_infinite_or_none() -> None:
+def test_a_lower_bound_that_is_missing_infinite_or_none():
     assert [format_lower_bound(each) for each in (None, math.inf, 0.0)] == ["-", "inf", "0"]
     with pytest.raises(ValueError, match="epsilon >= 0"):
         format_lower_bound(math.nan)
