@@ -46,7 +46,7 @@ from trainables.parse.graph import graph, is_well_formed
 from trainables.parse.lispress import LispressError
 from trainables.result import EpochReport
 from trainables.system.communication import Alone
-from trainables.tasks._stages import mean_token_loss
+from trainables.tasks._fluency import mean_token_loss
 from trainables.tasks._synthesis_data import materials
 from trainables.tasks._synthesis_setup import prepare
 from trainables.trial import run

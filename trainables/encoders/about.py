@@ -88,7 +88,7 @@ def read_about(name: str) -> About:
 def write_about(
     place: Path, *, model: Mapping[str, Any], card: Mapping[str, Any], layers: tuple[int, ...]
 ) -> None:
-    """Write the description, last, so that its presence shows that the folder is complete."""
+    """Write the description of the encoder in `place`."""
     about = {"format": _FORMAT, "model": dict(model), "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 

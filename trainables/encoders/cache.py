@@ -90,11 +90,6 @@ def cached_table(
     return CachedTable(rows, corpus.offsets)
 
 
-def to_cache_precision(rows: Tensor) -> Tensor:
-    """Rows in the precision of the cache, float16."""
-    return rows.half()
-
-
 def _write(
     folder: Path, corpus: Corpus, loader: Loader, compute: Callable[[PackedBatch], Rows]
 ) -> None:
@@ -112,7 +107,7 @@ def _write(
                     shape=(_length(name, corpus), rows.shape[1]),
                 )
             where = of_tokens if _is_of_tokens(name) else places
-            out[name][where] = to_cache_precision(rows).numpy()
+            out[name][where] = rows.half().numpy()
     for mapped in out.values():
         mapped.flush()
 

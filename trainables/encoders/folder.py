@@ -33,10 +33,9 @@ from trainables.encoders.about import (
     WEIGHTS,
     About,
     read_about,
-    write_about,
 )
 from trainables.encoders.identity import digest_of
-from trainables.encoders.moments import BothMoments, load_moments, save_moments
+from trainables.encoders.moments import BothMoments, load_moments
 from trainables.encoders.names import NameScores
 from trainables.errors import InvalidData
 
@@ -61,26 +60,6 @@ class EncoderFolder(About):
     moments: BothMoments | None
     names: NameScores | None
     digest: str  # SHA-256 of the files
-
-
-def write(
-    place: Path,
-    *,
-    model: Mapping[str, Any],
-    card: Mapping[str, Any],
-    weights: Mapping[str, Tensor] | None,
-    layers: tuple[int, ...],
-    moments: BothMoments,
-    names: NameScores,
-    bits: Bits,
-) -> None:
-    """Write all files but those of words and pieces and the weights of a bert, written earlier."""
-    place.mkdir(parents=True, exist_ok=True)
-    if weights is not None:
-        save_tensors(weights, place / WEIGHTS, bits=bits)
-    save_moments(moments, place / MOMENTS)
-    save_tensors(vars(names), place / NAMES, bits=16 if bits == 32 else bits)
-    write_about(place, model=model, card=card, layers=layers)
 
 
 def with_words(model: Mapping[str, Any], place: Path, target: Path) -> dict[str, Any]:

@@ -129,19 +129,23 @@ class PublicEncoder:
 
     def digest(self) -> str:
         """SHA-256 over its files, by name and content."""
-        found = [(file, file.stat()) for file in files_of(self.place)]
-        return _digest(tuple((file, s.st_size, s.st_mtime_ns) for file, s in found))
+        files = files_of(self.place)
+        return digest_of_files(f for f in files if f.name not in ("README.md", "LICENSE"))
+
+
+def digest_of_files(files: Iterable[Path]) -> str:
+    """SHA-256 over files, by name and content.
+
+    Raises: OSError where there is none.
+    """
+    found = [(file, file.stat()) for file in files]
+    return _digest(tuple((file, s.st_size, s.st_mtime_ns) for file, s in found))
 
 
 @lru_cache(maxsize=32)
 def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
-    return digest_of_files(f for f, *_ in files if f.name not in ("README.md", "LICENSE"))
-
-
-def digest_of_files(files: Iterable[Path]) -> str:
-    """SHA-256 over files, by name and content."""
     found = hashlib.sha256()
-    for file in files:
+    for file, *_ in files:
         found.update(file.name.encode())
         with file.open("rb") as content:
             found.update(hashlib.file_digest(content, "sha256").digest())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +25,11 @@ def files_digest(model: Mapping[str, Any]) -> str:
     if encoder != "scratch" or vectors in NO_FILE:
         return encoder_digest(encoder)
     try:
-        found = Path(vectors).stat()
-        return _digest_of_file(vectors, found.st_size, found.st_mtime_ns)
+        return digest_of_files([Path(vectors)])
     except OSError:
         raise InvalidInput(
             f"expected model.word_vectors={vectors} to be a file of word vectors, got none"
         ) from None
-
-
-@lru_cache(maxsize=8)
-def _digest_of_file(path: str, size: int, changed: int) -> str:
-    with open(path, "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def encoder_digest(name: str) -> str:

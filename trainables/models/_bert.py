@@ -25,7 +25,7 @@ from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
-from trainables.models._lora import Adapted, MaybeAdapted
+from trainables.models._lora import MaybeAdapted, adapt_blocks
 from trainables.models._nlu import Encoded, NluModel, mean_over_record
 from trainables.models._trained import freeze, top
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
     from trainables.models.bert import Config
 
-_ADAPTED = ("qkv", "attention_out", "inner", "outer")
 _FEW_POSITIONS = 128  # of an encoder with fewer pieces
 _SITES = 3  # places of dropout in a layer
 
@@ -101,12 +100,8 @@ class Bert(NluModel):
         self.kind.weight.requires_grad_(source.has_kinds and self.kind.weight.requires_grad)
         freeze(self, config, self.layers)
         if config.trained == "lora":
-            for layer in top(self.layers, config):
-                for name in _ADAPTED:
-                    adapted = Adapted(
-                        getattr(layer, name), rank=config.lora_rank, alpha=config.lora_alpha
-                    )
-                    setattr(layer, name, adapted)
+            chosen = top(self.layers, config)
+            adapt_blocks(chosen, rank=config.lora_rank, alpha=config.lora_alpha)
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,18 +171,22 @@ def load_into(model: nn.Module, source: Source) -> None:
             model.get_parameter(name).copy_(value)
 
 
+def _names(layers: int) -> Iterator[tuple[str, list[str]]]:
+    """Each of our names, with those of `transformers.BertModel`, whose rows are joined in it."""
+    for ours, theirs in _TABLES.items():
+        yield ours, [theirs]
+    for number in range(layers):
+        place = f"encoder.layer.{number}"
+        for part in ("weight", "bias"):
+            qkv = [f"{place}.attention.self.{name}.{part}" for name in _QKV]
+            yield f"layers.{number}.qkv.{part}", qkv
+            for ours, theirs in _LAYER.items():
+                yield f"layers.{number}.{ours}.{part}", [f"{place}.{theirs}.{part}"]
+
+
 def from_transformers(weights: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """The state of a `transformers.BertModel` under our names."""
-    named = {ours: weights[theirs] for ours, theirs in _TABLES.items()}
-    for number in range(layers):
-        ours, theirs = f"layers.{number}", f"encoder.layer.{number}"
-        for part in ("weight", "bias"):
-            named[f"{ours}.qkv.{part}"] = torch.cat(
-                [weights[f"{theirs}.attention.self.{name}.{part}"] for name in _QKV]
-            )
-            for our_name, their_name in _LAYER.items():
-                named[f"{ours}.{our_name}.{part}"] = weights[f"{theirs}.{their_name}.{part}"]
-    return named
+    return {ours: torch.cat([weights[n] for n in theirs]) for ours, theirs in _names(layers)}
 
 
 def transformers_config(sizes: BertSizes) -> Any:
@@ -204,12 +208,7 @@ def transformers_config(sizes: BertSizes) -> Any:
 
 def to_transformers(state: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """Our encoder's state under the names that `transformers.BertModel` loads; heads left out."""
-    named = {theirs: state[ours] for ours, theirs in _TABLES.items()}
-    for number in range(layers):
-        ours, theirs = f"layers.{number}", f"encoder.layer.{number}"
-        for part in ("weight", "bias"):
-            for name, value in zip(_QKV, state[f"{ours}.qkv.{part}"].chunk(3), strict=True):
-                named[f"{theirs}.attention.self.{name}.{part}"] = value
-            for our_name, their_name in _LAYER.items():
-                named[f"{theirs}.{their_name}.{part}"] = state[f"{ours}.{our_name}.{part}"]
+    named: dict[str, Tensor] = {}
+    for ours, theirs in _names(layers):
+        named |= zip(theirs, state[ours].chunk(len(theirs)), strict=True)
     return named

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
 from trainables.layers.attention import attention
-from trainables.layers.dropout import Masks
+from trainables.layers.dropout import DropsByRecord, Masks
 from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, Rows, by_length
-from trainables.models._lora import Adapted, MaybeAdapted
+from trainables.models._lora import MaybeAdapted, adapt_blocks
 from trainables.seeding import stream_seed
 
 _SITES = 2  # places of dropout in a block
@@ -93,8 +93,8 @@ class LmModule(nn.Module, ABC):
         """Freeze everything and add low-rank adapters."""
 
 
-class CausalLm(LmModule):
-    """See the module. Dropout is drawn by record from a public seed, pinned by `begin_step`."""
+class CausalLm(DropsByRecord, LmModule):
+    """See the module."""
 
     def __init__(self, sizes: LmSizes, *, dropout: float = 0.0, seed: int = 0) -> None:
         super().__init__()
@@ -107,7 +107,6 @@ class CausalLm(LmModule):
         self.dropout = dropout
         self.provenance = "trained from random weights"
         self._seed = seed
-        self._step: int | None = None
         self.word = Embedding(sizes.vocabulary, sizes.width)
         self.position = Embedding(sizes.positions, sizes.width)
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
@@ -131,10 +130,6 @@ class CausalLm(LmModule):
                 scale = (2 * self.sizes.layers) ** -0.5 if adds else 1.0
                 nn.init.normal_(parameter, std=0.02 * scale)
 
-    def begin_step(self, *names: str | int) -> None:
-        """Pin dropout to the step called `names`: a replay draws the same masks."""
-        self._step = stream_seed(self._seed, "dropout", *names)
-
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
         layout = by_length(batch.lengths)
@@ -152,18 +147,11 @@ class CausalLm(LmModule):
         rows = layout.rows
         tokens = batch.inputs.index_select(0, layout.source)
         x = self.word(tokens, rows) + self.position(layout.position, rows)
-        masks = self._masks(batch, layout)
+        masks = self.masks(batch, layout)
         for number, block in enumerate(self.blocks):
             x = block(x, layout, masks, number * _SITES)
         out: Tensor = self.norm(x, rows)
         return out
-
-    def _masks(self, batch: TextBatch, layout: ByLength) -> Masks | None:
-        if not self.training or self.dropout == 0:
-            return None
-        seed = self._step if self._step is not None else int(torch.randint(2**62, ()))
-        record = batch.text_keys.index_select(0, layout.record)
-        return Masks(self.dropout, seed=seed, record=record, position=layout.position)
 
     def begin(self, num_rows: int, max_tokens: int) -> Continuation:
         """A decoding of `num_rows` texts at once, at most `max_tokens` long."""
@@ -172,9 +160,7 @@ class CausalLm(LmModule):
     def adapt(self, *, rank: int, alpha: float) -> None:
         """Freeze everything and add low-rank adapters to every linear map of the blocks."""
         self.requires_grad_(False)
-        for block in self.blocks:
-            for name in ("qkv", "attention_out", "inner", "outer"):
-                setattr(block, name, Adapted(getattr(block, name), rank=rank, alpha=alpha))
+        adapt_blocks(self.blocks, rank=rank, alpha=alpha)
 
 
 def _drop_head(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:

@@ -153,7 +153,7 @@ class FixedTable:
         sizes = torch.from_numpy(np.asarray(lengths, dtype=np.int64))
         batch = PackedBatch.unlabelled(self.table.collate(token_ids, lengths), sizes)
         return {
-            name: cache.to_cache_precision(rows).float()
+            name: rows.half().float()  # the precision of the cache
             for name, rows in self.fixed.rows(batch).items()
         }
 
@@ -283,8 +283,7 @@ class Features(NluModel):
         each = each.masked_fill(batch.tags < 0, 0.0)
         of = torch.from_numpy(record).to(each.device)
         summed = each.new_zeros(number).index_add(0, of, each)
-        first = F.cross_entropy(intents, batch.intents.clamp(min=0), reduction="none")
-        return first.masked_fill(batch.intents < 0, 0.0) + self.tag_weight * summed
+        return self._intent_losses(intents, batch, 0.0) + self.tag_weight * summed
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         widths = self.fixed.record_width, self.fixed.token_width
@@ -296,12 +295,14 @@ class Features(NluModel):
         )
 
     def _intent_logits(self, records: Tensor, start: Tensor) -> Tensor:
-        scores: Tensor = self.intent_head(records, one_row_each(records.shape[0]))
-        return scores + start if start.shape[1] else scores
+        return _added(self.intent_head(records, one_row_each(records.shape[0])), start)
 
     def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:
-        scores: Tensor = self.tag_head(tokens, rows)
-        return scores + start if start.shape[1] else scores
+        return _added(self.tag_head(tokens, rows), start)
+
+
+def _added(scores: Tensor, start: Tensor) -> Tensor:
+    return scores + start if start.shape[1] else scores
 
 
 def tag_parts(schema: LabelSchema, *, factored: bool) -> NDArray[np.float32]:

@@ -5,7 +5,7 @@ The frozen map is plain; only the two thin matrices are trained, so their norms 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import torch
@@ -56,6 +56,13 @@ class Adapted(LowRank):
         """Rows [n, width] -> [n, out]."""
         out: Tensor = self.base(x, rows) + self.scale * self.up(self.down(x, rows), rows)
         return out
+
+
+def adapt_blocks(blocks: Iterable[nn.Module], *, rank: int, alpha: float) -> None:
+    """Put adapters on the four linear maps of each Transformer block."""
+    for block in blocks:
+        for name in ("qkv", "attention_out", "inner", "outer"):
+            setattr(block, name, Adapted(getattr(block, name), rank=rank, alpha=alpha))
 
 
 class AdaptedForeign(Adapted):

@@ -24,10 +24,9 @@ from trainables.data.batches import Loader
 from trainables.encoders.rows import LayerStates
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.crf.statistics import forward_backward, path_scores
-from trainables.layers.dropout import Masks
+from trainables.layers.dropout import DropsByRecord
 from trainables.layers.linear import Linear
-from trainables.layers.packing import ByLength, TimeMajor, one_row_each
-from trainables.seeding import stream_seed
+from trainables.layers.packing import TimeMajor, one_row_each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,11 +79,10 @@ def mean_over_record(x: Tensor, record: Tensor, lengths: Tensor) -> Tensor:
     return x.new_zeros(len(lengths), x.shape[1]).index_add(0, record, x) / lengths.unsqueeze(1)
 
 
-class NluModel(nn.Module, ABC):
+class NluModel(DropsByRecord, ABC):
     """An intent classifier and slot tagger over packed batches.
 
-    `provenance` names the pretrained parts. Dropout is drawn by record from a public seed: the
-    step's where `begin_step` sets one, else a new draw of torch's global generator for each pass.
+    `provenance` names the pretrained parts.
     """
 
     def __init__(
@@ -99,7 +97,6 @@ class NluModel(nn.Module, ABC):
         self.tag_head: nn.Module = Linear(token_width, num_tags)
         self.crf = LinearChainCrf(num_tags)
         self._seed = seed
-        self._step: int | None = None
 
     @abstractmethod
     def feature_table(self, types: Sequence[str]) -> FeatureTable:
@@ -118,10 +115,6 @@ class NluModel(nn.Module, ABC):
         """The states of every layer for tokens and records, as features of a fixed encoder and for
         pretraining."""
 
-    def begin_step(self, *names: str | int) -> None:
-        """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
-        self._step = stream_seed(self._seed, "dropout", *names)
-
     @contextmanager
     def watched(self, *, deep: bool = False) -> Iterator[None]:
         """A context of passes after which nothing in the model may have changed. A step looks at
@@ -130,14 +123,6 @@ class NluModel(nn.Module, ABC):
         Raises: TrialFailed at its end, naming what changed.
         """
         yield
-
-    def masks(self, batch: PackedBatch, layout: TimeMajor | ByLength) -> Masks | None:
-        """Dropout for the rows of a layout; None where nothing is dropped."""
-        if not self.training or self.dropout == 0:
-            return None
-        record = batch.text_keys.index_select(0, layout.record)
-        seed = int(torch.randint(2**62, ())) if self._step is None else self._step
-        return Masks(self.dropout, seed=seed, record=record, position=layout.position)
 
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropy of the intent plus negative log-likelihood of the tags, in nats.

@@ -21,7 +21,7 @@ from trainables.models._bert import Bert
 from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus, open_corpora
-from trainables.pretraining.model import SMALL, MultiCorpus, Scores
+from trainables.pretraining.model import SMALL, MultiCorpus
 from trainables.seeding import generator, stream_seed
 from trainables.system import checkpoint
 
@@ -175,8 +175,9 @@ def _schedule(
 
 
 def _optimizer(model: MultiCorpus, config: PretrainingConfig) -> torch.optim.AdamW:
-    unused = {id(p) for head in _own_heads(model.encoder) for p in head.parameters()}
-    trained = [p for p in model.encoder.parameters() if p.requires_grad and id(p) not in unused]
+    encoder = model.encoder
+    unused = set(nn.ModuleList([encoder.intent_head, encoder.tag_head, encoder.crf]).parameters())
+    trained = [p for p in encoder.parameters() if p.requires_grad and p not in unused]
     heads = [*model.intent_heads.parameters(), *model.tag_heads.parameters()]
     return torch.optim.AdamW(
         [
@@ -185,10 +186,6 @@ def _optimizer(model: MultiCorpus, config: PretrainingConfig) -> torch.optim.Ada
         ],
         weight_decay=config.weight_decay,
     )
-
-
-def _own_heads(encoder: NluModel) -> tuple[nn.Module, ...]:
-    return encoder.intent_head, encoder.tag_head, encoder.crf
 
 
 def _restore(model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path) -> tuple[int, float]:
@@ -225,11 +222,10 @@ def _parameters(optimizer: torch.optim.AdamW) -> list[nn.Parameter]:
 
 def _accuracy(model: MultiCorpus, each: PublicCorpus, corpus: int) -> tuple[float, float]:
     """Share of right intents and right tags among the held-out records."""
-    parts: list[Scores] = [
+    lengths = each.corpus.lengths[each.held_out]
+    right = sum(
         model.score(batch, corpus)
         for _, batch in each.loader.evaluation_batches(each.held_out, max_tokens=2_048)
-    ]
-    return (
-        sum(p.intents for p in parts) / sum(p.records for p in parts),
-        sum(p.tags for p in parts) / sum(p.tokens for p in parts),
     )
+    intents, tags = torch.as_tensor(right).tolist()
+    return intents / len(lengths), tags / int(lengths.sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -14,16 +13,6 @@ from trainables.data.records import LabelSchema
 from trainables.models._nlu import NluModel
 
 SMALL = LabelSchema(intents=("none",), slots=(), source="pretraining")  # an encoder's own heads
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Sums over a batch: right intents, right tags, and of how many."""
-
-    intents: int
-    records: int
-    tags: int
-    tokens: int
 
 
 class MultiCorpus(nn.Module):
@@ -42,15 +31,11 @@ class MultiCorpus(nn.Module):
         return F.cross_entropy(intent, batch.intents) + tag_weight * tags
 
     @torch.no_grad()
-    def score(self, batch: PackedBatch, corpus: int) -> Scores:
-        """Counts of the right labels of a batch."""
+    def score(self, batch: PackedBatch, corpus: int) -> Tensor:
+        """int64[2]: the right intents and the right tags of a batch."""
         intent, tag = self._logits(batch, corpus)
-        return Scores(
-            intents=int((intent.argmax(1) == batch.intents).sum()),
-            records=batch.num_records,
-            tags=int((tag.argmax(1) == batch.tags).sum()),
-            tokens=len(batch.tags),
-        )
+        right = (intent.argmax(1) == batch.intents).sum(), (tag.argmax(1) == batch.tags).sum()
+        return torch.stack(right)
 
     def _logits(self, batch: PackedBatch, corpus: int) -> tuple[Tensor, Tensor]:
         states = self.encoder.layer_states(batch)

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 from trainables.encoders import folder as encoder_folder
-from trainables.encoders.about import about_of
+from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS, About, about_of, write_about
+from trainables.encoders.folder import save_tensors
 from trainables.encoders.learnt import Hashes, hashes_of, keys_of, read_learnt, write_learnt
-from trainables.encoders.moments import BothMoments, moments_of
+from trainables.encoders.moments import BothMoments, moments_of, save_moments
 from trainables.encoders.rows import LayerStates, make_recipe
 from trainables.encoders.word_vectors import LOCAL_FILE
 from trainables.models._bert_weights import save_encoder
@@ -43,20 +44,20 @@ def write(
     if tokenizer is not None:
         save_encoder(encoder, weights, place, bits=bits)
         fields["encoder"] = "."
-    elif config.vocabulary is not None or config.reads_word_file:
+    else:
+        save_tensors(weights, place / WEIGHTS, bits=bits)
+    if tokenizer is None and (config.vocabulary is not None or config.reads_word_file):
         fields["word_vectors"] = encoder_folder.WORDS
-    write_learnt(place, [*_learnt_by_start(config), *map(learnt, done.corpora)])
+    start = _start_of(config)
+    before = [] if start is None else [read_learnt(start)]
+    write_learnt(place, [*before, *map(learnt, done.corpora)])
     found = moments(encoder, done.corpora, done.layers, seed=config.seed)
-    encoder_folder.write(
-        place,
-        model=fields,
-        card=card(done, config),
-        weights=None if tokenizer is not None else weights,
-        layers=done.layers,
-        moments=found,
-        names=learn_names(make_recipe(encoder, done.layers, found), done.corpora, seed=config.seed),
-        bits=bits,
-    )
+    save_moments(found, place / MOMENTS)
+    recipe = make_recipe(encoder, done.layers, found)
+    names = learn_names(recipe, done.corpora, seed=config.seed)
+    save_tensors(vars(names), place / NAMES, bits=16 if bits == 32 else bits)
+    # The description last: its presence shows that the folder is complete.
+    write_about(place, model=fields, card=card(done, config), layers=done.layers)
 
 
 def _fields(config: PretrainingConfig, place: Path) -> dict[str, Any]:
@@ -89,11 +90,12 @@ def moments(
 
 def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
     """The card of the encoder, its corpora and start, as plain data."""
+    start = _start_of(config)
     return {
         "name": config.name,
         "private_records_read": 0,
         "starts_from": _start(done, config),
-        "corpora_of_start": _corpora_of_start(config),
+        "corpora_of_start": [] if start is None else list(start.corpora),
         "corpora": [
             {
                 "name": each.corpus.name,
@@ -119,17 +121,9 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
     }
 
 
-def _corpora_of_start(config: PretrainingConfig) -> list[str]:
-    """The corpora of earlier pretraining of the starting encoder."""
-    about = about_of(getattr(config.encoder, "encoder", "scratch"))
-    return [] if about is None else list(about.corpora)
-
-
-def _learnt_by_start(config: PretrainingConfig) -> list[Hashes]:
-    """What the starting encoder had learnt from, where its folder says it."""
-    about = about_of(getattr(config.encoder, "encoder", "scratch"))
-    found = None if about is None else read_learnt(about)
-    return [] if found is None else [found]
+def _start_of(config: PretrainingConfig) -> About | None:
+    """The encoder of an earlier pretraining that this one started from."""
+    return about_of(getattr(config.encoder, "encoder", "scratch"))
 
 
 def learnt(each: PublicCorpus) -> Hashes:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from trainables import catalogue
@@ -18,8 +16,6 @@ from trainables.privacy.noise import SecretKey
 from trainables.privacy.population import Ids
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import engine_setup
-
-_MAX_TOKENS = 8_192  # of a pass that only measures
 
 
 class StagedEngine:
@@ -95,16 +91,3 @@ def staged_engine(
             ),
         )
     return StagedEngine(parts, lengths)
-
-
-@torch.no_grad()
-def mean_token_loss(model: Any, texts: EncodedTexts) -> float:
-    """Mean over all counted tokens of -log p, in nats."""
-    model.eval()
-    device = next(model.parameters()).device
-    losses, count = 0.0, 0
-    for ids in texts.by_length(_MAX_TOKENS):
-        _, values = model.token_losses(texts.batch(ids).to(device))
-        losses += float(values.double().sum())
-        count += values.numel()
-    return losses / max(1, count)

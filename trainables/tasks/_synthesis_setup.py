@@ -30,9 +30,10 @@ from trainables.models.causal_lm import config_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
+from trainables.tasks._fluency import mean_token_loss
 from trainables.tasks._frame import attempt_key, on_device
 from trainables.tasks._pretraining import mix_texts, pretrain
-from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
+from trainables.tasks._stages import StagedEngine, staged_engine
 from trainables.tasks._synthesis_checks import (
     learns_from_public_text,
     public_utterances,

@@ -25,8 +25,6 @@ from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
 
-# The figures that say how good a trial is (see `goals`).
-
 
 def run(
     config: TrialConfig,
@@ -40,7 +38,7 @@ def run(
     """See `trainables.trial.run`."""
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    before = _begin(setup, folder)
+    before = _before_training(setup, folder)
     clock.end("prepare")
     trained = train(
         setup,
@@ -87,12 +85,6 @@ def run(
         privacy=privacy_facts(setup, trained.epochs_done),
         notes=(setup.model.provenance, *leakage.notes),
     )
-
-
-def _begin(setup: Setup, folder: Path) -> dict[str, float]:
-    """Set the initial weights; returns the metrics before training."""
-    found = _before_training(setup, folder)
-    return found
 
 
 def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
