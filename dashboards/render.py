@@ -26,6 +26,8 @@ from dashboards.charts import Axis, Chart, Line, Point
 
 _LONGEST_LABEL = 24  # signs of a name beside a point
 _LETTER = 4.6  # mean width of one of its signs, points
+# Sides and heights of a name, points: beside its mark, then further off.
+_PLACES = tuple((side, rise) for rise in (4, -12, 16, -28) for side in (1, -1))
 _WIDTH, _HEIGHT = 520, 380  # of the page's units, 72 an inch
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 30, 50
 INK, MUTED, GRID = "#1b1f23", "#555c63", "#e4e7eb"
@@ -181,16 +183,24 @@ def _point(axis: Axes, point: Point, *, gid: str, infinity: float) -> None:
 
 
 def _labels(axis: Axes, points: Sequence[Point], infinity: float) -> None:
-    """Write the names of points beside them; one that would cover another is left out."""
-    taken: list[tuple[float, float, float, float]] = []
+    """Write the names of points beside them; one that would cover another, a mark or an interval is
+    left out.
+    """
+    scale = axis.figure.dpi / 72
     right = axis.get_window_extent().x1
-    for point in sorted(points, key=lambda point: not point.is_chosen):
+    taken: list[tuple[float, float, float, float]] = []
+    places = []
+    for point in points:
         x = infinity if math.isinf(point.x) else point.x
-        words = point.label[:_LONGEST_LABEL]
         across, up = axis.transData.transform((x, point.y))
-        scale = axis.figure.dpi / 72
+        places.append((point, x, across, up))
+        ends = [axis.transData.transform((x, end))[1] for end in (point.low, point.high) if end]
+        low, high = min([up - 5 * scale, *ends]), max([up + 5 * scale, *ends])
+        taken.append((across - 5 * scale, low, across + 5 * scale, high))
+    for point, x, across, up in sorted(places, key=lambda place: not place[0].is_chosen):
+        words = point.label[:_LONGEST_LABEL]
         wide, high = _LETTER * len(words) * scale, 2 * _LETTER * scale
-        for side, rise in ((1, 4), (-1, 4), (1, -12), (-1, -12), (1, 16), (-1, 16)):
+        for side, rise in _PLACES:
             low = across + 9 * scale if side > 0 else across - 9 * scale - wide
             box = (low, up + rise * scale, low + wide, up + rise * scale + high)
             is_free = all(
