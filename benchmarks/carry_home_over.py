@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
+from sweep.results.privacy_cards import JSON
 from sweep.spending.entries import ENTRY
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
@@ -99,7 +100,7 @@ def _entries_of(place: Path, facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if facts:
         yield {"entry": "noted", "facts": facts}
     if (earlier := _read(place / "earlier_trials.json")) is not None:
-        yield {"entry": "earlier", "records": earlier}
+        yield {"entry": "earlier", "records": [{**each, "privacy": None} for each in earlier]}
     for trial in sorted(place.glob("trials/[!.]*")):
         for fields in _of_trial(trial):
             yield {**fields, "trial": trial.name}
@@ -121,13 +122,14 @@ def _of_trial(place: Path) -> Iterator[dict[str, Any]]:
     for row in _lines(place / "epochs.jsonl"):
         yield {"entry": "epoch", "row": row}
     if (stopped := _read(place / "stopped.json")) is not None:
-        yield {"entry": "ended", "result": stopped}
+        yield {"entry": "ended", "result": {**stopped, "privacy": None}}
         yield {"entry": "reopened"}
     for name, entry in (("failed.json", "failed"), ("denied.json", "denied")):
         if (fields := _read(place / name)) is not None:
             yield {"entry": entry, **fields}
     if (result := _read(place / "result.json")) is not None:
-        yield {"entry": "ended", "result": result}
+        # An old result had what its card was made of.
+        yield {"entry": "ended", "result": {**result, "privacy": _read(place / JSON)}}
     if (panel := _read(place / "panel.json")) is not None:
         yield {"entry": "compared", "panel": panel}
 

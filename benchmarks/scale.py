@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, about
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
+from trainables.cards import card as cards
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 
@@ -79,7 +79,8 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
     ledger = Ledger(settings.home / FILE)
     priced = price(folder.plan().to_run, settings, ledger=ledger)
     gate = open_gate(folder, priced, ledger=ledger)
-    driver = Driver(gate, folder, figures=FigureCache(settings.cache_dir))
+    figures = FigureCache(settings.cache_dir)
+    driver = Driver(gate, folder, figures=figures)
     taken = []
     for number, each in enumerate(priced):
         started = time.process_time()
@@ -94,7 +95,12 @@ def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
             epochs_done=EPOCHS,
             stopped_early=False,
             metrics={"ser": error, "validation_ser": error, "epsilon": each.trial.epsilon or 0.0},
-            privacy={"mechanism": asdict(each.mechanism), "corpus": "mine"},
+            privacy=cards.make(
+                each.mechanism,
+                figures.account(each.mechanism),
+                trial_id=trial_id,
+                corpus="mine",
+            ),
             seconds={"total": 0.3},
         )
         driver(TrialEvent(kind="finished", trial_id=trial_id, result=result))

@@ -32,10 +32,10 @@ import yaml
 
 import sweep
 from search_spaces import space as spaces
-from search_spaces.foreign import own_fields
+from search_spaces.expansion import own_fields
 from search_spaces.paths import section_fields, set_all
 from sweep.commands._options import overrides
-from sweep.results.student import half_width
+from sweep.results.standing import half_width
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
 from trainables import attacks, evidence

@@ -18,7 +18,6 @@ from dashboards.render import svg
 from dashboards.results import Sweep, Trial
 from trainables import formats
 from trainables.attacks import one_run, strongest
-from trainables.cards import card as cards
 from trainables.cards import page
 from trainables.cards.card import PrivacyCard, Selection
 from trainables.figures import EPSILON_REPLACE_ONE, LEAKAGE, label
@@ -83,7 +82,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
     slices = charts.slices(sweep)
     with_curves = sum(bool(trial.rocs) for trial in sweep.measured_trials)
     files = tables.files(sweep)
-    card = None if sweep.card is None else cards.read(sweep.card, where=sweep.name)
+    card = sweep.card
     return {
         "sweep": sweep,
         "public": public,

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from trainables import catalogue
 from trainables.attacks import oriented_attacks
+from trainables.cards.card import PrivacyCard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +152,7 @@ class Sweep:
     versions: Mapping[str, str] = field(default_factory=dict)
     space: str = ""
     config: str = ""
-    card: Mapping[str, Any] | None = None
+    card: PrivacyCard | None = None
     delta: float | None = None
     helps: tuple[str, ...] = ()
     axes: tuple[str, ...] = ()

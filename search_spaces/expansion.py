@@ -2,27 +2,37 @@
 
 A point that a constraint or a validator refuses has a reason. A value that is invalid in every
 point, such as a negative clip norm, is an error of the space and is raised.
+
+`base`, the shared axes and `override` are for every variant. Where a variant or an axis changes an
+entry (such as `model.name`), those of their fields that the new entry lacks are dropped. Each must
+belong to at least one entry that the base or the space uses, and a field that a variant sets must
+belong to one that this variant uses; other fields are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from search_spaces import constraints, foreign
-from search_spaces.assignments import MAX_POINTS, assignments
+from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Variant
-from search_spaces.paths import is_within, set_all, set_path
+from search_spaces.paths import is_within, outermost_first, set_all, set_path
+from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
-from trainables.config import SHELVES, TrialConfig
+from trainables import catalogue
+from trainables.config import SHELVES, TAGS, TrialConfig, classes_of, entry_fields, entry_of
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER
-from trainables.frozen import first_problem
+from trainables.frozen import first_problem, nearest
+from trainables.seeding import generator
 
 _SEED = "training.seed"
+MAX_POINTS = 100_000
 # Names in constraints that only the plan knows, which checks those constraints.
 PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_records"})
 
@@ -80,10 +90,10 @@ def expand(space: SearchSpace) -> Expansion:
 
 
 def check_fields(space: SearchSpace) -> None:
-    """Raises: InvalidInput for a field that no entry of the space has (see `foreign`)."""
+    """Raises: InvalidInput for a field that no entry of the space has ."""
     axes = {variant.name: axes_of(space, variant) for variant in space.all_variants}
     for section in SHELVES:
-        foreign.refuse_foreign(space, space.all_variants, axes=axes, section=section)
+        _refuse_foreign(space, space.all_variants, axes=axes, section=section)
 
 
 def searched_variants(space: SearchSpace) -> tuple[Variant, ...]:
@@ -110,7 +120,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
         if seed is not None:
             own[_SEED] = seed
             fields = set_path(fields, _SEED, seed)
-        fields, dropped = foreign.own_fields(fields)
+        fields, dropped = own_fields(fields)
         own = {path: value for path, value in own.items() if _field(path) not in dropped}
         yield _judge(space, variant, values=own, fields=fields)
 
@@ -139,7 +149,7 @@ def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
 
 
 def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
-    for drawn in assignments(space, axes_of(space, variant)):
+    for drawn in _values(space, axes_of(space, variant)):
         yield from points_at(space, variant, drawn)
 
 
@@ -190,7 +200,7 @@ def broken_constraints(rules: Iterable[Constraint], names: dict[str, Any]) -> li
     """
     broken: list[Constraint] = []
     for constraint in rules:
-        if foreign.lacks_a_field(constraints.names(constraint.require), names):
+        if _lacks_a_field(constraints.names(constraint.require), names):
             continue
         try:
             if not constraints.holds(constraint.require, names):
@@ -220,3 +230,198 @@ def _refuse_hopeless(points: list[Point]) -> None:
         # The culprit is wrong in the same way wherever it is.
         culprit = min(hopeless, key=lambda members: len({point.reason for point in members}))
         raise InvalidInput(str(culprit[0].reason))
+
+
+def _values(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
+    """The values of all axes of each point, by path.
+
+    Raises: InvalidInput for a range without `num` where values are listed, or too many points.
+    """
+    if space.search.kind == "listed" or space.search.is_adaptive:
+        for path, axis in axes.items():
+            if axis.values is None and space.search.is_adaptive:
+                raise InvalidInput(
+                    f"axes.{path}: expected a baseline without a range in an adaptive search"
+                    " (drop_axes: all)"
+                )
+            if axis.values is None:
+                raise InvalidInput(
+                    f"axes.{path}: expected num in a range with strategy {space.search.strategy}"
+                )
+        yield from _product(axes)
+        return
+    if space.search.is_private_selection:
+        # One point represents all that differ from it along a range only.
+        yield from _product({path: _at_middle(axis) for path, axis in axes.items()})
+        return
+    crossed = {path: axis for path, axis in axes.items() if axis.grid is not None}
+    drawn = {path: axis for path, axis in axes.items() if axis.grid is None}
+    for sample in _distinct(space, drawn):
+        for corner in _product(crossed):
+            # In the order of the file, for listed and drawn values alike.
+            yield {path: {**sample, **corner}[path] for path in axes}
+
+
+def _product(axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
+    lists = [axis.values or () for axis in axes.values()]
+    if math.prod(len(values) for values in lists) > MAX_POINTS:
+        raise InvalidInput(f"expected at most {MAX_POINTS} points in a space")
+    for corner in itertools.product(*lists):
+        yield dict(zip(axes, corner, strict=True))
+
+
+def _distinct(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
+    """`num_samples` distinct draws, or fewer where the space has fewer points."""
+    wanted = space.search.num_samples or 1
+    seen: set[str] = set()
+    # A finite space is exhausted long before this many repeats in a row.
+    misses, patience = 0, 200 + 20 * wanted
+    random = generator(space.search.seed, "search")
+    strategy = catalogue.entry(STRATEGIES, space.search.strategy, kind="drawn")
+    for shares in strategy.shares(random, num_axes=len(axes)):
+        if len(seen) == wanted or misses > patience:
+            return
+        sample = {
+            path: _draw(axis, share)
+            for (path, axis), share in zip(axes.items(), shares, strict=True)
+        }
+        if repr(sample) in seen:
+            misses += 1
+            continue
+        misses = 0
+        seen.add(repr(sample))
+        yield sample
+
+
+def _at_middle(axis: Axis) -> Axis:
+    return axis if axis.range is None else Axis(grid=(axis.range.at(0.5),))
+
+
+def _draw(axis: Axis, share: float) -> Any:
+    if axis.range is not None:
+        return axis.range.at(share)
+    choice = axis.choice or ()
+    return choice[min(int(share * len(choice)), len(choice) - 1)]
+
+
+def _refuse_foreign(
+    space: SearchSpace,
+    variants: Sequence[Variant],
+    *,
+    axes: Mapping[str, Mapping[str, Axis]],
+    section: str,
+) -> None:
+    """Raise for a field of a section that none of its possible entries has; `axes` of variants by
+    name.
+
+    Raises: InvalidInput, one line with the nearest name.
+    """
+    used = {v.name: _entries(space, v, axes[v.name], section=section) for v in variants}
+    every = [entry for entries in used.values() for entry in entries]
+    base = space.base.get(section)
+    shared = [*(base if isinstance(base, dict) else ()), *_below(section, space.axes)]
+    # The base's entry may have been replaced by each variant, or by an override.
+    _refuse(shared, [entry_of(section, space.base), *every], section=section)
+    _refuse(_below(section, space.override), every, section=section)
+    for whole in _whole(section, space.override, space.axes):
+        _refuse(whole, _entries_of(section, whole, every), section=section)
+    for variant in variants:
+        own = list(_below(section, [*variant.fixed, *variant.axes]))
+        _refuse(own, used[variant.name], section=section)
+        for whole in _whole(section, variant.fixed, variant.axes):
+            _refuse(whole, _entries_of(section, whole, used[variant.name]), section=section)
+
+
+def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+    """A config's fields without those that its entries lack, or do not read beside the others, and
+    the paths of these.
+    """
+    kept, dropped = dict(fields), set()
+    for section in SHELVES:
+        part, entry = fields.get(section), entry_of(section, fields)
+        known = entry_fields(section, entry)
+        if not isinstance(part, dict) or known is None:
+            continue  # reported by the config's check
+        own = {name: value for name, value in part.items() if name in known}
+        for each in classes_of(section, entry):
+            own = {name: value for name, value in own.items() if name not in each.unread(own)}
+        dropped |= {f"{section}.{name}" for name in part if name not in own}
+        kept[section] = own
+    return kept, frozenset(dropped)
+
+
+def _lacks_a_field(paths: Iterable[str], config: Mapping[str, Any]) -> bool:
+    """Whether a config's entries lack a field that others have, of those that `paths` name."""
+    for path in paths:
+        section, _, rest = path.partition(".")
+        field = rest.split(".")[0]
+        if section in SHELVES and field and field not in config.get(section, {}):
+            known = (entry_fields(section, entry) for entry in catalogue.names(SHELVES[section]))
+            if any(field in fields for fields in known if fields):
+                return True
+    return False
+
+
+def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
+    known = {entry: found for entry in entries if (found := entry_fields(section, entry))}
+    if not known:
+        return
+    tag = TAGS[section].split(".")[0]
+    every = sorted({name for fields in known.values() for name in fields})
+    for name in names:
+        if name not in every:
+            raise InvalidInput(
+                f"unknown field {section}.{name} for {tag} {' or '.join(known)}"
+                f"{nearest(name, every)}"
+            )
+
+
+def _entries_of(section: str, whole: dict[str, Any], others: list[Any]) -> list[Any]:
+    """The entries of a section that is set as a whole; `others` where it names none."""
+    return [entry_of(section, {section: whole})] if _names_itself(section) else others
+
+
+def _names_itself(section: str) -> bool:
+    return TAGS[section].startswith(f"{section}.")
+
+
+def _whole(
+    section: str, fixed: Mapping[str, Any], axes: Mapping[str, Axis]
+) -> Iterator[dict[str, Any]]:
+    """Sections that are set as a whole."""
+    values = [fixed.get(section), *((axes[section].values or ()) if section in axes else ())]
+    yield from (value for value in values if isinstance(value, dict))
+
+
+def _below(section: str, paths: Iterable[str]) -> Iterator[str]:
+    """The fields of a section that dotted paths name.
+
+    >>> list(_below("model", ["model.dropout", "engine", "model"]))
+    ['dropout']
+    """
+    for path in paths:
+        head, _, rest = path.partition(".")
+        if head == section and rest:
+            yield rest.split(".")[0]
+
+
+def _entries(
+    space: SearchSpace, variant: Variant, axes: Mapping[str, Axis], *, section: str
+) -> list[Any]:
+    """The entries of a section that a variant's points can have."""
+    found = [entry_of(section, space.base)]
+    fixed: Iterable[tuple[str, Iterable[Any]]] = ((p, (v,)) for p, v in variant.fixed.items())
+    drawn = ((path, axis.values or ()) for path, axis in axes.items())
+    last = ((path, (value,)) for path, value in space.override.items())
+    for path, values in (*outermost_first((*fixed, *drawn)), *outermost_first(last)):
+        found = _after(found, path, values, section=section)
+    return found
+
+
+def _after(before: list[Any], path: str, values: Iterable[Any], *, section: str) -> list[Any]:
+    """The entries once a path has been set to one of `values`."""
+    if path == TAGS[section]:
+        return list(dict.fromkeys(map(str, values)))
+    if path == section and _names_itself(section):
+        return list(dict.fromkeys(str(entry_of(section, {section: v})) for v in values))
+    return before

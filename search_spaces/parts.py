@@ -18,8 +18,7 @@ from pydantic import (
 from search_spaces import constraints
 from trainables import catalogue
 from trainables.config import TrialConfig
-from trainables.documents import did_you_mean, quote
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, did_you_mean, quote
 from trainables.frozen import MAX_NUMBER, MAX_ROWS, Frozen, Listed
 
 MAX_LISTED = 100_000  # values of one axis

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from search_spaces.extension import document_in, is_bare_config
-from search_spaces.files import LONGEST_NAME, locate
+from search_spaces.files import LONGEST_NAME, document_in, is_bare_config, locate
 from search_spaces.independent_draws import require_independent_draws
 from search_spaces.objectives import default_objectives, require_objectives
 from search_spaces.parts import (
@@ -30,8 +29,8 @@ from search_spaces.parts import (
 from search_spaces.paths import replaced, set_path
 from search_spaces.search import STRATEGIES, Search
 from trainables import catalogue, goals
-from trainables.documents import DocumentProblem, quote, require_storable
-from trainables.errors import InvalidInput
+from trainables.documents import DocumentProblem, require_storable
+from trainables.errors import InvalidInput, quote
 from trainables.frozen import Listed, validated
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")

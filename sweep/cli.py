@@ -116,8 +116,7 @@ def _explain(problem: Exception) -> tuple[str, int] | None:
     if lacks or isinstance(problem, MemoryError):
         said = f" ({lacks[0]})" if lacks else ""
         return f"too little memory, or too few threads, for this command{said}: see `ulimit -a`", 1
-    from trainables.documents import system_words, words_of
-    from trainables.errors import InvalidInput, SweepError
+    from trainables.errors import InvalidInput, SweepError, system_words, words_of
     from trainables.system import disk
 
     if isinstance(problem, SweepError):
@@ -149,8 +148,8 @@ def _problem_of_stdout() -> OSError | None:
 
 def _require_text(words: Sequence[str]) -> None:
     """Raises: InvalidInput for a word that is no UTF-8: a sweep's files could not hold it."""
-    from trainables.documents import DocumentProblem, quote, require_text
-    from trainables.errors import InvalidInput
+    from trainables.documents import DocumentProblem, require_text
+    from trainables.errors import InvalidInput, quote
 
     for word in words:
         try:
@@ -177,7 +176,7 @@ def main() -> None:
             stream.reconfigure(errors="as-json")
     exits = QuickExit()
     atexit.register(exits)  # the first to be registered is the last to be called
-    exits.code = interrupts.install().run(run)
+    exits.code = interrupts.run(run)
     sys.exit(exits.code)
 
 
@@ -208,7 +207,7 @@ class QuickExit:
 
 def _refuse(message: str, *, code: int) -> int:
     from sweep.settings import hide_passwords
-    from trainables.documents import one_line
+    from trainables.errors import one_line
 
     with suppress(OSError, ValueError):  # the exit code remains
         if sys.stderr is not None:  # closed by the caller

@@ -35,7 +35,7 @@ def run(
     from rich.console import Console
 
     from sweep.planning.prepare import replace_space
-    from sweep.results.frame import results
+    from sweep.results.summary import results
     from sweep.runtime import shown
 
     chosen = settings or from_environment()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from search_spaces.foreign import own_fields
+from search_spaces.expansion import own_fields
 from trainables import catalogue
 from trainables.config import SHELVES, TrialConfig, data_config, model_part, parse
 from trainables.errors import InvalidInput

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from trainables.documents import DAMAGED, read_written_json
 from trainables.errors import InvalidData
+from trainables.files import DAMAGED, read_written_json
 from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 

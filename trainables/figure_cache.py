@@ -23,7 +23,6 @@ from typing import Any
 
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
-from trainables.documents import parse_written_json
 from trainables.privacy.from_config import build, with_noise, with_other_stage
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -110,9 +109,9 @@ class FigureCache:
             return known
         for line in lines:
             try:
-                row = parse_written_json(line)
+                row = json.loads(line)
                 known[row["key"]] = row["value"]
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 continue  # truncated by a crash: computed again
         return known
 

@@ -19,8 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from trainables.documents import did_you_mean, one_line, quote
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, did_you_mean, one_line, quote
 
 MAX_NUMBER = 1e9  # of sizes, rates and factors: no computation with them leaves a float's range
 MAX_SEED = 2**63 - 1

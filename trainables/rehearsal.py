@@ -22,8 +22,7 @@ from trainables.data.pair_split import PairSplit
 from trainables.data.pairs import PairCorpus
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
-from trainables.documents import one_line
-from trainables.errors import InvalidInput, SweepError
+from trainables.errors import InvalidInput, SweepError, one_line
 from trainables.figure_cache import FigureCache
 from trainables.generation._material import Material
 from trainables.models._hub_lm import load_lm, save_lm, source_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
+from trainables.cards.card import PrivacyCard
 from trainables.figures import Figure, public, public_count
 
 _seconds = partial(public, better="lower", unit="s", written="seconds")
@@ -68,6 +68,6 @@ class TrialResult:
     epochs_done: int
     stopped_early: bool
     metrics: dict[str, float | None]
-    privacy: dict[str, Any]  # the privacy card's data
+    privacy: PrivacyCard | None  # None where no epoch was trained
     notes: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from trainables.catalogue import NameOf
-from trainables.documents import quote
+from trainables.errors import quote
 from trainables.frozen import (
     MAX_EPOCHS,
     MAX_NUMBER,

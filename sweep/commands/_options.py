@@ -76,7 +76,8 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
 
     Raises: InvalidInput for what is no PATH=VALUE.
     """
-    from trainables.documents import DocumentProblem, parse_yaml, quote
+    from trainables.documents import DocumentProblem, parse_yaml
+    from trainables.errors import quote
 
     found: dict[str, Any] = {}
     for assignment in assignments:

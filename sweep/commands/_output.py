@@ -87,8 +87,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     from sweep.results.export import export_best
     from sweep.results.gap import gaps
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.summary import summary
-    from sweep.results.tables.curves import curves_of
+    from sweep.results.summary import curves_of, summary
     from sweep.results.tables.leakage import violations
     from sweep.results.tables.trials import results_table
     from sweep.search.source import unrun

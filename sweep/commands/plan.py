@@ -18,9 +18,9 @@ def plan(
     The exit code is 2 if all are refused.
     """
     from sweep.planning.accounting import accounting
+    from sweep.planning.plan import require_trials
     from sweep.planning.plan_total import total_of_plan
     from sweep.planning.prepare import prepare_space, read
-    from sweep.planning.refusals import require_trials
     from sweep.planning.resources import sentence, share_of
     from sweep.results.tables.plan import plan_table
     from sweep.settings import from_environment

@@ -43,8 +43,8 @@ def predict(
     line the problem is printed instead, and the exit code is 2.
     """
     from sweep.results.predict import answers, load_model
-    from trainables.documents import line_groups
     from trainables.errors import InvalidInput
+    from trainables.files import line_groups
 
     model = load_model(folder, tokenize=tokenize, factory=factory)
     print_answer = _print_json if as_json else _print_text

@@ -69,7 +69,7 @@ def _print_tables(
 ) -> None:
     """Trials, repeats, leakage and generated text, each with what is wrong with it."""
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.tables.curves import curves_of
+    from sweep.results.summary import curves_of
     from sweep.results.tables.leakage import leakage_table, violations
     from sweep.results.tables.trials import group_table, results_table
     from sweep.synthesis.table import synthesis_table

@@ -24,7 +24,7 @@ def unseal(
     from dataclasses import asdict
 
     from sweep.results.export import spend_of
-    from sweep.results.tables.curves import curves_of
+    from sweep.results.summary import curves_of
     from sweep.results.tables.trials import results_table
     from sweep.runtime.selection import unseal as unsealing
     from sweep.settings import from_environment

@@ -11,8 +11,8 @@ from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand, open_data
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, engine_config, parse, training_config
-from trainables.documents import quote, read_yaml
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, quote
+from trainables.files import read_yaml
 from trainables.frozen import MAX_RECORDS
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism

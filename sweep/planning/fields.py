@@ -18,8 +18,7 @@ from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.config import SHELVES, TAGS, TrialConfig, classes_of
-from trainables.documents import nearest_name
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, nearest_name
 from trainables.frozen import With, forms
 
 _NAMES: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "true | false"}

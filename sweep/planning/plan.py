@@ -1,27 +1,50 @@
 """The plan of a sweep: its trials and the refused ones, with every epsilon, fixed before it starts.
-Pure.
+Pure, but for sweeps that a search starts from.
 
 The accounting of a config and the duration of its trials are arguments, so that the plan needs
-neither disk nor an accounting library.
+neither disk nor an accounting library. A sentence says why there is nothing to run, or which field
+no trial reads.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from search_spaces import constraints
-from search_spaces.expansion import PLANNED_NAMES, Point, broken_constraints, expand
+from search_spaces.expansion import (
+    PLANNED_NAMES,
+    Point,
+    broken_constraints,
+    expand,
+    own_fields,
+    point_at,
+)
+from search_spaces.paths import section_fields
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounted, Accounting
-from sweep.store.plans import Plan, PlannedTrial, RefusedBy, group_of, setting
+from sweep.planning.fields import fields_below
+from sweep.search.source import earlier_records
+from sweep.search.suggest import suggest
+from sweep.spending.filter import UNFILTERED
+from sweep.store.plans import Plan, PlannedTrial, RefusedBy
 from trainables.config import TrialConfig
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData, InvalidInput, quote
+from trainables.figures import LEAKAGE
+from trainables.frozen import Frozen
 from trainables.privacy.rounding import format_epsilon
+
+_NUM_PROBES = 12  # random points of an adaptive search
+_MOST_SAID = 3  # limits that refuse most
+_BECAUSE = {
+    "training.expected_batch_size": ", whose batches are full (B = n)",
+}
 
 
 def make(
@@ -77,7 +100,14 @@ def plan_point(
 
     A point that a constraint refuses is accounted for only with `every_limit`.
     """
-    config, trial = point.config, _without_figures(point)
+    config = point.config
+    trial = PlannedTrial(
+        id=_digest(point.fields) if config is None else config.id,
+        variant=point.variant,
+        baseline=point.baseline,
+        values=point.values,
+        origin=config or point.fields,
+    )
     if config is None:
         return replace(trial, reason=point.reason, refused_by="config")
     broken: list[tuple[RefusedBy, str]] = [("constraint", reason) for reason in point.broken]
@@ -111,26 +141,6 @@ def plan_point(
     if over is not None:
         broken.append(("budget", over))
     return _with_refusals(trial, broken)
-
-
-def _without_figures(point: Point) -> PlannedTrial:
-    """A point as a trial, without the figures that accounting gives."""
-    config = point.config
-    fields = config.model_dump(mode="json") if config is not None else point.fields
-    name = ", ".join((point.variant, *(setting(p, v) for p, v in point.values.items())))
-    return PlannedTrial(
-        id=config.id if config is not None else _digest(fields),
-        name=name,
-        variant=point.variant,
-        baseline=point.baseline,
-        values=point.values,
-        origin=config or fields,
-        config_id=config.id if config is not None else "",
-        group=group_of(fields),
-        engine=config.engine if config is not None else str(fields.get("engine", "")),
-        seed=config.training.seed if config is not None else 0,
-        epochs=config.training.epochs if config is not None else 0,
-    )
 
 
 def _with_refusals(trial: PlannedTrial, broken: Sequence[tuple[RefusedBy, str]]) -> PlannedTrial:
@@ -197,3 +207,164 @@ def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[Plann
 
 def _digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def probes(
+    space: SearchSpace,
+    *,
+    account: Accounting,
+    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
+) -> tuple[PlannedTrial, ...]:
+    """Random points of the space, each with its figures or the reason why it is refused.
+
+    Raises: InvalidInput for an invalid space.
+    """
+    points = []
+    for draw in range(_NUM_PROBES):
+        suggestion = suggest(space, (), draw=draw, at_random=True)
+        points.append(point_at(space, suggestion.variant, suggestion.values)[0])
+    trials = plan_points(space, points, account=account, seconds_of=seconds_of)
+    return tuple({trial.id: trial for trial in trials}.values())
+
+
+def search_notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
+    """Notes about the search, one sentence each.
+
+    Raises: InvalidInput where a sweep to start from does not exist.
+    """
+    permitted = [trial for trial in plan.probes if trial.runs]
+    refused = [trial for trial in plan.probes if not trial.runs]
+    text = (
+        f"{plan.to_choose} configurations are chosen while the sweep runs"
+        f" ({space.search.strategy} on {', '.join(space.search.objectives)}); of"
+        f" {len(plan.probes)} random points {len(permitted)} are permitted"
+    )
+    known = sorted(trial.epsilon for trial in permitted if trial.epsilon is not None)
+    if known:
+        text += f", of epsilon {format_epsilon(known[0])} to {format_epsilon(known[-1])}"
+    if refused:
+        text += f"; refused: {refused[0].reason}"
+    found = [f"{text}."]
+    if space.search.warm_start:
+        earlier = earlier_records(space, home)
+        found.append(f"{len(earlier)} finished trials of earlier sweeps are points of this space.")
+    if LEAKAGE in space.search.objectives:
+        found.append(
+            "The search uses leakage, which is for the curator only: no epsilon covers its choice."
+        )
+    if space.budget.total is None:
+        found.append(f"The sweep as a whole has no finite epsilon: {UNFILTERED}.")
+    return found
+
+
+def require_trials(plan: Plan) -> None:
+    """Raises: InvalidInput where every trial is refused, naming the limits that refuse most."""
+    # Baselines serve comparison; a sweep of baselines alone must be intended.
+    points = [trial for trial in (*plan.trials, *plan.probes) if not trial.baseline]
+    points = points or list(plan.trials)
+    if any(trial.runs for trial in points):
+        return
+    # A point may break several limits; each limit counts all that it refuses.
+    reasons = [_limits(trial) for trial in points]
+    counts = Counter(limit for found in reasons for limit in found).most_common(_MOST_SAID)
+    shown = "; ".join(
+        f"{count} by {limit[0]}: {next(found[limit] for found in reasons if limit in found)}"
+        for limit, count in counts
+    )
+    if sum(count for _, count in counts) > len(points):
+        shown += "; a point may exceed several limits"
+    cheapest = min(
+        (t.epsilon_budget for t in points if t.epsilon_budget is not None),
+        default=None,
+    )
+    hint = (
+        f"; the smallest epsilon of any trial is {format_epsilon(cheapest)}"
+        if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
+        else ""
+    )
+    raise InvalidInput(f"all {len(points)} points other than baselines are refused, {shown}{hint}")
+
+
+def require_read_fields(space: SearchSpace, plan: Plan) -> None:
+    """Raises: InvalidInput for a field of the base, of an axis, of a variant or an overridden one
+    that none of its trials reads because of its other fields, such as privacy.max_group_scale
+    without group_scale; and for a dropped axis that is not a field.
+    """
+    every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
+    _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
+    base = section_fields(space.base)
+    _require_read(every, fixed={path: base[path] for path in alone}, axes=())
+    _require_read(every, fixed=space.override, axes=space.axes)
+    for variant in space.variants:
+        own = [trial for trial in every if trial.variant == variant.name]
+        of = f" of variant {variant.name}"
+        _require_read(own, fixed=variant.fixed, axes=variant.axes, of=of)
+        for path in () if variant.drop_axes == "all" else variant.drop_axes:
+            if path not in space.axes:
+                _require_field(path, variant=variant.name)
+
+
+def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
+    """Raises: InvalidInput where results are compared while the sweep runs, and its trials have
+    several corpora, of which the easiest would win.
+    """
+    search = space.search
+    if search.scheduler != "none":
+        rule = f"search.scheduler={search.scheduler}"
+    elif search.is_adaptive or search.is_private_selection:
+        rule = f"search.strategy={search.strategy}"
+    else:
+        return
+    compared = [t for t in (*plan.to_run, *plan.probes) if not t.baseline and t.is_config]
+    corpora = list(dict.fromkeys(trial.corpus for trial in compared))
+    if len(corpora) > 1:
+        raise InvalidInput(
+            f"expected one corpus with {rule}, which compares trials, got {', '.join(corpora)}"
+            " (start a sweep for each)"
+        )
+
+
+def _require_field(path: str, *, variant: str) -> None:
+    try:
+        fields_below(path)
+    except InvalidInput as problem:
+        raise InvalidInput(f"drop_axes of variant {variant}: {problem}") from None
+
+
+def _require_read(
+    trials: Sequence[PlannedTrial],
+    *,
+    fixed: Mapping[str, Any],
+    axes: Iterable[str],
+    of: str = "",
+) -> None:
+    configs = [trial.config for trial in trials]
+    found = [(path, f"{path}{of}", f", got {quote(value)}") for path, value in fixed.items()]
+    found += [(path, f"axis {path}{of}", "") for path in axes]
+    for path, what, got in found:
+        section, _, rest = path.partition(".")
+        field = rest.split(".")[0]
+        if not field or not configs or fixed.get(path, field) is None:
+            continue
+        if all(_is_unread(config, section, field) for config in configs):
+            raise InvalidInput(
+                f"expected no {what}, which no trial reads with its other fields"
+                f"{_BECAUSE.get(path, '')}{got}"
+            )
+
+
+def _is_unread(config: TrialConfig, section: str, field: str) -> bool:
+    if (section, field) == ("training", "expected_batch_size"):
+        return config.privacy.sampling == "full"
+    part = getattr(config, section)
+    return isinstance(part, Frozen) and (
+        field not in type(part).model_fields or field in part.unread(part.__dict__)
+    )
+
+
+def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
+    """The limits that refuse a trial, with reasons; each constraint is a separate limit."""
+    found = trial.broken
+    if trial.reason is not None and trial.reason not in (reason for _, reason in found):
+        found = ((trial.refused_by or "config", trial.reason), *found)
+    return {(kind, reason if kind == "constraint" else ""): reason for kind, reason in found}

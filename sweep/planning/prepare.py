@@ -14,10 +14,9 @@ from search_spaces.space import SearchSpace
 from sweep import phases
 from sweep.planning import cost
 from sweep.planning import plan as planning
-from sweep.planning import probe as search_probe
 from sweep.planning.accounting import Accounting, accounting
+from sweep.planning.plan import require_one_corpus, require_read_fields, require_trials
 from sweep.planning.plan_total import within_total
-from sweep.planning.refusals import require_one_corpus, require_read_fields, require_trials
 from sweep.planning.resources import gpu_share, this_machine
 from sweep.settings import Settings
 from sweep.spending.filter import looks_at_results
@@ -81,7 +80,7 @@ def prepare_space(
     seconds_of = cost.estimator(settings.home)
     plan = planning.make(space, account=account, seconds_of=seconds_of)
     if space.search.is_adaptive:
-        probes = search_probe.probes(space, account=account, seconds_of=seconds_of)
+        probes = planning.probes(space, account=account, seconds_of=seconds_of)
         plan = replace(plan, probes=probes)
     if is_new:
         require_read_fields(space, plan)
@@ -92,7 +91,7 @@ def prepare_space(
     if not space.search.is_adaptive:  # which checks the total before each choice
         plan = within_total(plan, space, account=account, begun=begun)
     else:
-        notes += search_probe.notes(space, plan, home=settings.home)
+        notes += planning.search_notes(space, plan, home=settings.home)
     asked = space.resources.gpus_per_worker
     if space.budget.accelerator_hours is not None and not gpu_share(
         asked, this_machine(space.resources)

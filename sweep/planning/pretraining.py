@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from sweep import interrupts
 from sweep.settings import Settings
-from trainables.documents import read_yaml
 from trainables.errors import InvalidInput
+from trainables.files import read_yaml
 from trainables.pretraining.config import PretrainingConfig, parse
 from trainables.system import checkpoint
 

@@ -1,6 +1,6 @@
 """Analysis of finished trials: selection, comparison, leakage, tables, exports.
 
-The package can be called: `sweep.results("quick")` is the frame of `frame.results`.
+The package can be called: `sweep.results("quick")` is the frame of `summary.results`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 class _Results(ModuleType):
     def __call__(self, name: str, **options: Any) -> Any:
-        """As `frame.results`."""
-        from sweep.results import frame
+        """As `summary.results`."""
+        from sweep.results import summary
 
-        return frame.results(name, **options)
+        return summary.results(name, **options)
 
 
 sys.modules[__name__].__class__ = _Results

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep.results import select
-from sweep.results.standing import Standing, standings
-from sweep.results.student import half_width
+from sweep.results.standing import Standing, half_width, standings
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, figures

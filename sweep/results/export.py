@@ -7,7 +7,6 @@ allow list, named here or as fields of a document (`export_documents`, `PrivacyC
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Collection
@@ -25,18 +24,17 @@ from sweep.results.local_paths import (
     paths_in,
     without_folders,
 )
-from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
+from sweep.results.privacy_cards import JSON, write_card
 from sweep.spending.filter import stored_filter, total_of
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
-from sweep.store.files import write_json, write_text
+from sweep.store.files import read_json, write_json, write_text
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import catalogue, formats
 from trainables.accountants import SweepSpend
 from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
-from trainables.cards.page import to_markdown
 from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
@@ -85,8 +83,7 @@ def export_trial(
     try:
         write_text(fresh / _CONFIG, format_yaml(without_folders(record.plan.fields)))
         write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
-        write_json(fresh / JSON, card.to_dict())
-        write_text(fresh / MARKDOWN, to_markdown(card))
+        write_card(fresh, card)
         write_json(fresh / "metrics.json", public_metrics(record))
         about = _about(folder, record, card, chosen_by=chosen_by)
         write_json(fresh / "about.json", about.to_dict())
@@ -166,27 +163,20 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
 
     Raises: InvalidInput where there is none, InvalidData where it is not the trial's own.
     """
-    card = card_of(folder, record.plan.id)
-    place = folder.trial_folder(record.plan.id) / JSON
-    if card is None:
+    own, place = record.privacy, folder.trial_folder(record.plan.id) / JSON
+    card = card_of(folder, record)
+    if own is None or card is None or not place.exists():
         raise InvalidInput(f"expected the trial's privacy card in {place}, got none: no export")
-    ran = (record.privacy or {}).get("mechanism", {})
-    for name, value in card.mechanism.items():
-        if value is not None and ran.get(name) != value:
-            raise InvalidData(f"expected {place} to match the trial, got another mechanism.{name}")
-    known = {
-        "epsilon": record.metrics.get(EPSILON),
-        "noise_multiplier": card.mechanism.get("noise_multiplier"),
-    }
-    for name, value in known.items():
-        if value is not None and not math.isclose(value, getattr(card, name), rel_tol=1e-6):
+    written = cards.read(read_json(place), where=place)
+    for name in PrivacyCard.model_fields:
+        if getattr(written, name) != getattr(own, name):
             raise InvalidData(f"expected {place} to match the trial, got another {name}")
     return card
 
 
-def card_of(folder: SweepFolder, trial_id: str) -> PrivacyCard | None:
+def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:
     """A trial's privacy card with what the whole sweep has spent; None where it has no card."""
-    card = read_card(folder, trial_id)
+    card = record.privacy
     if card is None:
         return None
     total, refused = spend_of(folder)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from trainables.documents import read_written_json
 from trainables.encoders.identity import ENCODER, require_files_of
+from trainables.files import read_written_json
 
 FOLDER = "transformers"
 FIXED = "encoder"

@@ -229,12 +229,12 @@ def _records(record: TrialRecord) -> list[str]:
     """The effect of more records: at the same q and number of steps epsilon is unchanged, and the
     noise of a mean gradient falls.
     """
-    mechanism = (record.privacy or {}).get("mechanism") or {}
-    number, batch = mechanism.get("num_records"), mechanism.get("expected_batch_size")
-    noise = mechanism.get("noise_multiplier")
-    if not (number and batch and noise):
+    card = record.privacy
+    if card is None or not (card.num_records and card.expected_batch_size):
         return []
-    noise /= batch
+    number, noise = card.num_records, card.noise_multiplier / card.expected_batch_size
+    if not noise:
+        return []
     return [
         f"more records: {2 * number:,} instead of {number:,} at the same epsilon, sample rate"
         " and number of steps would halve the noise of a step's mean gradient, from"

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,46 +32,66 @@ _OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")
 _MOST_PICTURES = 200  # one costs a tenth of a second and 60 KB, in the trial's folder and in MLflow
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A finished trial with its folder and its signals, and what is found of it: the panel."""
+
+    record: TrialRecord
+    place: Path
+    signals: Signals | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def known(self) -> dict[str, float | None]:
+        """The trial's own figures with those of the comparison."""
+        return {**self.record.metrics, **self.metrics}
+
+    def note(self, problem: InvalidInput) -> None:
+        """Add a problem to the notes, once."""
+        if str(problem) not in self.notes:
+            self.notes.append(str(problem))
+
+
 def write_panels(folder: SweepFolder) -> tuple[str, ...]:
     """Compute and write every finished trial's panel; returns ids of trials that break their claim.
 
     A trial whose evidence is missing or damaged is left out, with a note in its panel.
     """
-    finished = [r for r in folder.records() if r.status.is_finished]
-    panels: dict[str, dict[str, Any]] = {
-        r.plan.id: {"metrics": {}, "notes": [], "violation": None} for r in finished
-    }
-    signals: dict[str, Signals] = {}
-    for record in finished:
-        path = folder.trial_folder(record.plan.id) / SIGNALS
-        if not path.exists():
-            continue
+    ended = [_read(folder, r) for r in folder.records() if r.status.is_finished]
+    for pool in _pools(ended):
+        _judge_pool(pool)
+    correct_bounds(ended)
+    found, guard = select.baselines([each.record for each in ended]), Guard("a picture of curves")
+    broken = []
+    for each in ended:
+        plan = each.record.plan
+        claim = violation(each.known, plan.config.data.split)
+        if claim is not None:
+            broken.append(plan.id)
         try:
-            signals[record.plan.id] = attacks.read_signals(path)
+            each.metrics.update(against_baseline(each, found, ended))
         except InvalidData as problem:
-            _note(panels[record.plan.id], problem)
-    for pool in _pools([r for r in finished if r.plan.id in signals], signals):
-        _judge_pool(folder, pool, signals, panels)
-    _correct_bounds(finished, panels)
-    found, guard = select.baselines(finished), Guard("a picture of ROC curves")
-    for record in finished:
-        own = panels[record.plan.id]
-        own["violation"] = violation(
-            {**record.metrics, **own["metrics"]}, record.plan.config.data.split
-        )
-        if not record.plan.baseline:
-            try:
-                own["metrics"] |= _against_baseline(folder, record, found, signals, panels)
-            except InvalidData as problem:
-                _note(own, problem)
+            each.note(problem)
         if has_pictures(folder):
             try:
                 with guard:
-                    draw(folder.trial_folder(record.plan.id), record.plan.name)
+                    draw(each.place, plan.name)
             except InvalidData as problem:
-                _note(own, problem)
-        folder.write_panel(record.plan.id, own)
-    return tuple(trial_id for trial_id, own in panels.items() if own["violation"])
+                each.note(problem)
+        panel = {"metrics": each.metrics, "notes": each.notes, "violation": claim}
+        folder.write_panel(plan.id, panel)
+    return tuple(broken)
+
+
+def _read(folder: SweepFolder, record: TrialRecord) -> Ended:
+    place = folder.trial_folder(record.plan.id)
+    if not (place / SIGNALS).exists():
+        return Ended(record, place)
+    try:
+        return Ended(record, place, attacks.read_signals(place / SIGNALS))
+    except InvalidData as problem:
+        return Ended(record, place, notes=[str(problem)])
 
 
 def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str, float] | None:
@@ -106,90 +126,72 @@ def draw(place: Path, title: str) -> None:
     fresh.replace(picture)
 
 
-def _pools(records: Sequence[TrialRecord], signals: dict[str, Signals]) -> list[list[TrialRecord]]:
+def _pools(ended: Sequence[Ended]) -> list[list[tuple[Ended, Signals]]]:
     """Pools of two or more trials on the same records, with a coin for each record (or pair)."""
-    pools: dict[tuple[str, str, bytes], list[TrialRecord]] = {}
-    for record in records:
-        own = signals[record.plan.id]
-        if own.mode in SPLITS_WITH_COINS:
-            pools.setdefault((own.mode, own.corpus, own.records.tobytes()), []).append(record)
+    pools: dict[tuple[str, str, bytes], list[tuple[Ended, Signals]]] = {}
+    for each in ended:
+        own = each.signals
+        if own is not None and own.mode in SPLITS_WITH_COINS:
+            pools.setdefault((own.mode, own.corpus, own.records.tobytes()), []).append((each, own))
     return [pool for pool in pools.values() if len(pool) > 1]
 
 
-def _judge_pool(
-    folder: SweepFolder,
-    pool: Sequence[TrialRecord],
-    signals: dict[str, Signals],
-    panels: dict[str, dict[str, Any]],
-) -> None:
-    trials = [signals[r.plan.id] for r in pool]
-    mechanisms = [(r.privacy or {}).get("mechanism") or {} for r in pool]
+def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
+    trials, records = [own for _, own in pool], [each.record for each, _ in pool]
     try:
         scores = attacks.sweep_scores(trials)
         figures = attacks.sweep_panel(
             trials,
-            deltas=[float(m.get("delta") or 1e-5) for m in mechanisms],
-            sampling=[m.get("sampling", "shuffle") for m in mechanisms],
-            units=[m.get("unit", "record") for m in mechanisms],
+            deltas=[r.plan.delta or 1e-5 for r in records],
+            sampling=[r.privacy.sampling if r.privacy else "shuffle" for r in records],
+            units=[r.privacy.unit if r.privacy else "record" for r in records],
             scores=scores,
         )
     except InvalidInput as problem:
-        for record in pool:
-            _note(panels[record.plan.id], problem)
+        for each, _ in pool:
+            each.note(problem)
         return
-    for record, trial, own, found in zip(pool, trials, scores, figures, strict=True):
-        best = attacks.strongest({**record.metrics, **found})
+    for (each, trial), own, found in zip(pool, scores, figures, strict=True):
+        best = attacks.strongest({**each.record.metrics, **found})
         if best is not None and best.attack not in own:
             # The trial's own panel has the estimates of the strongest attack.
             found = {n: v for n, v in found.items() if n not in _OF_THE_STRONGEST}
-        panels[record.plan.id]["metrics"] |= {**found, "mia_num_references": float(len(pool) - 1)}
-        place = folder.trial_folder(record.plan.id)
+        each.metrics.update({**found, "mia_num_references": float(len(pool) - 1)})
         try:
-            evidence.write_scores(place, own)
-            evidence.write_curves(place, attacks.curves(trial, own))
+            evidence.write_scores(each.place, own)
+            evidence.write_curves(each.place, attacks.curves(trial, own))
         except InvalidData as problem:  # of earlier scores, which are kept
-            _note(panels[record.plan.id], problem)
+            each.note(problem)
 
 
-def _note(panel: dict[str, Any], problem: InvalidInput) -> None:
-    if str(problem) not in panel["notes"]:
-        panel["notes"].append(str(problem))
-
-
-def _correct_bounds(finished: Sequence[TrialRecord], panels: Mapping[str, dict[str, Any]]) -> None:
+def correct_bounds(ended: Sequence[Ended]) -> None:
     """Make the certified bounds of all pools, and of trials without one, hold together."""
-    known = {r.plan.id: {**r.metrics, **panels[r.plan.id]["metrics"]} for r in finished}
-    known = {n: each for n, each in known.items() if each.get("epsilon_lower_bound") is not None}
-    for trial_id, metrics in known.items():
-        own = panels[trial_id]["metrics"]
+    bounded = [each for each in ended if each.known.get("epsilon_lower_bound") is not None]
+    for each in bounded:
         # Those of a pool that is the whole sweep hold together already.
-        if own.get("epsilon_lower_bound_p") != one_run.ERROR / len(known):
-            own |= one_run.corrected(metrics, num_trials=len(known))
+        if each.metrics.get("epsilon_lower_bound_p") != one_run.ERROR / len(bounded):
+            each.metrics.update(one_run.corrected(each.known, num_trials=len(bounded)))
 
 
-def _against_baseline(
-    folder: SweepFolder,
-    record: TrialRecord,
-    found: Sequence[select.Group],
-    signals: dict[str, Signals],
-    panels: Mapping[str, Mapping[str, Any]],
+def against_baseline(
+    trial: Ended, found: Sequence[select.Group], ended: Sequence[Ended]
 ) -> dict[str, float]:
     """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records, of the
-    baseline with the same seed, or of its first trial.
+    baseline with the same seed, or of its first trial. `found` are the baselines among `ended`.
+
+    Raises: InvalidData for a damaged file.
     """
-    group = select.baseline_of(record, found)
+    record = trial.record
+    group = None if record.plan.baseline else select.baseline_of(record, found)
     if group is None:
         return {}
     same_seed = (r for r in group.records if r.plan.seed == record.plan.seed)
-    baseline = next(same_seed, group.records[0])
-    own_folder, baseline_folder = (folder.trial_folder(each.plan.id) for each in (record, baseline))
-    result = evidence.mean_ser_change([own_folder], [baseline_folder]) or {}
-    if record.plan.id in signals and baseline.plan.id in signals:
-        result |= _leakage_change(
-            (signals[record.plan.id], own_folder),
-            (signals[baseline.plan.id], baseline_folder),
-            baseline={**baseline.metrics, **panels[baseline.plan.id]["metrics"]},
-        )
+    wanted = next(same_seed, group.records[0]).plan.id
+    (base,) = (each for each in ended if each.record.plan.id == wanted)
+    result = evidence.mean_ser_change([trial.place], [base.place]) or {}
+    if trial.signals is not None and base.signals is not None:
+        sides = ((trial.signals, trial.place), (base.signals, base.place))
+        result |= _leakage_change(*sides, baseline=base.known)
     return {name: value for name, value in result.items() if math.isfinite(value)}
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from trainables.data.bio import slots_lenient
 from trainables.data.bio_files import require_bio
 from trainables.data.records import NO_INTENT, Frame, Slot
-from trainables.documents import DocumentProblem, parse_json, text_lines
-from trainables.errors import InvalidData, InvalidInput
+from trainables.documents import DocumentProblem, parse_json
+from trainables.errors import InvalidData, InvalidInput, kind_of
+from trainables.files import text_lines
 
 
 @dataclass(frozen=True)
@@ -40,59 +42,84 @@ class FrameFile:
         return any(frame.slots for frame in self.frames)
 
 
+class _Line(BaseModel):
+    """A line's object; other fields are ignored."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _NamedSlot(_Line):
+    slot: str
+    start: int
+    end: int
+
+
+class _FrameLine(_Line):
+    tokens: list[str] = []
+    text: str | None = None
+    intent: str = NO_INTENT
+    slots: list[Annotated[tuple[str, int, int], Strict(False)] | _NamedSlot] = []
+    tags: list[str] = []
+
+    @property
+    def annotated(self) -> tuple[bool, bool]:
+        """Whether it has an intent, and slots or tags."""
+        given = self.model_fields_set
+        return "intent" in given, bool(given & {"slots", "tags"})
+
+
+class _ScoreLine(_Line):
+    score: float
+    member: bool | Annotated[int, Field(ge=0, le=1)]
+
+
+_EXPECTED = {
+    "tokens": "a list of words",
+    "text": "a string",
+    "intent": "a string",
+    "slots": "a list of [name, start, end], or of objects with slot, start and end",
+    "tags": "a list of names",
+    "score": "a number",
+    "member": "true or false",
+}
+_Read = TypeVar("_Read", bound=_Line)
+
+
 def read_frames(path: Path) -> FrameFile:
     """One object a line: `text` or `tokens`, `intent`, and `slots` (each [name, start, end], end
     exclusive, or an object with slot, start and end) or BIO `tags`, as in `sweep predict --json`
     and the `json_lines` data set. Intents or slots may be missing.
 
-    Other fields are ignored.
-
     Raises: InvalidData naming file and line; InvalidInput for a file that cannot be read.
     """
     frames, tokens = [], []
     first: tuple[bool, bool] | None = None
-    for where, fields in _objects(path):
-        kinds = ("intent" in fields, "slots" in fields or "tags" in fields)
-        first = first or kinds
-        for kind, here, there in zip(("intent", "slots"), kinds, first, strict=True):
+    for where, line in _lines(path, _FrameLine):
+        first = first or line.annotated
+        for kind, here, there in zip(("intent", "slots"), line.annotated, first, strict=True):
             if here != there:
                 _refuse(where, f"expected {kind} on every line or on none")
-        words = _words(fields, where)
-        intent = fields.get("intent", NO_INTENT)
-        if not isinstance(intent, str):
-            _refuse(where, "expected intent to be a string")
-        frames.append(Frame(intent, _slots(fields, len(words), where)))
+        by_tokens = "tokens" in line.model_fields_set
+        words = tuple(line.tokens if by_tokens else (line.text or "").split())
+        if not words or not all(word.strip() for word in words):
+            _refuse(where, "expected text or tokens with at least one token")
+        frames.append(Frame(line.intent, _slots(line, len(words), where)))
         tokens.append(words)
     return FrameFile(frames, tokens, annotates_slots=first is not None and first[1])
 
 
-def _words(fields: dict[str, Any], where: str) -> tuple[str, ...]:
-    if "tokens" in fields:
-        tokens = fields["tokens"]
-        if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
-            _refuse(where, "expected tokens to be a list of words")
-        words = tuple(tokens)
-    else:
-        text = fields.get("text")
-        words = tuple(text.split()) if isinstance(text, str) else ()
-    if not words or not all(word.strip() for word in words):
-        _refuse(where, "expected text or tokens with at least one token")
-    return words
-
-
-def _slots(fields: dict[str, Any], length: int, where: str) -> tuple[Slot, ...]:
-    if "tags" in fields:
-        tags = fields["tags"]
-        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            _refuse(where, "expected tags to be a list of names")
-        if len(tags) != length:
-            _refuse(where, f"expected {length} tags, one per token, got {len(tags)}")
-        require_bio(tags, where=where)
-        return slots_lenient(tags)
-    slots = fields.get("slots", [])
-    if not isinstance(slots, list):
-        _refuse(where, "expected slots to be a list of [name, start, end]")
-    return tuple(_slot(slot, length, where) for slot in slots)
+def _slots(line: _FrameLine, length: int, where: str) -> tuple[Slot, ...]:
+    if "tags" in line.model_fields_set:
+        if len(line.tags) != length:
+            _refuse(where, f"expected {length} tags, one per token, got {len(line.tags)}")
+        require_bio(line.tags, where=where)
+        return slots_lenient(line.tags)
+    slots = [(s.slot, s.start, s.end) if isinstance(s, _NamedSlot) else s for s in line.slots]
+    for _, start, end in slots:
+        if not 0 <= start < end <= length:
+            problem = f"expected 0 <= start < end <= {length} tokens in a slot"
+            _refuse(where, f"{problem}, got {start} and {end}")
+    return tuple(slots)
 
 
 def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans: bool) -> None:
@@ -125,34 +152,26 @@ def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
     Raises: InvalidData naming file and line; InvalidInput for a file that cannot be read.
     """
-    scores: list[float] = []
-    members: list[bool] = []
-    for where, fields in _objects(path):
-        score, member = fields.get("score"), fields.get("member")
-        if isinstance(score, bool) or not isinstance(score, int | float):
-            _refuse(where, "expected score to be a number")
-        if member not in (True, False):  # 1 and 0 are equal to them
-            _refuse(where, "expected member to be true or false")
-        scores.append(float(score))
-        members.append(bool(member))
-    return np.array(scores), np.array(members)
+    lines = [line for _, line in _lines(path, _ScoreLine)]
+    scores = np.array([line.score for line in lines], dtype=np.float64)
+    return scores, np.array([bool(line.member) for line in lines])
 
 
-def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _lines(path: Path, kind: type[_Read]) -> Iterator[tuple[str, _Read]]:
     """(file and line, for messages; object) of every line."""
     number = 0
     try:
         with path.open("rb") as file:  # a folder opens on some systems, and fails when read
             for number, line in text_lines(file):
                 where = f"{path}, line {number}"
-                yield where, _object(line, where)
+                yield where, _line(line, kind, where)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
     if not number:
         raise InvalidData(f"expected at least one line in {path}, got an empty file")
 
 
-def _object(text: str | DocumentProblem, where: str) -> dict[str, Any]:
+def _line(text: str | DocumentProblem, kind: type[_Read], where: str) -> _Read:
     if isinstance(text, DocumentProblem):
         _refuse(where, f"{text}{text.advice}")
     if not text.strip():
@@ -162,31 +181,12 @@ def _object(text: str | DocumentProblem, where: str) -> dict[str, Any]:
     except DocumentProblem as problem:
         _refuse(where, f"expected a JSON object on one line: {problem}")
     if not isinstance(value, dict):
-        _refuse(where, f"expected a JSON object, got a {type(value).__name__}")
-    return value
-
-
-def _slot(value: Any, num_tokens: int, where: str) -> Slot:
-    if isinstance(value, dict):
-        value = [value.get(name) for name in ("slot", "start", "end")]
-    well_formed = (
-        isinstance(value, list)
-        and len(value) == 3
-        and isinstance(value[0], str)
-        and all(type(place) is int for place in value[1:])
-    )
-    if not well_formed:
-        _refuse(
-            where,
-            "expected a slot to be [name, start, end] or an object with slot, start, end",
-        )
-    name, start, end = value
-    if not 0 <= start < end <= num_tokens:
-        _refuse(
-            where,
-            f"expected 0 <= start < end <= {num_tokens} tokens in a slot, got {start} and {end}",
-        )
-    return name, start, end
+        _refuse(where, f"expected a JSON object, got {kind_of(value)}")
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        field = str(error.errors(include_url=False, include_input=False)[0]["loc"][0])
+        _refuse(where, f"expected {field} to be {_EXPECTED[field]}")
 
 
 def _refuse(where: str, problem: str) -> NoReturn:

@@ -21,7 +21,7 @@ from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from trainables.documents import Line
+    from trainables.files import Line
     from trainables.saved import SavedModel
 
 _LINES_AT_ONCE = 256

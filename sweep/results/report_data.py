@@ -66,6 +66,8 @@ def gather(
         for record in records
         if record.status is not TrialStatus.PLANNED
     )
+    from sweep.results.export import card_of  # which imports the accounting library
+
     about, space = folder.command_facts(), folder.space()
     choice, chosen = _choice(records, epsilon_max)
     return results.Sweep(
@@ -86,7 +88,7 @@ def gather(
         if public
         else (folder.path / "space.yaml").read_text(encoding="utf-8"),
         config=_config(chosen, public=public),
-        card=_card(folder, chosen),
+        card=None if chosen is None else card_of(folder, chosen),
         delta=None if chosen is None else _delta(chosen.plan, public=public),
         # Advice names the steps and the number of records.
         axes=tuple(map(label, paths)),
@@ -210,14 +212,6 @@ def _choice(
 
 def _helps(records: Sequence[TrialRecord], epsilon_max: float) -> tuple[str, ...]:
     return tuple(words for found in gaps(records, limit=epsilon_max) for words in found.helps())
-
-
-def _card(folder: SweepFolder, chosen: TrialRecord | None) -> dict[str, Any] | None:
-    """The card as in an export, with the total of the sweep."""
-    from sweep.results.export import card_of
-
-    card = None if chosen is None else card_of(folder, chosen.plan.id)
-    return None if card is None else card.to_dict()
 
 
 def _delta(plan: PlannedTrial, *, public: bool) -> float | None:

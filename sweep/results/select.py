@@ -104,11 +104,9 @@ def value(record: TrialRecord, metric: str) -> float | None:
     if metric in record.metrics:
         return record.metrics[metric]
     if metric in (figures.EPSILON, figures.EPSILON_PAPER):
-        card = record.privacy or {}
-        if card.get(metric) is not None:
-            return float(card[metric])
+        spent: float | None = getattr(record.privacy, metric, None)
         planned: float | None = getattr(record.plan, metric)
-        return planned
+        return planned if spent is None else spent
     return None
 
 

@@ -7,16 +7,13 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from sweep.results.privacy_cards import JSON, MARKDOWN
+from sweep.results.privacy_cards import write_card
 from sweep.store import manifest
-from sweep.store.files import read_json, write_json, write_text
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
-from trainables.cards import card as cards
-from trainables.cards.page import to_markdown
+from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.privacy.rounding import format_delta, format_epsilon
@@ -42,19 +39,13 @@ def release_best(
         epsilon_budget=epsilon,
         accountant="selection",
     )
-    place = _copy(vault.draws.trial_folder(best.plan.id), folder, trial)
-    if (place / JSON).exists():
-        own = cards.read({**read_json(place / JSON), "trial_id": trial.id}, where=place / JSON)
-        card = of_selected(own, price)
-        write_json(place / JSON, card.to_dict())
-        write_text(place / MARKDOWN, to_markdown(card))
-    manifest.write(place)
-    result = vault.draws.result(best.plan.id) or {}
+    card = best.privacy and of_selected(best.privacy, price)
+    result = _copy(vault, best.plan.id, folder, trial, card=card) or {}
     metrics = {**result["metrics"], EPSILON: epsilon, EPSILON_REPLACE_ONE: None}
     folder.release_trial(
         trial.id,
         epochs=_of_the_release(vault.draws.epochs(best.plan.id)),
-        result={**result, "trial_id": trial.id, "metrics": metrics, "time": time.time()},
+        result={**result, "metrics": metrics, "time": time.time()},
     )
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
     vault.select(trial=trial.id, draw=best.plan.id)
@@ -64,17 +55,12 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
     """Copy every trial into the sweep's folder; the one released before keeps its id."""
     chosen = vault.selection() or {}
     trials = []
-    for drawn in vault.draws.plan().trials:
+    for record in vault.draws.records(running=False):
+        drawn = record.plan
         trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
-        place = _copy(vault.draws.trial_folder(drawn.id), folder, trial)
-        if (place / JSON).exists():
-            fields = {**read_json(place / JSON), "trial_id": trial.id}
-            write_json(place / JSON, fields)
-            write_text(place / MARKDOWN, to_markdown(cards.read(fields, where=place / JSON)))
-        manifest.write(place)
-        if (result := vault.draws.result(drawn.id)) is not None:
-            rows = vault.draws.epochs(drawn.id)
-            folder.release_trial(trial.id, epochs=rows, result={**result, "trial_id": trial.id})
+        result = _copy(vault, drawn.id, folder, trial, card=record.privacy)
+        if result is not None:
+            folder.release_trial(trial.id, epochs=vault.draws.epochs(drawn.id), result=result)
         trials.append(trial)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
 
@@ -103,20 +89,28 @@ def sentence_of(folder: SweepFolder) -> str | None:
     )
 
 
-def _copy(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
-    """Copy a trial's files into the sweep's folder atomically, without their times, which say how
-    many trials ran before.
+def _copy(
+    vault: Vault, draw: str, folder: SweepFolder, trial: PlannedTrial, *, card: PrivacyCard | None
+) -> dict[str, Any] | None:
+    """Copy the files of a drawn trial into the sweep's folder atomically, without their times,
+    which say how many trials ran before. Returns the fields of its result as the released trial,
+    None without one.
     """
     target = folder.trial_folder(trial.id)
     fresh = target.with_name(f".{trial.id}")
     shutil.rmtree(fresh, ignore_errors=True)
-    shutil.copytree(source, fresh, ignore=_STAYS)
+    shutil.copytree(vault.draws.trial_folder(draw), fresh, ignore=_STAYS)
     for path in fresh.rglob("*"):
         os.utime(path)
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
     flush(target.parent)
-    return target
+    card = card and card.model_copy(update={"trial_id": trial.id})
+    if card is not None:
+        write_card(target, card)
+    manifest.write(target)
+    result = vault.draws.result(draw)
+    return result and {**result, "trial_id": trial.id, "privacy": card}
 
 
 def _of_the_release(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,13 +1,20 @@
-"""A whole sweep as plain data, for `sweep show --json` and `sweep run --json`."""
+"""A whole sweep as plain data, as a pandas frame, and the validation curves of its trials."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from sweep.results import select
+from sweep.settings import Settings, from_environment
+from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables import goals
 from trainables.figures import EPSILON, EPSILON_PAPER
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def summary(folder: SweepFolder, records: Sequence[TrialRecord] | None = None) -> dict[str, Any]:
@@ -56,3 +63,33 @@ def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, Any]
         "notes": list(record.notes),
         "violation": record.violation,
     }
+
+
+def results(name: str, *, settings: Settings | None = None) -> pd.DataFrame:
+    """One row a trial of a sweep, by its id: axes, status, privacy figures and metrics.
+
+    The sweep may be running.
+
+    Raises: InvalidInput for a name that no sweep has.
+    """
+    import pandas as pd
+
+    folder = store.open_sweep((settings or from_environment()).home, name)
+    rows = []
+    for record in folder.records():
+        head = columns(record)
+        more = {name: value for name, value in record.metrics.items() if name not in head}
+        own = {"trial": record.plan.id, "seed": record.plan.seed}
+        rows.append({**own, **head, **record.plan.values, **more})
+    return pd.DataFrame(rows, columns=None if rows else ["trial"]).set_index("trial")
+
+
+def curves_of(folder: SweepFolder) -> Callable[[str], Sequence[float | None]]:
+    """A function that reads a trial's curve; an unreadable one is empty."""
+
+    @cache
+    def read(trial_id: str) -> tuple[float | None, ...]:
+        rows = folder.epochs(trial_id)
+        return tuple(goals.validation_figure(row["metrics"])[1] for row in rows)
+
+    return read

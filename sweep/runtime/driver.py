@@ -210,11 +210,12 @@ class Driver:
         """
         assert event.result is not None
         # By the plan's id, which two draws of one configuration do not share.
-        result = replace(event.result, trial_id=event.trial_id)
-        attempt = self._gate.attempt_of(event.trial_id)
-        write_card(self._folder, result, attempt=attempt, figures=self._figures)
+        card, place = event.result.privacy, self._folder.trial_folder(event.trial_id)
+        if card is not None:
+            card = card.model_copy(update={"trial_id": event.trial_id})
+            write_card(place, card)
+        result = replace(event.result, trial_id=event.trial_id, privacy=card)
         self._folder.finish_trial(result, when=time.time(), reason=event.reason)
-        place = self._folder.trial_folder(event.trial_id)
         if not result.stopped_early:
             checkpoint.remove(place)
         if leakage.has_pictures(self._folder):

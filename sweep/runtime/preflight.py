@@ -31,9 +31,8 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables import catalogue, goals
 from trainables.config import TrialConfig
-from trainables.documents import words_of
 from trainables.encoders.identity import ENCODER, require_files_of
-from trainables.errors import InvalidData, InvalidInput, SweepError
+from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
 from trainables.system import checkpoint
 
 _PATIENCE = 5.0  # seconds of dry runs before a sweep begins

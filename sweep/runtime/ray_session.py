@@ -20,8 +20,7 @@ from typing import Any
 from sweep import interrupts
 from sweep.planning.resources import Machine, machine_cpus, machine_gpus
 from sweep.runtime.events import RunSettings
-from trainables.documents import one_line, words_of
-from trainables.errors import InvalidInput, SweepError
+from trainables.errors import InvalidInput, SweepError, one_line, words_of
 from trainables.system import disk, processes
 
 NAMESPACE = "dp-nlu-sweep"

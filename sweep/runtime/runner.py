@@ -12,9 +12,9 @@ from functools import partial
 from search_spaces.space import SearchSpace
 from sweep import interrupts, phases
 from sweep.planning import ledger_check
+from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import fixed_filter, price, require_total, total_filter
-from sweep.planning.refusals import require_trials
 from sweep.results import leakage
 from sweep.runtime import preflight, ray_session
 from sweep.runtime.driver import Driver, Watch, progress_of, run_trials

@@ -13,8 +13,8 @@ from rich.console import Console
 from search_spaces.domains import num_seeds
 from search_spaces.space import SearchSpace
 from sweep import interrupts
+from sweep.planning.plan import require_trials
 from sweep.planning.prepare import prepare_space
-from sweep.planning.refusals import require_trials
 from sweep.results.tables.progress import View
 from sweep.runtime import live, runner
 from sweep.runtime.runner import Run

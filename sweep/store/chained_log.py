@@ -26,8 +26,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from sweep.store.files import jsonable, write_text
-from trainables.documents import one_line
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, one_line
 from trainables.system.locks import alone
 
 _BYTES = 16  # of a digest

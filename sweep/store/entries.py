@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
+from trainables.cards.card import PrivacyCard
 from trainables.frozen import MAX_EPOCHS
 
 # Stages of generation add up their epochs.
@@ -59,14 +60,6 @@ class EpochRow(TypedDict):
     metrics: dict[str, Figure]
 
 
-class Card(TypedDict, total=False):
-    """The figures of a trial's `privacy` that tables read."""
-
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-    epsilon: Figure
-    epsilon_paper: Figure
-
-
 class Result(TypedDict):
     """The result of a trial that has ended without an error (`TrialResult`)."""
 
@@ -74,7 +67,7 @@ class Result(TypedDict):
     epochs_done: Epochs
     metrics: dict[str, Figure]
     notes: list[str]
-    privacy: Card | None
+    privacy: PrivacyCard | None
     reason: str | None
     seconds: dict[str, Figure]
     stopped_early: bool

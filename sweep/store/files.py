@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from trainables import documents
+from trainables import files
 from trainables.errors import InvalidInput
 from trainables.privacy.summary import plain
 from trainables.system.disk import flush
@@ -70,7 +70,7 @@ def read_json(path: str | Path) -> Any:
 
     Raises: InvalidData for a file that is missing or damaged.
     """
-    return documents.read_json(path, max_bytes=_MAX_BYTES)
+    return files.read_json(path, max_bytes=_MAX_BYTES)
 
 
 def number(value: Any) -> float | None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.store.files import write_json
-from trainables.documents import file_text, one_line
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, one_line
+from trainables.files import file_text
 
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "roc.json", "roc.png", "attack_scores.npz"})

@@ -29,19 +29,17 @@ _OF_A_COUNT = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTrial:
-    """One trial of a plan. `reason` says why it is refused; None: it will run. `broken` has each
-    checked limit that refuses it, with its reason.
+    """One trial of a plan: its point of the space, its config, and what pricing found.
 
-    `origin` is the config as it was planned, or its fields: those of a point that makes no config,
-    or as the log has them; `config_id` is the id that the config had then, which is not `id`
-    where one config is several trials. `group` is equal for trials that differ by their seed
-    alone. `epsilon` is the sound figure (`accountant` names whose), `epsilon_budget` the one a
-    budget goes by; of all epochs. `seconds` is an estimate, None where nothing like it has been
-    measured.
+    `origin` is the config, or its fields: those of a point that makes no config, or as the log has
+    them. `id` is that of the config; of a draw, of which one config has several, it ends with it.
+    `reason` says why the trial is refused; None: it will run. `broken` has each checked limit that
+    refuses it, with its reason. `epsilon` is the sound figure (`accountant` names whose),
+    `epsilon_budget` the one a budget goes by; of all epochs. `seconds` is an estimate, None where
+    nothing like it has been measured.
     """
 
     id: str
-    name: str
     variant: str
     baseline: bool
     values: dict[str, Any]
@@ -51,11 +49,6 @@ class PlannedTrial:
         Field(validation_alias="config", serialization_alias="config"),
         PlainSerializer(lambda origin: _fields_of(origin)),
     ] = field(compare=False)
-    config_id: str = ""
-    group: str
-    engine: str
-    seed: int
-    epochs: int
     steps: int | None = None
     num_records: int | None = None
     noise_multiplier: float | None = None
@@ -87,18 +80,10 @@ class PlannedTrial:
         """Whether the fields make a valid config."""
         return self.refused_by != "config"
 
-    @property
-    def task(self) -> str:
-        """The task of the trial, where its fields name it."""
-        if isinstance(self.origin, TrialConfig):
-            return self.origin.task
-        return str(self.origin.get("task", goals.default_task()))
-
-    @property
-    def corpus(self) -> str:
-        """The name of the trial's corpus, with its path where the space has one."""
-        data = self.fields.get("data", {})
-        return " ".join(str(data[key]) for key in CORPUS if data.get(key) is not None)
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """The config as plain data."""
+        return _fields_of(self.origin)
 
     @cached_property
     def config(self) -> TrialConfig:
@@ -110,12 +95,49 @@ class PlannedTrial:
         if isinstance(self.origin, TrialConfig):
             return self.origin
         found = parse(self.fields)
-        if self.config_id not in ("", found.id):
+        # A shorter one was given by hand and names no config.
+        if len(self.id) >= len(found.id) and not self.id.endswith(found.id):
             raise InvalidData(
-                f"expected the config of trial {self.id} as it was planned (id {self.config_id}),"
-                f" got one of id {found.id}: its plan was edited or made by another version"
+                f"expected the config of trial {self.id} as it was planned, got one of id"
+                f" {found.id}: its plan was edited or made by another version"
             )
         return found
+
+    @cached_property
+    def name(self) -> str:
+        """The variant and the values of the axes, for people."""
+        return ", ".join((self.variant, *(setting(p, v) for p, v in self.values.items())))
+
+    @cached_property
+    def group(self) -> str:
+        """Equal for trials that differ by their seed alone."""
+        return group_of(self.fields)
+
+    @property
+    def task(self) -> str:
+        """The task of the trial, where its fields name it."""
+        return str(self.fields.get("task", goals.default_task()))
+
+    @property
+    def engine(self) -> str:
+        """The engine of the trial, where its fields name it."""
+        return str(self.fields.get("engine", catalogue.default("engines")))
+
+    @property
+    def seed(self) -> int:
+        """The seed of the training; 0 where its engine takes no step."""
+        return int(self.fields.get("training", {}).get("seed", 0))
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs, of a trial counted in steps that of its pieces."""
+        return self.config.training.epochs if self.is_config else 0
+
+    @property
+    def corpus(self) -> str:
+        """The name of the trial's corpus, with its path where the space has one."""
+        data = self.fields.get("data", {})
+        return " ".join(str(data[key]) for key in CORPUS if data.get(key) is not None)
 
     def reveals_count(self, figure: str) -> bool:
         """Whether a figure of the trial reveals a number of training records that was counted on
@@ -131,15 +153,9 @@ class PlannedTrial:
         """Whether a figure of the trial is registered as public and reveals no counted number."""
         return is_public(figure) and not self.reveals_count(figure)
 
-    @cached_property
-    def fields(self) -> dict[str, Any]:
-        """The config as plain data."""
-        return _fields_of(self.origin)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the config's fields; infinity is the string "inf"."""
-        found: dict[str, Any] = plain(_TRIAL.dump_python(self, by_alias=True))
-        return found
+        return {"id": self.id, "name": self.name, **plain(_TRIAL.dump_python(self, by_alias=True))}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from sweep.store import entries as log
 from sweep.store import plans
 from sweep.store.files import number
 from sweep.store.status import TrialStatus
+from trainables.cards.card import PrivacyCard
 from trainables.errors import InvalidData
 from trainables.figures import ATTACKS
 
@@ -32,7 +33,7 @@ class TrialRecord:
     seconds: float
     reason: str | None
     notes: tuple[str, ...] = ()
-    privacy: dict[str, Any] | None = None
+    privacy: PrivacyCard | None = None
     violation: dict[str, float] | None = None
     ended_at: float | None = None
 

@@ -22,8 +22,9 @@ from sweep.store.chained_log import ChainedLog
 from sweep.store.files import add_seal, is_whole, jsonable, write_text
 from sweep.store.state import SweepState, TrialRecord, earlier_entry
 from sweep.store.status import TrialStatus
-from trainables.documents import file_text, format_yaml, read_yaml
+from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import file_text, read_yaml
 from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
 from trainables.system import collector, locks
@@ -285,7 +286,7 @@ class SweepFolder:
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Record a trial's result, after the manifest of its files."""
         manifest.write(self.start_folder(result.trial_id))
-        fields = {**asdict(result), "time": when, "reason": reason or None}
+        fields = {**vars(result), "time": when, "reason": reason or None}
         self._add(log.Ended.model_validate({"trial": result.trial_id, "result": fields}))
 
     def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:

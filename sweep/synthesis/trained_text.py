@@ -12,8 +12,8 @@ from sweep.results.export_documents import SynthesisFile
 from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig, synthesis_config
-from trainables.documents import one_line, read_written_json
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, one_line
+from trainables.files import read_written_json
 from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models._causal_lm import CausalLm

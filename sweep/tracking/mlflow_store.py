@@ -14,7 +14,7 @@ from typing import Any
 
 from dashboards import report
 from sweep.results import select
-from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
+from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_data import gather
 from sweep.settings import Settings
 from sweep.store.files import indented_json, number
@@ -170,7 +170,7 @@ class Tracker:
         self._client.log_artifact(run_id, str(place / "config.yaml"))
         for picture in filter(lambda path: path.exists(), (place / "roc.json", place / "roc.png")):
             self._client.log_artifact(run_id, str(picture), CURATOR)
-        card = read_card(folder, record.plan.id)
+        card = record.privacy
         if card is not None:  # by its fields, never the file
             self._client.log_dict(run_id, card.to_dict(), JSON)
             self._client.log_text(run_id, to_markdown(card), MARKDOWN)

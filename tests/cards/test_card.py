@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict
 
 import pytest
 
 from trainables.accountants import account, epsilon_sweep, release
-from trainables.cards.card import Facts, PrivacyCard, make, read, with_sweep
+from trainables.cards.card import StepAudit, make, read, with_sweep
 from trainables.cards.page import to_markdown
-from trainables.config import Engine, PrivacyConfig, TrainingConfig
+from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidData
 from trainables.figures import curator_only
 from trainables.privacy.from_config import build_from
-from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
 
-_FACTS = Facts(
-    trial_id="0123456789ab",
-    datasets={"training": "atis"},
-    provenance="trained from scratch",
-    step_audit={"verdict": "pass", "measured": 0.177, "low": 0.17, "high": 0.184},
-)
+_AUDIT = StepAudit(verdict="pass", measured=0.177, low=0.17, high=0.184)
 
 
-def build(
-    engine: Engine = "edp_sgd", *, undeclared: tuple[str, ...] = (), **privacy: Any
-) -> Mechanism:
+def build(engine="edp_sgd", *, undeclared=(), **privacy):
     return build_from(
         engine,
         PrivacyConfig(**{"delta": 5e-4, **privacy}),
@@ -39,18 +30,19 @@ def build(
     )
 
 
-def card(mechanism: Mechanism, facts: Facts = _FACTS) -> PrivacyCard:
-    return make(mechanism, account(mechanism), facts=facts)
+def card(mechanism, **facts):
+    facts = {"provenance": "trained from scratch", "step_audit": _AUDIT, **facts}
+    return make(mechanism, account(mechanism), trial_id="0123456789ab", corpus="atis", **facts)
 
 
-def test_the_card_says_where_noise_is_not_the_ciphers() -> None:
+def test_the_card_says_where_noise_is_not_the_ciphers():
     for secure, said in ((True, "AES-256-CTR"), (False, "secure_noise=false): not a cipher")):
-        made = card(build(), replace(_FACTS, secure_noise=secure))
+        made = card(build(), secure_noise=secure)
         (generator,) = (line for line in made.randomness if line.startswith("noise generator"))
         assert said in generator
 
 
-def test_the_card_is_json_and_keeps_every_figure() -> None:
+def test_the_card_is_json_and_keeps_every_figure():
     mechanism = build()
     made = json.loads(json.dumps(card(mechanism).to_dict(), allow_nan=False))
     assert read(made, where="a test") == card(mechanism)
@@ -65,7 +57,7 @@ def test_the_card_is_json_and_keeps_every_figure() -> None:
     assert made["datasets"] == {"training": {"name": "atis"}}
 
 
-def test_the_page_says_what_is_not_covered() -> None:
+def test_the_page_says_what_is_not_covered():
     page = to_markdown(card(build()))
     for words in (
         *("replaced", "delta * n = 2.5", "no guarantee", "validation", "floating-point"),
@@ -79,25 +71,25 @@ def test_the_page_says_what_is_not_covered() -> None:
 @pytest.mark.parametrize(
     ("sampling", "kept"), [("poisson", True), ("random_allocation", True), ("shuffle", False)]
 )
-def test_the_card_says_that_participation_is_kept_secret(sampling: str, kept: bool) -> None:
+def test_the_card_says_that_participation_is_kept_secret(sampling, kept):
     """Amplification by sampling holds against those alone who do not see who was in a step."""
     found = card(build("dp_sgd", sampling=sampling)).adversary
     assert ("which records took part in a step" in found) is kept
 
 
 @pytest.mark.parametrize(("engine", "kept"), [("edp_sgd", True), ("dp_sgd", False)])
-def test_with_full_batches_micro_batches_are_secret(engine: str, kept: bool) -> None:
+def test_with_full_batches_micro_batches_are_secret(engine, kept):
     mechanism = build(engine, sampling="full", noise_calibration="central")
     assert ("shared a micro-batch" in card(mechanism).adversary) is kept
 
 
-def test_workers_that_were_played_are_called_logical() -> None:
+def test_workers_that_were_played_are_called_logical():
     assert "8 workers were logical, played by 1 process:" in to_markdown(card(build()))
-    real = card(build(), replace(_FACTS, processes=8))
+    real = card(build(), processes=8)
     assert real.workers == "8 workers, each a process of its own"
 
 
-def test_an_infinite_epsilon_comes_with_its_reasons() -> None:
+def test_an_infinite_epsilon_comes_with_its_reasons():
     made = card(build(group_scale="first_step", reproducible_noise=True))
     page = to_markdown(made)
     assert made.epsilon == math.inf
@@ -107,7 +99,7 @@ def test_an_infinite_epsilon_comes_with_its_reasons() -> None:
     assert "differentially private for" not in page
 
 
-def test_the_stated_epsilon_is_never_rounded_down() -> None:
+def test_the_stated_epsilon_is_never_rounded_down():
     for z in (0.3, 0.77, 1.0, 3.1):
         mechanism = build(noise_multiplier=z)
         summary = account(mechanism)
@@ -116,7 +108,7 @@ def test_the_stated_epsilon_is_never_rounded_down() -> None:
 
 
 @pytest.mark.parametrize("n", [30_000, 70_000, 12_347])
-def test_the_stated_delta_is_never_rounded_down(n: int) -> None:
+def test_the_stated_delta_is_never_rounded_down(n):
     delta = 1 / (10 * n)  # the default, whose digits do not end
     found = card(build(delta=delta))
     stated = float(found.guarantee.split(", ")[1].split(")")[0])
@@ -125,7 +117,7 @@ def test_the_stated_delta_is_never_rounded_down(n: int) -> None:
         assert delta <= shown <= delta * (1 + 1e-5)
 
 
-def test_the_sweep_around_the_trial() -> None:
+def test_the_sweep_around_the_trial():
     mechanism = build()
     alone = card(mechanism)
     assert "no total was given" in to_markdown(alone)
@@ -144,14 +136,14 @@ def test_the_sweep_around_the_trial() -> None:
     assert alone.sweep_total is None, "the first card is left as it was"
 
 
-def test_groups_and_records_are_distinguished() -> None:
+def test_groups_and_records_are_distinguished():
     grouped = card(build(unit="group", max_records_per_group=5))
     assert "group of records" in grouped.guarantee
     assert not any("a person with several records" in line for line in grouped.not_covered)
     assert any("a person with several records" in line for line in card(build()).not_covered)
 
 
-def test_what_a_card_says_too_much_is_dropped() -> None:
+def test_what_a_card_says_too_much_is_dropped():
     made = card(build()).to_dict()
     made["datasets"]["training"]["fingerprint"] = "f" * 64
     more = {**made, "num_duplicates": 3, "mechanism": {**made["mechanism"], "records": 7}}
@@ -161,18 +153,18 @@ def test_what_a_card_says_too_much_is_dropped() -> None:
         read({**made, "delta": "much"}, where="a test")
 
 
-def test_a_counted_number_of_records_is_not_shown() -> None:
+def test_a_counted_number_of_records_is_not_shown():
     counted = build("dp_sgd", undeclared=("n was counted",))
-    page = to_markdown(card(counted, replace(_FACTS, n_is_declared=False)))
+    page = to_markdown(card(counted, n_is_declared=False))
     assert "counted on private data, for the curator alone" in page
-    shown = card(counted, replace(_FACTS, n_is_declared=False)).to_dict()
+    shown = card(counted, n_is_declared=False).to_dict()
     assert shown["mechanism"]["num_records"] is None
     assert not {"5000", "0.0128"} & set(page.replace("|", " ").split())
     printed = {str(value) for value in shown.values()}
     assert not {"5000", str(counted.sample_rate), str(counted.steps)} & printed
 
 
-def test_the_claim_says_what_it_allows_an_attacker() -> None:
+def test_the_claim_says_what_it_allows_an_attacker():
     mechanism = build(noise_multiplier=40.0)
     page = to_markdown(card(mechanism))
     summary = account(mechanism)

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 import pytest
 
 from trainables.accountants import account
-from trainables.cards.card import Facts, PrivacyCard, make, with_sweep
+from trainables.cards.card import make, with_sweep
 from trainables.cards.page import to_markdown
 from trainables.cards.selected import of_selected
 from trainables.config import PrivacyConfig, TrainingConfig
@@ -21,18 +20,17 @@ from trainables.privacy.from_config import build_from
 _OWN = {"expected_batch_size": 64, "epochs": 3}
 
 
-def _card() -> PrivacyCard:
+def _card():
     mechanism = build_from(
         "dp_sgd",
         PrivacyConfig(delta=1e-5, noise_multiplier=2.0),
         training=TrainingConfig(**_OWN),
         num_records=4_478,
     )
-    facts = Facts(trial_id="0123456789ab", datasets={"training": "atis"})
-    return make(mechanism, account(mechanism), facts=facts)
+    return make(mechanism, account(mechanism), trial_id="0123456789ab", corpus="atis")
 
 
-def _price(selected: float) -> dict[str, Any]:
+def _price(selected):
     claim = meaning(selected, delta=2e-5)
     return {
         **{"law": "geometric", "mean": 20.0, "delta": 2e-5, "num_configurations": 4},
@@ -41,7 +39,7 @@ def _price(selected: float) -> dict[str, Any]:
     }
 
 
-def test_every_figure_of_the_guarantee_is_the_selections() -> None:
+def test_every_figure_of_the_guarantee_is_the_selections():
     own, made = _card(), of_selected(_card(), _price(3.3421))
     assert made.epsilon == made.epsilon_rdp == 3.3421
     assert (made.accountant, made.delta) == ("selection", 2e-5)
@@ -57,7 +55,7 @@ def test_every_figure_of_the_guarantee_is_the_selections() -> None:
     json.dumps(made.to_dict(), allow_nan=False)
 
 
-def test_the_page_says_what_else_it_would_cost_and_what_is_not_covered() -> None:
+def test_the_page_says_what_else_it_would_cost_and_what_is_not_covered():
     made = of_selected(_card(), _price(3.3421))
     total = {"epsilon": 3.3421, "delta": 1e-5, "accountant": "rdp", "num_releases": 1}
     around = with_sweep(made, total=total).model_copy(update={"selection": made.selection})
@@ -74,7 +72,7 @@ def test_the_page_says_what_else_it_would_cost_and_what_is_not_covered() -> None
     assert list(made.not_covered[:-1]) == kept != list(_card().not_covered)
 
 
-def test_a_selection_without_a_guarantee_has_none() -> None:
+def test_a_selection_without_a_guarantee_has_none():
     made = of_selected(_card(), _price(math.inf))
     assert made.guarantee.startswith("**No finite epsilon holds**")
     assert made.to_dict()["epsilon"] == "inf"
@@ -82,7 +80,7 @@ def test_a_selection_without_a_guarantee_has_none() -> None:
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
-def test_the_guarantee_names_the_neighbours(relation: str) -> None:
+def test_the_guarantee_names_the_neighbours(relation):
     own = _card().model_copy(update={"neighboring_relation": relation})
     words = {"add_or_remove_one": "more or less", "replace_one": "replaced by any other"}
     assert words[relation] in of_selected(own, _price(2.0)).guarantee

@@ -17,8 +17,7 @@ from safetensors import safe_open
 
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
-from search_spaces.extension import document_in
-from search_spaces.files import locate, shipped_spaces
+from search_spaces.files import document_in, locate, shipped_spaces
 from search_spaces.space import SearchSpace
 from sweep import cli
 from sweep.results.select import by_corpus

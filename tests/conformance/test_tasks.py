@@ -60,7 +60,7 @@ def run(config, *, folder, comm, report, data_dir, cache_dir):
     return TrialResult(
         trial_id=config.id,
         metrics={"num_utterances": 3.0},
-        privacy={},
+        privacy=None,
         epochs_done=0,
         stopped_early=False,
         seconds=0.0,

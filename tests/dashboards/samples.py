@@ -7,6 +7,7 @@ from typing import Any
 
 from dashboards.results import Choice, Roc, Sweep, Trial
 from trainables.attacks import strongest
+from trainables.cards import card as cards
 
 INJECTED = "<script>alert('x')</script> & \"quoted\""
 
@@ -148,7 +149,7 @@ def sweep(**fields: Any) -> Sweep:
         "versions": {"python": "3.11"},
         "space": f"name: sample # {INJECTED}\n",
         "config": "engine: dp_sgd\n",
-        "card": card,
+        "card": cards.read(card, where="sample"),
         "delta": 1e-5,
         "axes": ("C", "decay"),
     }

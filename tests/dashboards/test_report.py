@@ -16,6 +16,7 @@ from dashboards.render import svg
 from dashboards.results import Choice, Roc, Sweep, Trial
 from tests.dashboards import samples
 from trainables.cards import card as cards
+from trainables.cards.card import PrivacyCard
 from trainables.cards.page import to_markdown
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -81,10 +82,15 @@ def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is() -
     assert "There is no card" in page.text
 
 
+def changed(card: PrivacyCard | None, **fields: object) -> PrivacyCard:
+    assert card is not None
+    return cards.read({**card.to_dict(), **fields}, where="sample")
+
+
 def test_the_card_shows_allowed_and_measured_rates() -> None:
     made = samples.sweep()
-    card = {**(made.card or {}), "epsilon": 3.0005, "gaussian_mu": 0.7192}
-    card |= {"max_tpr_1pct": 0.20087, "max_tpr_01pct": 0.02011, "adversary": "sees the weights"}
+    allowed = {"gaussian_mu": 0.7192, "max_tpr_1pct": 0.20087, "max_tpr_01pct": 0.02011}
+    card = changed(made.card, epsilon=3.0005, adversary="sees the weights", **allowed)
     trials = tuple(
         replace(
             trial, metrics={**trial.metrics, "mia_lira_tpr_1pct": 0.5123, "mia_blind_tpr_1pct": 0.9}
@@ -104,7 +110,8 @@ def test_the_card_shows_allowed_and_measured_rates() -> None:
 def test_the_card_on_the_page_is_the_card_of_the_export() -> None:
     """Every sentence and figure of the exported Markdown stands on the page."""
     made = samples.sweep()
-    exported = to_markdown(cards.read(made.card, where="sample"))
+    assert made.card is not None
+    exported = to_markdown(made.card)
     shown = " ".join(Page(report.html(made)).text.split())
     lines = exported.replace("| --- | --- | --- |", "").splitlines()[1:]
     for line in lines:
@@ -118,7 +125,7 @@ def test_the_card_on_the_page_is_the_card_of_the_export() -> None:
     ):
         assert words in shown
     review = {"reviewer": "A. Person", "date": "2026-11-22", "decision": "may leave"}
-    signed = Page(report.html(replace(made, card={**(made.card or {}), "review": review}))).text
+    signed = Page(report.html(replace(made, card=changed(made.card, review=review)))).text
     assert "A. Person 2026-11-22 may leave" in " ".join(signed.split())
     assert "Nobody has reviewed it yet" not in signed
 
@@ -378,10 +385,9 @@ def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
 
 
 def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice() -> None:
-    known = samples.sweep().card or {}
-    total = {**known["sweep_total"], "epsilon": 8.0, "num_releases": 1, "unaccounted": []}
+    total = {"epsilon": 8.0, "num_releases": 1, "delta": 1e-5, "accountant": "pld"}
     price = {"law": "geometric", "mean": 20.0, "delta": 1e-5, "epsilon_one_trial": 3.3}
-    card = {**known, "sweep_total": total, "selection": price}
+    card = changed(samples.sweep().card, sweep_total=total, selection=price)
     page = Page(report.html(samples.sweep(card=card)))
     assert "of a secret number of trials, of which no other is shown" in page.text
     assert "(geometric law, mean 20), one trial alone would have 3.3" in page.text

@@ -13,23 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.documents import (
-    MAX_DEPTH,
-    DocumentProblem,
+from trainables.documents import MAX_DEPTH, DocumentProblem, format_yaml, parse_json, parse_yaml
+from trainables.errors import InvalidData, one_line, quote, words_of
+from trainables.files import (
     file_text,
-    format_yaml,
     line_groups,
-    one_line,
-    parse_json,
-    parse_yaml,
-    quote,
     read_json,
     read_written_json,
     read_yaml,
     text_lines,
-    words_of,
 )
-from trainables.errors import InvalidData
 
 WORDS = st.text(alphabet=string.ascii_letters + string.digits + " -_.:#é", max_size=12)
 PLAIN = st.recursive(
@@ -65,7 +58,7 @@ BAD_YAML = {
     "a tag of bytes": ("a: !!binary aGk=", "got a tag"),
     "a set": ("a: !!set {x, y}", "got a tag"),
     "a tag that is not so": ("a: !!int 3", "got a tag"),
-    "two documents": ("a: 1\n---\nb: 2", "line 2: expected one document"),
+    "two documents": ("a: 1\n---\nb: 2", "line 2: expected a single document"),
     "a merge of a number": ("a: 1\n<<: {b: 3}", "line 2: expected text keys, got '<<'"),
     "cut in a list": ("a: [1,", "line 1|line 2"),
     "a control character": ("a: \x01", "allowed"),
@@ -88,7 +81,7 @@ BAD_JSON = {
 }
 
 
-def refusal(tmp_path: Path, text: str, reader) -> str:
+def refusal(tmp_path, text, reader):
     """The one line of what is wrong, which came at once and in little memory."""
     path = tmp_path / "document"
     path.write_text(text, encoding="utf-8")
@@ -108,24 +101,24 @@ def refusal(tmp_path: Path, text: str, reader) -> str:
 
 
 @pytest.mark.parametrize("case", BAD_YAML)
-def test_bad_yaml_is_one_line_at_once(case: str, tmp_path: Path) -> None:
+def test_bad_yaml_is_one_line_at_once(case, tmp_path):
     text, words = BAD_YAML[case]
     message = refusal(tmp_path, text, read_yaml)
     assert any(each in message for each in words.split("|")), message
 
 
 @pytest.mark.parametrize("case", BAD_JSON)
-def test_bad_json_is_one_line_at_once(case: str, tmp_path: Path) -> None:
+def test_bad_json_is_one_line_at_once(case, tmp_path):
     text, words = BAD_JSON[case]
     assert words in refusal(tmp_path, text, read_json)
 
 
-def test_a_word_of_a_command_line_that_is_no_utf8_is_no_yaml() -> None:
+def test_a_word_of_a_command_line_that_is_no_utf8_is_no_yaml():
     with pytest.raises(DocumentProblem, match="halves of surrogate pairs"):
         parse_yaml("a: \udcff")
 
 
-def test_what_is_no_file_of_text_is_named(tmp_path: Path) -> None:
+def test_what_is_no_file_of_text_is_named(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"a\n\nb\xff\n\xfe")
     (tmp_path / "nul").write_bytes(b"a\0b")
@@ -147,25 +140,25 @@ def test_what_is_no_file_of_text_is_named(tmp_path: Path) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(PLAIN | st.from_regex(r"[-+.]?[0-9_.oxbe]{1,6}", fullmatch=True))
-def test_plain_data_is_read_as_it_was_written(value: object) -> None:
+def test_plain_data_is_read_as_it_was_written(value):
     assert parse_json(json.dumps(value)) == value
     assert parse_yaml(format_yaml(value)) == value
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200) | st.text(alphabet="{}[]:,&*-<!|>\"' \n\\0ax", max_size=60))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_read_or_refused(text):
     for reader in (parse_json, parse_yaml):
         with contextlib.suppress(DocumentProblem):
             reader(text)
 
 
-def test_what_is_one_object_is_written_twice() -> None:
+def test_what_is_one_object_is_written_twice():
     shared = {"x": [1]}
     assert parse_yaml(format_yaml([shared, shared])) == [shared, shared]
 
 
-def test_large_values_are_cut_where_they_are_shown() -> None:
+def test_large_values_are_cut_where_they_are_shown():
     deep: list = []
     for _ in range(500):
         deep = [deep] * 3  # 3**500 values
@@ -177,11 +170,11 @@ def test_large_values_are_cut_where_they_are_shown() -> None:
 class Trickle(io.BytesIO):
     """A pipe that somebody writes into three bytes at a time."""
 
-    def read1(self, size: int = -1, /) -> bytes:
+    def read1(self, size=-1, /):
         return super().read1(3)
 
 
-def test_lines_come_one_by_one_and_a_bad_one_is_itself_alone() -> None:
+def test_lines_come_one_by_one_and_a_bad_one_is_itself_alone():
     content = b"\xef\xbb\xbfone\r\n\n" + b"x" * 50 + b"\n\xff\na\0b\nlast"
     for file in (io.BytesIO(content), Trickle(content)):
         found = [(number, str(line)) for number, line in text_lines(file, max_bytes=20)]
@@ -197,13 +190,13 @@ def test_lines_come_one_by_one_and_a_bad_one_is_itself_alone() -> None:
 
 
 @pytest.mark.parametrize("length", [19, 20, 21, 100])
-def test_a_line_without_its_end_is_bounded_too(length: int) -> None:
+def test_a_line_without_its_end_is_bounded_too(length):
     (only,) = text_lines(Trickle(b"x" * length), max_bytes=20)
     assert isinstance(only[1], DocumentProblem) == (length > 20)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5_000, "\0", "\ud800"])
-def test_a_damaged_file_of_a_program_is_one_problem(text: str, tmp_path: Path) -> None:
+def test_a_damaged_file_of_a_program_is_one_problem(text, tmp_path):
     path = tmp_path / "state.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(InvalidData, match=r"state\.json"):
@@ -226,9 +219,7 @@ ERRORS = st.recursive(
 
 
 @given(ERRORS, ERRORS, st.booleans())
-def test_an_error_says_more_than_its_type(
-    error: Exception, cause: Exception, is_hidden: bool
-) -> None:
+def test_an_error_says_more_than_its_type(error, cause, is_hidden):
     error.__cause__, error.__context__, error.__suppress_context__ = None, cause, is_hidden
     said = words_of(error)
     assert one_line(said).isprintable()
@@ -237,7 +228,7 @@ def test_an_error_says_more_than_its_type(
         assert (words_of(cause) == said) or is_hidden or "no message" in words_of(cause)
 
 
-def test_an_error_names_its_files_and_its_members_and_ends() -> None:
+def test_an_error_names_its_files_and_its_members_and_ends():
     assert words_of(OSError(2, "gone", "a", 0, "b")) == "gone (a, b)"
     group = ExceptionGroup("two", [OSError(28, None), ConnectionError("no answer")])
     assert words_of(group) == "two: No space left on device; no answer"
@@ -248,7 +239,7 @@ def test_an_error_names_its_files_and_its_members_and_ends() -> None:
 
 
 @given(st.text(alphabet="0x_b1o.e+-", max_size=6))
-def test_a_word_of_signs_and_digits_is_a_value_or_a_problem(text: str) -> None:
+def test_a_word_of_signs_and_digits_is_a_value_or_a_problem(text):
     with contextlib.suppress(DocumentProblem):
         parse_yaml(text)
 
@@ -256,5 +247,5 @@ def test_a_word_of_signs_and_digits_is_a_value_or_a_problem(text: str) -> None:
 @pytest.mark.parametrize(
     "word", ["0x_", "0b_", "0o__", "._", "-._", "1.2.3", "1__0", "0b1f" * 16, "0xno"]
 )
-def test_a_word_that_only_begins_as_a_number_is_text(word: str) -> None:
+def test_a_word_that_only_begins_as_a_number_is_text(word):
     assert parse_yaml(word) == word

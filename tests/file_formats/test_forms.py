@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from trainables.data.records import Utterance
-from trainables.documents import TO_UTF_8, without_problems
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Options, open_source
+from trainables.files import TO_UTF_8, without_problems
 
 SECRET = "xylophone"
 CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from search_spaces.foreign import own_fields
+from search_spaces.expansion import own_fields
 from tests.privacy.definition import clipped_sum as definition
 from trainables import catalogue
 from trainables.config import model_part

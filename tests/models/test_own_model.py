@@ -318,7 +318,7 @@ def test_a_trial_of_own_code(here, place, engine, tied):
     if engine == "sgd":
         assert result.metrics["ser"] < 0.5
     else:
-        assert result.privacy["step_audit"]["verdict"] == "pass"
+        assert result.privacy.step_audit.verdict == "pass"
     folder = here / "trial"
     with refused(r"--factory my_tagger:build\) .* got none; its code"):
         saved.load(folder)

@@ -195,7 +195,7 @@ def test_a_trial_moves_what_is_trained_and_nothing_else(engine, trained, place, 
     result, _ = run(place, tmp_path, chosen)
     assert result.epochs_done == 2
     what = {"biases": "heads, biases and norms", "lora": "heads and adapters"}[trained]
-    assert f"trained: {what}" in str(result.privacy["provenance"])
+    assert f"trained: {what}" in str(result.privacy.provenance)
     begin = prepare(chosen, comm=Alone(), data_dir=place, cache_dir=place / "cache").model
     moved = weights(tmp_path)
     for name, p in begin.named_parameters():

@@ -27,7 +27,7 @@ VALUES = {"engine": "dp_sgd", "privacy": {"max_grad_norm": 0.5, "delta": None}, 
         ("epochs % 4 == 2 or missing.name", True),
     ],
 )
-def test_an_expression_has_its_value_in_python(text: str, expected: bool) -> None:
+def test_an_expression_has_its_value_in_python(text, expected):
     assert holds(text, VALUES) is expected
 
 
@@ -52,7 +52,7 @@ def test_an_expression_has_its_value_in_python(text: str, expected: bool) -> Non
         "a" * 501,
     ],
 )
-def test_whatever_is_not_arithmetic_is_refused_before_it_runs(text: str) -> None:
+def test_whatever_is_not_arithmetic_is_refused_before_it_runs(text):
     with pytest.raises(InvalidInput):
         names(text)
 
@@ -67,17 +67,17 @@ def test_whatever_is_not_arithmetic_is_refused_before_it_runs(text: str) -> None
         ("'a' * 1000000000 == 1", "expected numbers"),
     ],
 )
-def test_an_expression_without_a_value_says_why(text: str, message: str) -> None:
+def test_an_expression_without_a_value_says_why(text, message):
     with pytest.raises(InvalidInput, match=message):
         holds(text, VALUES)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
-def test_comparisons_agree_with_python(left: float, right: float) -> None:
+def test_comparisons_agree_with_python(left, right):
     values = {"a": {"b": left}, "c": right}
     assert holds("a.b + 1 <= c or a.b == c", values) == (left + 1 <= right or left == right)
 
 
-def test_the_names_of_an_expression_are_known_without_values() -> None:
+def test_the_names_of_an_expression_are_known_without_values():
     assert names("min(a.b, 2) < c and 'd' != e.f.g") == {"a.b", "c", "e.f.g"}
     assert not math.isnan(float(len(names("1 < 2"))))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from search_spaces import space as spaces
-from search_spaces.expansion import Expansion, expand
+from search_spaces.expansion import expand
 from search_spaces.space import read
 from trainables.errors import InvalidInput
 
@@ -17,11 +16,11 @@ TINY = Path(__file__).with_name("tiny.yaml")
 LR = "training.learning_rate"
 
 
-def expansion(**fields: Any) -> Expansion:
+def expansion(**fields):
     return expand(spaces.parse({"name": "s", **fields}))
 
 
-def random_points(strategy: str, num_samples: int, seed: int = 0) -> np.ndarray:
+def random_points(strategy, num_samples, seed=0):
     found = expansion(
         axes={
             LR: {"range": {"low": 1e-4, "high": 1, "log": True}},
@@ -33,7 +32,7 @@ def random_points(strategy: str, num_samples: int, seed: int = 0) -> np.ndarray:
     return np.column_stack([(np.log10([r[0] for r in rows]) + 4) / 4, [r[1] for r in rows]])
 
 
-def test_a_grid_is_the_product_of_its_axes_over_variants_and_seeds() -> None:
+def test_a_grid_is_the_product_of_its_axes_over_variants_and_seeds():
     points = expand(read(TINY)).points
     assert [(p.variant, p.values.get("training.seed")) for p in points[:2]] == [
         ("sgd", 0),
@@ -44,24 +43,24 @@ def test_a_grid_is_the_product_of_its_axes_over_variants_and_seeds() -> None:
     assert all(p.config is not None and p.config.training.epochs == 3 for p in points)
 
 
-def test_a_constraint_refuses_a_point_with_its_reason() -> None:
+def test_a_constraint_refuses_a_point_with_its_reason():
     refused = [p for p in expand(read(TINY)).points if p.reason is not None]
     assert {(p.values["privacy.max_grad_norm"], p.values["privacy.noise_decay.tau"])
             for p in refused} == {(1, 0.5)}  # fmt: skip
     assert {p.reason for p in refused} == {"more decay than the clip norm bears"}
 
 
-def test_equal_points_are_run_once() -> None:
+def test_equal_points_are_run_once():
     found = expansion(axes={LR: [0.1, 0.1, 1e-1]}, repeats=[3, 3])
     assert (len(found.points), found.merged) == (1, 5)
 
 
-def test_a_point_that_any_variant_calls_a_baseline_is_one() -> None:
+def test_a_point_that_any_variant_calls_a_baseline_is_one():
     found = expansion(variants=[{"name": "a"}, {"name": "b", "baseline": True}])
     assert (len(found.points), found.points[0].baseline) == (1, True)
 
 
-def test_a_field_set_by_itself_is_kept_in_a_section_set_as_a_whole() -> None:
+def test_a_field_set_by_itself_is_kept_in_a_section_set_as_a_whole():
     wholes = [{"name": "clc"}, {"name": "clc", "hidden_size": 32}]
     decays = [{"kind": "linear"}, {"kind": "exponential"}]
     found = expansion(
@@ -83,8 +82,8 @@ def test_a_field_set_by_itself_is_kept_in_a_section_set_as_a_whole() -> None:
         )
 
 
-def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given() -> None:
-    def seeds(**fields: Any) -> list[int]:
+def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given():
+    def seeds(**fields):
         found = expansion(**fields).points
         assert all(p.values.get("training.seed", p.fields["training"]["seed"])
                    == p.fields["training"]["seed"] for p in found)  # fmt: skip
@@ -96,7 +95,7 @@ def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given(
     assert seeds(repeats=2, variants=[{"name": "a", "set": {"training.seed": 9}}]) == [9]
 
 
-def test_integers_of_a_range_lie_between_its_ends() -> None:
+def test_integers_of_a_range_lie_between_its_ends():
     path = "training.expected_batch_size"
     spread = {"low": 1.5, "high": 5.5, "integer": True, "num": 3}
     found = expansion(axes={path: {"range": spread}})
@@ -105,7 +104,7 @@ def test_integers_of_a_range_lie_between_its_ends() -> None:
         expansion(axes={path: {"range": {"low": 1.2, "high": 1.8, "integer": True, "num": 2}}})
 
 
-def test_a_variant_drops_fixes_and_replaces_axes() -> None:
+def test_a_variant_drops_fixes_and_replaces_axes():
     found = expansion(
         axes={LR: [0.1, 0.2], "privacy.max_grad_norm": [1, 2]},
         variants=[
@@ -122,18 +121,18 @@ def test_a_variant_drops_fixes_and_replaces_axes() -> None:
     assert rates == {"fixes": [0.5], "drops": [0.001], "replaces": [0.7]}
 
 
-def test_an_override_is_in_every_trial_and_its_axis_is_gone() -> None:
+def test_an_override_is_in_every_trial_and_its_axis_is_gone():
     found = expansion(axes={LR: [0.1, 0.2]}, override={LR: 0.3}, repeats=2)
     assert [p.config.training.learning_rate for p in found.points if p.config] == [0.3, 0.3]
     assert found.merged == 0
 
 
-def test_an_override_of_the_seed_ends_the_repeats() -> None:
+def test_an_override_of_the_seed_ends_the_repeats():
     found = expansion(override={"training.seed": 9}, repeats=3)
     assert [p.config.training.seed for p in found.points if p.config] == [9]
 
 
-def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_error() -> None:
+def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_error():
     decay = "privacy.noise_decay"
     found = expansion(axes={f"{decay}.kind": ["none", "linear"], f"{decay}.tau": [0, 0.1]})
     refused = [p for p in found.points if p.reason]
@@ -157,40 +156,38 @@ def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_e
         ({"privacy": {"noise_multiplier": -1}}, r"noise_multiplier: input should be .* 0, got -1"),
     ],
 )
-def test_a_wrong_base_names_field_value_and_what_is_allowed(
-    base: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_base_names_field_value_and_what_is_allowed(base, message):
     with pytest.raises(InvalidInput, match=message):
         expansion(base=base)
 
 
-def test_a_constraint_over_an_unknown_name_is_an_error() -> None:
+def test_a_constraint_over_an_unknown_name_is_an_error():
     with pytest.raises(InvalidInput, match=r"unknown name privacy\.clip"):
         expansion(constraints=["privacy.clip < 1"])
 
 
-def test_a_grid_over_a_range_needs_a_number_of_points() -> None:
+def test_a_grid_over_a_range_needs_a_number_of_points():
     with pytest.raises(InvalidInput, match=f"axes.{LR}: expected num"):
         expansion(axes={LR: {"range": {"low": 0.1, "high": 1}}})
     found = expansion(axes={LR: {"range": {"low": 0.1, "high": 1, "num": 4}}})
     assert [p.values[LR] for p in found.points] == [0.1, 0.4, 0.7, 1.0]
 
 
-def test_a_huge_grid_is_refused_before_it_is_built() -> None:
+def test_a_huge_grid_is_refused_before_it_is_built():
     many = list(range(1, 400))
     with pytest.raises(InvalidInput, match="at most 100000 points"):
         expansion(axes={"training.epochs": many, "training.seed": many, "data.split_seed": many})
 
 
 @pytest.mark.parametrize("strategy", ["random", "quasi_random"])
-def test_draws_follow_the_seed_and_never_repeat(strategy: str) -> None:
+def test_draws_follow_the_seed_and_never_repeat(strategy):
     first, again = random_points(strategy, 40), random_points(strategy, 40)
     assert np.array_equal(first, again)
     assert not np.array_equal(first, random_points(strategy, 40, seed=1))
     assert len(np.unique(first, axis=0)) == 40
 
 
-def test_a_small_space_is_exhausted_and_never_drawn_twice() -> None:
+def test_a_small_space_is_exhausted_and_never_drawn_twice():
     found = expansion(
         axes={LR: {"choice": [0.1, 0.2, 0.3]}, "privacy.max_grad_norm": {"choice": [1, 2]}},
         search={"strategy": "random", "num_samples": 50},
@@ -198,7 +195,7 @@ def test_a_small_space_is_exhausted_and_never_drawn_twice() -> None:
     assert (len(found.points), found.merged) == (6, 0)
 
 
-def test_a_grid_axis_is_crossed_with_every_draw() -> None:
+def test_a_grid_axis_is_crossed_with_every_draw():
     found = expansion(
         axes={
             LR: {"range": {"low": 0.1, "high": 1}},
@@ -211,7 +208,7 @@ def test_a_grid_axis_is_crossed_with_every_draw() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["random", "quasi_random"])
-def test_draws_cover_the_space_evenly(strategy: str) -> None:
+def test_draws_cover_the_space_evenly(strategy):
     """Each coordinate is uniform: its mean is within 4 standard errors of 1/2 (false alarm 1e-4),
     while half or one and a half of the right spread would be seen."""
     drawn = random_points(strategy, 400)
@@ -219,17 +216,17 @@ def test_draws_cover_the_space_evenly(strategy: str) -> None:
     assert np.all(np.abs(drawn.std(axis=0) * np.sqrt(12) - 1) < 0.15)
 
 
-def test_quasi_random_draws_leave_smaller_gaps() -> None:
+def test_quasi_random_draws_leave_smaller_gaps():
     """The largest empty gap of a coordinate, over ten seeds."""
 
-    def gaps(strategy: str) -> float:
+    def gaps(strategy):
         drawn = [np.sort(random_points(strategy, 64, seed)[:, 0]) for seed in range(10)]
         return float(np.mean([np.diff(values).max() for values in drawn]))
 
     assert gaps("quasi_random") < 0.6 * gaps("random")
 
 
-def test_what_counts_steps_or_epochs_replaces_the_other_of_an_earlier_layer() -> None:
+def test_what_counts_steps_or_epochs_replaces_the_other_of_an_earlier_layer():
     """A variant is over the base and --set over both; in one layer they are two answers."""
     base = {"engine": "dp_sgd", "privacy": {"sampling": "poisson"}}
     by_steps = {**base, "training": {"steps": 6, "evaluate_every": 2}}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import yaml
 
@@ -12,13 +9,13 @@ from search_spaces import space as spaces
 from trainables.errors import InvalidInput
 
 
-def write(folder: Path, name: str, document: Any) -> Path:
+def write(folder, name, document):
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(document))
     return path
 
 
-def test_own_fields_replace_those_of_the_extended_space(tmp_path: Path) -> None:
+def test_own_fields_replace_those_of_the_extended_space(tmp_path):
     base = {"privacy": {"delta": 1e-6, "noise_multiplier": 2.0}, "training": {"epochs": 3}}
     axes = {"training.seed": [0, 1]}
     write(tmp_path, "first", {"base": base, "axes": axes, "repeats": 2})
@@ -32,7 +29,7 @@ def test_own_fields_replace_those_of_the_extended_space(tmp_path: Path) -> None:
     assert spaces.parse(found.document()) == found, "a sweep keeps the whole space"
 
 
-def test_a_chain_ends_at_a_shipped_space(tmp_path: Path) -> None:
+def test_a_chain_ends_at_a_shipped_space(tmp_path):
     write(tmp_path, "middle", {"extends": "epsilon_8", "repeats": 1})
     found = spaces.read(write(tmp_path, "last", {"extends": "middle.yaml", "description": "mine"}))
     shipped = spaces.read("epsilon_8")
@@ -41,7 +38,7 @@ def test_a_chain_ends_at_a_shipped_space(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [3, 1])
-def test_the_shipped_spaces_of_another_epsilon_differ_by_it_alone(epsilon: int) -> None:
+def test_the_shipped_spaces_of_another_epsilon_differ_by_it_alone(epsilon):
     first, other = spaces.read("epsilon_8").document(), spaces.read(f"epsilon_{epsilon}").document()
     assert first["base"]["privacy"].pop("noise_multiplier") == {"target_epsilon": 8}
     assert other["base"]["privacy"].pop("noise_multiplier") == {"target_epsilon": epsilon}
@@ -60,7 +57,7 @@ def test_the_shipped_spaces_of_another_epsilon_differ_by_it_alone(epsilon: int) 
         (["epsilon_8"], "expected extends to name a space in"),
     ],
 )
-def test_what_cannot_be_extended_is_refused(tmp_path: Path, extends: Any, message: str) -> None:
+def test_what_cannot_be_extended_is_refused(tmp_path, extends, message):
     write(tmp_path, "other", {"extends": "own.yaml"})
     with pytest.raises(InvalidInput) as refused:
         spaces.read(write(tmp_path, "own", {"extends": extends}))
@@ -68,6 +65,6 @@ def test_what_cannot_be_extended_is_refused(tmp_path: Path, extends: Any, messag
     assert "\n" not in str(refused.value)
 
 
-def test_only_a_file_extends_a_space() -> None:
+def test_only_a_file_extends_a_space():
     with pytest.raises(InvalidInput, match="extends"):
         spaces.parse({"name": "s", "extends": "epsilon_8"})

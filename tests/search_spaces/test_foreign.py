@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from search_spaces import space as spaces
-from search_spaces.expansion import Expansion, expand
+from search_spaces.expansion import expand
 from search_spaces.files import shipped_spaces
 from search_spaces.parts import Constraint
 from trainables.errors import InvalidInput
 
 
-def expansion(**fields: Any) -> Expansion:
+def expansion(**fields):
     return expand(spaces.parse({"name": "s", **fields}))
 
 
 BERT = {"name": "bert", "set": {"model.name": "bert"}}
 
 
-def test_shared_fields_that_a_variant_s_model_lacks_are_dropped_with_the_change() -> None:
+def test_shared_fields_that_a_variant_s_model_lacks_are_dropped_with_the_change():
     found = expansion(
         base={"model": {"char_dim": 8, "num_layers": 3}}, variants=[{"name": "clc"}, BERT]
     )
@@ -30,7 +28,7 @@ def test_shared_fields_that_a_variant_s_model_lacks_are_dropped_with_the_change(
     assert bert["num_layers"] == 3
 
 
-def test_a_shared_axis_that_a_model_lacks_gives_it_one_trial() -> None:
+def test_a_shared_axis_that_a_model_lacks_gives_it_one_trial():
     """Equal trials are not run once for each value of a field that they never read."""
     found = expansion(axes={"model.char_dim": [8, 16]}, variants=[{"name": "clc"}, BERT])
     assert [dict(point.values) for point in found.points] == [
@@ -41,7 +39,7 @@ def test_a_shared_axis_that_a_model_lacks_gives_it_one_trial() -> None:
     assert found.merged == 1
 
 
-def test_an_override_reaches_the_variants_that_have_the_field() -> None:
+def test_an_override_reaches_the_variants_that_have_the_field():
     found = expansion(override={"model.num_heads": 6}, variants=[{"name": "clc"}, BERT])
     assert [getattr(p.config.model, "num_heads", None) for p in found.points if p.config] == [
         None,
@@ -82,13 +80,13 @@ def test_an_override_reaches_the_variants_that_have_the_field() -> None:
         ),
     ],
 )
-def test_a_field_of_no_entry_is_refused(fields: dict[str, Any], line: str) -> None:
+def test_a_field_of_no_entry_is_refused(fields, line):
     with pytest.raises(InvalidInput) as found:
         expansion(**fields)
     assert str(found.value).startswith(line)
 
 
-def test_an_axis_over_models_brings_each_its_own_fields() -> None:
+def test_an_axis_over_models_brings_each_its_own_fields():
     found = expansion(
         base={"model": {"num_layers": 1}},
         axes={"model.name": ["clc", "bert"], "model.num_heads": [2, 3]},
@@ -97,7 +95,7 @@ def test_an_axis_over_models_brings_each_its_own_fields() -> None:
     assert rows == [("clc", None), ("bert", 2), ("bert", 3)]
 
 
-def test_a_model_that_a_variant_names_owns_the_sections_of_a_shared_axis() -> None:
+def test_a_model_that_a_variant_names_owns_the_sections_of_a_shared_axis():
     found = expand(
         spaces.parse(
             {
@@ -112,7 +110,7 @@ def test_a_model_that_a_variant_names_owns_the_sections_of_a_shared_axis() -> No
     ]
 
 
-def test_every_shipped_space_uses_all_that_it_sets() -> None:
+def test_every_shipped_space_uses_all_that_it_sets():
     for name in shipped_spaces():
         space = spaces.read(name)
         for each in (space, spaces.with_fallback(space)):
@@ -146,20 +144,18 @@ def test_every_shipped_space_uses_all_that_it_sets() -> None:
         ),
     ],
 )
-def test_an_unknown_field_is_answered_with_the_nearest_everywhere(
-    document: dict[str, Any], line: str
-) -> None:
+def test_an_unknown_field_is_answered_with_the_nearest_everywhere(document, line):
     with pytest.raises(InvalidInput) as found:
         expand(spaces.parse({"name": "s", **document}))
     assert str(found.value) == line
 
 
-def test_a_path_of_no_section_is_answered_with_the_nearest() -> None:
+def test_a_path_of_no_section_is_answered_with_the_nearest():
     with pytest.raises(InvalidInput, match=r"got trainin\.epochs: did you mean training\?$"):
         spaces.parse({"name": "s", "override": {"trainin.epochs": 3}})
 
 
-def test_noise_is_dropped_where_a_variant_has_none_and_refused_where_it_asks_for_it() -> None:
+def test_noise_is_dropped_where_a_variant_has_none_and_refused_where_it_asks_for_it():
     base = {"privacy": {"noise_multiplier": 2.0, "delta": 1e-6}}
     plain = {"name": "plain", "set": {"engine": "sgd"}}
     points = expand(
@@ -175,7 +171,7 @@ def test_noise_is_dropped_where_a_variant_has_none_and_refused_where_it_asks_for
         expand(spaces.parse({"name": "s", "base": base, "variants": [asked]}))
 
 
-def test_a_constraint_over_noise_says_nothing_of_an_engine_without_it() -> None:
+def test_a_constraint_over_noise_says_nothing_of_an_engine_without_it():
     space = spaces.parse(
         {
             "name": "s",

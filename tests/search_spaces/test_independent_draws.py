@@ -18,19 +18,19 @@ _SPACE: dict[str, Any] = {
 }
 
 
-def _space(**parts: Any) -> dict[str, Any]:
+def _space(**parts):
     search = {**_SPACE["search"], **parts.pop("search", {})}
     return {**_SPACE, "search": search, **parts}
 
 
-def test_a_space_of_independent_draws_is_read_and_written_back() -> None:
+def test_a_space_of_independent_draws_is_read_and_written_back():
     space = parse(_space())
     assert parse(space.document()) == space
     assert space.search.num_trials is not None
     assert (space.search.num_trials.law, space.search.num_trials.mean) == ("geometric", 3)
 
 
-def test_lists_are_crossed_and_a_range_is_at_its_middle() -> None:
+def test_lists_are_crossed_and_a_range_is_at_its_middle():
     axes = {**_SPACE["axes"], "training.learning_rate": {"range": {"low": 1, "high": 3}}}
     points = expand(parse(_space(axes=axes))).points
     assert len(points) == 4
@@ -78,14 +78,14 @@ def test_lists_are_crossed_and_a_range_is_at_its_middle() -> None:
         ),
     ],
 )
-def test_what_is_no_independent_draw_is_refused(parts: dict[str, Any], line: str) -> None:
+def test_what_is_no_independent_draw_is_refused(parts, line):
     with pytest.raises(InvalidInput, match=line) as refusal:
         parse(_space(**parts))
     assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("strategy", ["grid", "random", "tpe"])
-def test_a_law_belongs_to_a_private_selection_alone(strategy: str) -> None:
+def test_a_law_belongs_to_a_private_selection_alone(strategy):
     search: dict[str, Any] = {"strategy": strategy, "num_trials": {"mean": 3}}
     if strategy != "grid":
         search["num_samples"] = 4

@@ -13,7 +13,7 @@ from search_spaces.space import parse
 _README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_space_of_the_readme_has_three_points() -> None:
+def test_the_space_of_the_readme_has_three_points():
     shown = re.search(r"```yaml\n(.*?)```", _README.read_text(encoding="utf-8"), re.DOTALL)
     assert shown is not None
     points = expand(parse({"name": "mine", **yaml.safe_load(shown[1])})).points

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -22,19 +21,19 @@ SHIPPED = Path(spaces.__file__).parent
 TINY = Path(__file__).with_name("tiny.yaml")
 
 
-def write(folder: Path, document: Any) -> Path:
+def write(folder, document):
     path = folder / "mine.yaml"
     path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
     return path
 
 
-def test_a_space_survives_being_written_and_read() -> None:
+def test_a_space_survives_being_written_and_read():
     space = read(TINY)
     assert spaces.parse(yaml.safe_load(yaml.safe_dump(space.document()))) == space
 
 
 @pytest.mark.parametrize("name", shipped_spaces())
-def test_every_shipped_space_can_be_read_and_names_its_source(name: str) -> None:
+def test_every_shipped_space_can_be_read_and_names_its_source(name):
     assert read(name).source
 
 
@@ -48,9 +47,7 @@ def test_every_shipped_space_can_be_read_and_names_its_source(name: str) -> None
         ("xyz", None),
     ],
 )
-def test_an_unknown_space_is_answered_with_the_nearest_and_the_folder(
-    wrong: str, meant: str | None
-) -> None:
+def test_an_unknown_space_is_answered_with_the_nearest_and_the_folder(wrong, meant):
     with pytest.raises(InvalidInput) as refused:
         read(wrong)
     words = str(refused.value)
@@ -59,36 +56,36 @@ def test_an_unknown_space_is_answered_with_the_nearest_and_the_folder(
     assert len(words.removesuffix(end)) < 120
 
 
-def test_a_bare_config_is_a_space_of_one_point(tmp_path: Path) -> None:
+def test_a_bare_config_is_a_space_of_one_point(tmp_path):
     fields = parse_config({"engine": "sgd"}).model_dump(mode="json")
     assert read(write(tmp_path, fields)) == SearchSpace(name="mine", base=fields)
 
 
-def test_a_base_may_be_in_a_file_beside_the_space(tmp_path: Path) -> None:
+def test_a_base_may_be_in_a_file_beside_the_space(tmp_path):
     (tmp_path / "base.yaml").write_text("engine: sgd")
     assert read(write(tmp_path, {"base": "base.yaml"})).base == {"engine": "sgd"}
 
 
-def test_overrides_reach_the_config_and_the_space(tmp_path: Path) -> None:
+def test_overrides_reach_the_config_and_the_space(tmp_path):
     path = write(tmp_path, {"base": {"engine": "sgd"}, "budget": {"trials": 3}})
     space = read(path, overrides={"training.epochs": 5, "budget.epsilon": 2, "repeats": 2})
     assert space.override == {"training.epochs": 5}
     assert (space.budget.epsilon, space.budget.trials, space.repeats) == (2, 3, (0, 1))
 
 
-def test_scientific_notation_without_a_dot_is_a_number(tmp_path: Path) -> None:
+def test_scientific_notation_without_a_dot_is_a_number(tmp_path):
     space = read(write(tmp_path, "axes: {privacy.noise_multiplier: [1e-6, 1e-1, 2E3]}"))
     assert space.axes["privacy.noise_multiplier"].values == (1e-6, 0.1, 2000.0)
 
 
-def test_a_fallback_gives_way_to_what_was_typed() -> None:
+def test_a_fallback_gives_way_to_what_was_typed():
     space = SearchSpace(
         name="a", fallback={"data.name": "snips", "data.seed": 1}, override={"data.seed": 2}
     )
     assert spaces.with_fallback(space).override == {"data.name": "snips", "data.seed": 2}
 
 
-def test_a_logarithmic_range_is_even_on_the_logarithm() -> None:
+def test_a_logarithmic_range_is_even_on_the_logarithm():
     values = [Range(low=1e-4, high=1, log=True).at(share / 4) for share in range(5)]
     assert values == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
 
@@ -129,7 +126,7 @@ def test_a_logarithmic_range_is_even_on_the_logarithm() -> None:
         ({"base": "nowhere.yaml"}, "cannot read"),
     ],
 )
-def test_a_wrong_space_is_refused_in_one_line(tmp_path: Path, document: Any, message: str) -> None:
+def test_a_wrong_space_is_refused_in_one_line(tmp_path, document, message):
     with pytest.raises(InvalidInput, match=message) as refused:
         read(write(tmp_path, document))
     assert "\n" not in str(refused.value)
@@ -137,7 +134,7 @@ def test_a_wrong_space_is_refused_in_one_line(tmp_path: Path, document: Any, mes
 
 @given(stem=st.text(st.sampled_from("ab.-_ Z"), max_size=90))
 @example("a" * 100)
-def test_the_name_of_any_file_is_one_of_a_space(stem: str) -> None:
+def test_the_name_of_any_file_is_one_of_a_space(stem):
     assert check_name(name_of(stem)) == name_of(stem)
 
 
@@ -156,7 +153,7 @@ NO_ATTACK = {"evaluation.attacks": []}
         {"variants": [{"name": "a"}, {"name": "b", "set": NO_ATTACK}]},
     ],
 )
-def test_a_search_by_leakage_that_no_attack_measures_is_refused(fields: dict[str, Any]) -> None:
+def test_a_search_by_leakage_that_no_attack_measures_is_refused(fields):
     """Each of its points would be reported as failed: the search would be blind."""
     with pytest.raises(InvalidInput, match=r"loss_threshold or quantile or shadow, or none"):
         spaces.parse({"name": "s", "search": LEAKAGE, **fields})
@@ -172,18 +169,18 @@ def test_a_search_by_leakage_that_no_attack_measures_is_refused(fields: dict[str
         {"variants": [{"name": "sgd", "baseline": True, "set": NO_ATTACK}, {"name": "b"}]},
     ],
 )
-def test_a_search_by_leakage_that_is_measured_stays(fields: dict[str, Any]) -> None:
+def test_a_search_by_leakage_that_is_measured_stays(fields):
     spaces.parse({"name": "s", "search": LEAKAGE, **fields})
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_refused(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_bytes(b"name: \xff\xfe")
     with pytest.raises(InvalidInput, match=r"expected UTF-8 in .*bad\.yaml line 1 "):
         read(path)
 
 
-def test_an_override_of_nothing_is_refused() -> None:
+def test_an_override_of_nothing_is_refused():
     with pytest.raises(InvalidInput, match="expected a path that starts with"):
         read(TINY, overrides={"privcy.delta": 1})
 
@@ -200,22 +197,20 @@ def test_an_override_of_nothing_is_refused() -> None:
         ({"source": reduce(lambda inner, _: [inner], range(60), [])}, {}, "at most 50 lists"),
     ],
 )
-def test_a_document_from_python_holds_what_a_file_can(
-    document: Any, overrides: dict[str, Any], words: str
-) -> None:
+def test_a_document_from_python_holds_what_a_file_can(document, overrides, words):
     """Its sweep could not be read again."""
     with pytest.raises(InvalidInput, match=words) as refused:
         spaces.from_source(document, overrides=overrides)
     assert str(refused.value).isprintable()
 
 
-def test_yaml_cannot_build_objects(tmp_path: Path) -> None:
+def test_yaml_cannot_build_objects(tmp_path):
     with pytest.raises(InvalidInput, match="expected YAML"):
         read(write(tmp_path, "base: !!python/object/apply:os.system ['true']"))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "name: mine\n", "name: mine\ndescription: cut h"])
-def test_a_file_of_which_the_first_lines_are_left_is_no_space(tmp_path: Path, text: str) -> None:
+def test_a_file_of_which_the_first_lines_are_left_is_no_space(tmp_path, text):
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(InvalidInput, match=r"base, axes or variants|a mapping"):
         spaces.read(tmp_path / "mine.yaml")

@@ -60,7 +60,7 @@ from sweep import interrupts
 def work():
 {textwrap.indent(work, "    ")}
     return 0
-sys.exit(interrupts.install().run(work))
+sys.exit(interrupts.run(work))
 """
     process = subprocess.Popen(
         [sys.executable, "-c", program],

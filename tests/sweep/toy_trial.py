@@ -13,13 +13,13 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
+from trainables.cards import card as cards
+from trainables.cards.card import PrivacyCard
 from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
@@ -91,11 +91,14 @@ def _save_model(config: TrialConfig, folder: Path, state: float) -> None:
     (folder / "model.json").write_text(json.dumps(about))
 
 
-def _privacy(config: TrialConfig, epochs: int, *, cache_dir: Path) -> dict[str, Any]:
-    """What a privacy card is made of: the mechanism that the planner accounted for."""
-    number = config.data.num_records or NUM_RECORDS
-    _, mechanism = FigureCache(cache_dir).resolve(config, num_records=number)
-    return {"mechanism": asdict(mechanism.first(epochs)), "corpus": config.data.name}
+def _privacy(config: TrialConfig, epochs: int, *, cache_dir: Path) -> PrivacyCard | None:
+    """The card of the mechanism that the planner accounted for."""
+    if not epochs:
+        return None
+    figures, number = FigureCache(cache_dir), config.data.num_records or NUM_RECORDS
+    mechanism = figures.resolve(config, num_records=number)[1].first(epochs)
+    summary = figures.account(mechanism, accountant=config.privacy.accountant)
+    return cards.make(mechanism, summary, trial_id=config.id, corpus=config.data.name)
 
 
 def _epoch(epoch: int, state: float, seconds: float = 0.0) -> EpochReport:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from search_spaces.foreign import own_fields
+from search_spaces.expansion import own_fields
 from search_spaces.paths import set_all
 from trainables.config import TrialConfig, parse
 from trainables.models.parser import ParserSizes

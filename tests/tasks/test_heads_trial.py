@@ -58,7 +58,7 @@ def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path, cache: 
     assert metrics["epsilon"] == pytest.approx(8, rel=0.02)
     assert metrics["epsilon"] is not None
     assert metrics["epsilon"] <= 8
-    public = " / ".join(found.privacy["public"])
+    public = " / ".join(found.privacy.public)
     for what in ("labels' names", "for whitening, over utterances", "took 1 out of its pretrain"):
         assert what in public
 
@@ -66,7 +66,7 @@ def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path, cache: 
 def test_without_names_nothing_is_known_before(tmp_path: Path, cache: Path) -> None:
     found = trial(tmp_path, cache, prior="none")
     assert "ser_before_training" not in found.metrics
-    assert not any("labels' names" in what for what in found.privacy["public"])
+    assert not any("labels' names" in what for what in found.privacy.public)
 
 
 def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path: Path, cache: Path) -> None:

@@ -190,13 +190,15 @@ def test_a_refused_epoch_is_not_trained_and_not_charged(
     stopped, reports = run(place, tmp_path, private, stop_after=2)
     whole, _ = done["fresh"]
     assert len(reports) == 2
-    assert stopped.privacy["mechanism"]["epochs"] == 2
+    assert stopped.privacy.mechanism["epochs"] == 2
     assert stopped.metrics["epsilon"] < whole.metrics["epsilon"]
 
 
 def test_no_text_of_a_record_leaves_the_trial(place: Path, done: Done) -> None:
     result, reports = done["edp_sgd"]
-    reported = json.dumps([dataclasses.asdict(result), [dataclasses.asdict(r) for r in reports]])
+    parts = (dataclasses.replace(result, privacy=None), *reports)
+    plain = [dataclasses.asdict(each) for each in parts]
+    reported = json.dumps(plain) + result.privacy.model_dump_json()
     kept = " ".join(f.read_text() for f in (place / "edp_sgd").rglob("*.json"))
     for word in (*CONTACTS, "jolene", "imagine", "please"):
         assert f'"{word}"' not in reported
@@ -213,10 +215,10 @@ def test_every_source_of_alpha_trains_and_only_the_raw_one_voids_the_guarantee(
 
 
 def test_a_trial_carries_the_audit_of_its_own_step(done: Done) -> None:
-    audit = done["fresh"][0].privacy["step_audit"]
-    assert audit["verdict"] == "pass"
-    assert audit["low"] < audit["claimed"] * 1.2
-    assert done["sgd"][0].privacy["step_audit"] is None
+    audit = done["fresh"][0].privacy.step_audit
+    assert audit.verdict == "pass"
+    assert audit.low < audit.claimed * 1.2
+    assert done["sgd"][0].privacy.step_audit is None
 
 
 def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_path: Path) -> None:
@@ -225,7 +227,7 @@ def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_pa
     )
     result, _ = run(place, tmp_path, undeclared)
     assert result.metrics["epsilon"] == math.inf
-    assert len(result.privacy["mechanism"]["undeclared"]) == 2
+    assert len(result.privacy.mechanism["undeclared"]) == 2
 
 
 def test_groups_must_be_counted_by_their_owner() -> None:
@@ -248,7 +250,7 @@ def test_a_group_is_one_unit_of_privacy(place: Path, tmp_path: Path) -> None:
     audited = grouped.evaluation.model_copy(update={"attacks": ("loss_threshold", "one_run")})
     grouped = grouped.model_copy(update={"evaluation": audited})
     result, reports = run(place, tmp_path, grouped)
-    assert result.privacy["mechanism"]["unit"] == "group"
+    assert result.privacy.mechanism["unit"] == "group"
     assert "epsilon_lower_bound" not in result.metrics  # a coin is a record's, not a group's
     assert "attack one_run: not possible on this split or unit" in result.notes
     assert len(reports) == 3

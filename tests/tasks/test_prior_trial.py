@@ -39,8 +39,8 @@ def test_it_is_the_error_that_a_trained_trial_begins_with(tmp_path: Path, cache:
     assert found.metrics["epsilon_replace_one"] == 0.0
     assert not [name for name in found.metrics if name.startswith("mia_")]
     assert any("no attack" in note for note in found.notes)
-    assert found.privacy["attacks"] == []
-    assert found.privacy["step_audit"] is None
+    assert found.privacy.attacks == ()
+    assert found.privacy.step_audit is None
 
 
 def test_no_training_record_reaches_what_it_leaves(
@@ -83,7 +83,7 @@ def test_its_card_says_that_nothing_was_read() -> None:
     from trainables.privacy.from_config import build
 
     made = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
-    found = cards.make(made, account(made), facts=cards.Facts(trial_id="t", datasets={}))
+    found = cards.make(made, account(made), trial_id="t", corpus="")
     assert "No record was trained on" in found.guarantee
     assert "Epsilon is 0" in found.guarantee
     assert found.randomness == ("nothing was drawn",)

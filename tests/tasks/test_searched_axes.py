@@ -68,7 +68,7 @@ def test_its_epsilon_is_that_of_its_steps_whatever_is_chosen(place: Path, tmp_pa
     for name, fields in (("usual", base()), ("chosen", chosen_values())):
         result, _ = run(place, tmp_path / name, parse(fields), stop_after=2)
         found[name] = result.metrics["epsilon"]
-        assert result.privacy["step_audit"]["verdict"] == "pass"
+        assert result.privacy.step_audit.verdict == "pass"
     assert found["usual"] == found["chosen"]
     assert found["usual"] is not None
     assert 0 < found["usual"] < math.inf

@@ -55,7 +55,7 @@ def test_each_method_trains_draws_and_is_measured(name: str, tmp_path: Path) -> 
     lines = (tmp_path / "trial" / "synthetic.jsonl").read_text().splitlines()
     assert len(lines) == 12
     assert all(set(json.loads(line)) == {"utterance"} for line in lines)
-    metrics, mechanism = result.metrics, result.privacy["mechanism"]
+    metrics, mechanism = result.metrics, result.privacy.mechanism
     written = {*metrics, *(name for report in reports for name in report.metrics)}
     assert written - registry().keys() == set()
     for figure in ("word_type_overlap", "word_type_overlap_human_ceiling", "fluency_loss"):
@@ -64,9 +64,9 @@ def test_each_method_trains_draws_and_is_measured(name: str, tmp_path: Path) -> 
     assert math.isfinite(metrics["epsilon"] or math.nan) == private
     assert ("parse_valid_rate" in metrics) == (name == "two stages")
     assert mechanism["num_records"] == 90  # three quarters of 120
-    assert mechanism["stages"] == ((1, 1) if name == "two stages" else ())
+    assert mechanism["stages"] == ([1, 1] if name == "two stages" else [])
     assert mechanism["histogram_noise_multiplier"] == (20.0 if name == "domains" else 0.0)
-    assert (result.privacy["step_audit"] or {}).get("verdict") == ("pass" if private else None)
+    assert getattr(result.privacy.step_audit, "verdict", None) == ("pass" if private else None)
 
 
 def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path: Path) -> None:
     (place / "pairs_train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = tiny(place, **{"data.split": "bernoulli"})
     result = run_trial(config, tmp_path)
-    assert result.privacy["mechanism"]["num_records"] == 45  # half the 90, whatever the coins say
+    assert result.privacy.mechanism["num_records"] == 45  # half the 90, whatever the coins say
     sides = []
     for name in ("synthetic", "members", "held_out"):
         file = tmp_path / "trial" / f"{name}.jsonl"

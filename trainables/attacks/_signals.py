@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.documents import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import DAMAGED
 from trainables.sections import SplitMode
 
 Floats = NDArray[np.float64]

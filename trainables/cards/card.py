@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
@@ -140,39 +140,39 @@ class PrivacyCard(Document):
     selection: Selection | None = None
     review: Review = Review()
 
+    @property
+    def sampling(self) -> str:
+        """How records were assigned to steps."""
+        return str(self.mechanism.get("sampling", ""))
+
     @field_validator("mechanism")
     @classmethod
     def _of_a_mechanism(cls, given: dict[str, Any]) -> dict[str, Any]:
         return {name: plain(value) for name, value in given.items() if name in _MECHANISM}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """Facts of a card beyond the mechanism. `processes` is how many processes ran the
-    `num_workers` of the mechanism; `datasets` maps a role ("training", ...) to a name;
-    `step_audit` is the measured effective noise multiplier and its interval; `public` says what
-    was taken for public; `attacks` names what the model was attacked with; `n_is_declared` is False
-    where n was counted on private records.
+def make(
+    mechanism: Mechanism,
+    summary: PrivacySummary,
+    *,
+    trial_id: str,
+    corpus: str,
+    processes: int = 1,
+    secure_noise: bool = True,
+    public_data: bool = False,
+    provenance: str = "",
+    public: Sequence[str] = (),
+    attacks: Sequence[str] = (),
+    n_is_declared: bool = True,
+    step_audit: StepAudit | None = None,
+) -> PrivacyCard:
+    """The card of one trial. `processes` is how many processes ran the `num_workers` of the
+    mechanism; `public` says what was taken for public; `attacks` names what the model was attacked
+    with; `n_is_declared` is False where n was counted on private records.
     """
-
-    trial_id: str
-    datasets: Mapping[str, str]
-    processes: int = 1
-    attempt: int = 1
-    secure_noise: bool = True
-    public_data: bool = False
-    provenance: str = ""
-    public: Sequence[str] = ()
-    attacks: Sequence[str] = ()
-    n_is_declared: bool = True
-    step_audit: Mapping[str, Any] | None = None
-
-
-def make(mechanism: Mechanism, summary: PrivacySummary, *, facts: Facts) -> PrivacyCard:
-    """The card of one trial."""
     poisson = mechanism.sampling == "poisson"
     card = PrivacyCard(
-        trial_id=facts.trial_id,
+        trial_id=trial_id,
         **asdict(summary),
         guarantee=guarantee(mechanism, summary),
         unit=mechanism.unit,
@@ -183,20 +183,18 @@ def make(mechanism: Mechanism, summary: PrivacySummary, *, facts: Facts) -> Priv
         sample_rate=mechanism.sample_rate if poisson else None,
         steps=mechanism.steps,
         mechanism=asdict(mechanism),
-        datasets={role: DataSet(name=name) for role, name in facts.datasets.items()},
-        public_data=facts.public_data,
-        public=tuple(facts.public),
-        provenance=facts.provenance,
-        attacks=tuple(facts.attacks),
-        randomness=tuple(
-            randomness(mechanism, attempt=facts.attempt, secure_noise=facts.secure_noise)
-        ),
-        workers=workers(mechanism, facts.processes),
+        datasets={"training": DataSet(name=corpus)},
+        public_data=public_data,
+        public=tuple(public),
+        provenance=provenance,
+        attacks=tuple(attacks),
+        randomness=tuple(randomness(mechanism, secure_noise=secure_noise)),
+        workers=workers(mechanism, processes),
         not_covered=tuple(not_covered(mechanism)),
         curator_only=curator_only(),
-        step_audit=None if facts.step_audit is None else StepAudit(**facts.step_audit),
+        step_audit=step_audit,
     )
-    return card if facts.n_is_declared else _without_count(card, mechanism)
+    return card if n_is_declared else _without_count(card, mechanism)
 
 
 def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:

@@ -44,7 +44,6 @@ def sections(card: PrivacyCard) -> list[tuple[str, list[str]]]:
 def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     """Figures with what they mean; every epsilon is rounded up."""
     how = f"{card.accountant}{'' if card.tight else ', an upper bound'}"
-    sampling = str(card.mechanism.get("sampling", ""))
     units = f"{card.unit}s"
     found = [
         ("epsilon", format_epsilon(card.epsilon), f"{how}; {card.neighboring_relation}"),
@@ -72,7 +71,7 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
         ("n", _figure(card.num_records), declared),
         ("B", _figure(card.expected_batch_size), f"expected {units} in a step"),
         ("q", _figure(card.sample_rate), f"share of the {units} in a step, on average"),
-        ("steps", _figure(card.steps), f"{sampling} sampling".strip()),
+        ("steps", _figure(card.steps), f"{card.sampling} sampling".strip()),
     ]
     return found
 

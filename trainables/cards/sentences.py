@@ -80,7 +80,7 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
     return found
 
 
-def randomness(mechanism: Mechanism, *, attempt: int, secure_noise: bool) -> list[str]:
+def randomness(mechanism: Mechanism, *, secure_noise: bool) -> list[str]:
     """The source of each kind of randomness, and whether it is secret."""
     if not mechanism.trains:
         return ["nothing was drawn"]
@@ -88,9 +88,8 @@ def randomness(mechanism: Mechanism, *, attempt: int, secure_noise: bool) -> lis
         key = "the noise key follows from the public seed: the noise is known, for tests only"
     else:
         key = (
-            f"noise, sampling coins and micro-batch assignment come from a secret key of attempt"
-            f" {attempt}, drawn by the operating system and kept out of logs, metrics and"
-            " exports"
+            "noise, sampling coins and micro-batch assignment come from a secret key of each"
+            " attempt, drawn by the operating system and kept out of logs, metrics and exports"
         )
     generator = (
         "AES-256-CTR"

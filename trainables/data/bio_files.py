@@ -7,8 +7,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from trainables.data.records import Part, Utterance, size_problem
-from trainables.documents import file_lines, without_problems
 from trainables.errors import InvalidData
+from trainables.files import file_lines, without_problems
 
 NAMES = ("seq.in", "seq.out", "label")
 _Line = tuple[str, str]  # file and line, for messages; its text

@@ -11,8 +11,8 @@ from trainables.data.bio import tags_of
 from trainables.data.bio_files import require_bio
 from trainables.data.records import NO_INTENT, Part, Slot, Utterance, size_problem
 from trainables.data.storage import PARTS
-from trainables.documents import object_lines, without_problems
 from trainables.errors import InvalidData
+from trainables.files import object_lines, without_problems
 
 _FIELDS = frozenset({"text", "tokens", "tags", "slots", "intent", "part", "group"})
 

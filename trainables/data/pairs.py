@@ -24,8 +24,8 @@ from trainables.data.configs import refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
-from trainables.documents import object_lines, without_problems
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import object_lines, without_problems
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
 from trainables.sections import DataConfig

@@ -20,8 +20,8 @@ from trainables.data.configs import path_of
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.split import training_size
 from trainables.data.tokenization import TOKENIZATIONS
-from trainables.documents import kind_of, quote, read_json
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, kind_of, quote
+from trainables.files import read_json
 from trainables.sections import DataConfig
 
 _SHIPPED = "trainables.data.schemas"

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.data.records import LabelSchema, Part, Utterance
-from trainables.documents import read_written_json
 from trainables.errors import InvalidData
+from trainables.files import read_written_json
 
 PARTS: tuple[Part, ...] = get_args(Part)
 _CHUNK = 65_536  # records handled at a time; the fingerprint depends on it

@@ -15,8 +15,8 @@ from trainables.data import configs as data_configs
 from trainables.data.annotation import parse_annotation
 from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
-from trainables.documents import file_lines, without_problems
 from trainables.errors import InvalidData
+from trainables.files import file_lines, without_problems
 
 PUBLIC = True
 LICENCE = "CC BY 4.0"

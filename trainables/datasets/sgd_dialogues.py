@@ -17,8 +17,8 @@ from trainables.data.bio import tags_of
 from trainables.data.json_frames import utterances
 from trainables.data.records import LabelSchema, Part, Slot, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
-from trainables.documents import read_json
 from trainables.errors import InvalidData
+from trainables.files import read_json
 
 PUBLIC = True
 LICENCE = "CC BY-SA 4.0"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.documents import read_written_json
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import read_written_json
 
 if TYPE_CHECKING:
     from trainables.sections import DataConfig

@@ -19,9 +19,9 @@ from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from trainables.documents import one_line, quote, read_written_json, words_of
 from trainables.encoders.about import read_about, shipped_encoders
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData, InvalidInput, one_line, quote, words_of
+from trainables.files import read_written_json
 
 LOCAL_FOLDER = "in a local folder"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # tensors, no code, of the second as well

@@ -21,14 +21,13 @@ from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
-from trainables.documents import one_line, words_of
 from trainables.encoders import folder
 from trainables.encoders.about import about_of
 from trainables.encoders.hub import PublicEncoder, public_encoder
 from trainables.encoders.moments import BothMoments, moments_of, public_moments
 from trainables.encoders.pieces import PieceTable, WordCutter, tokenizer_in, word_cutter
 from trainables.encoders.rows import Encoder, LayerStates
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, one_line, words_of
 
 if TYPE_CHECKING:
     from trainables.encoders.names import NameScores

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.documents import DAMAGED
 from trainables.encoders.hub import package_folder
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import DAMAGED
 
 LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path
 _SCALE_OF = 1_000  # first rows of a file, whose spread is that of vectors it lacks

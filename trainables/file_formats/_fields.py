@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.annotation import parse_annotation
-from trainables.documents import object_lines
 from trainables.errors import InvalidData
 from trainables.file_formats._lines import json_value
 from trainables.file_formats._record import Options, Record, Span, cut_finer
+from trainables.files import object_lines
 
 # The first name that occurs in a record is used.
 NAMES: dict[str, tuple[str, ...]] = {

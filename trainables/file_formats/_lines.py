@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trainables.documents import DocumentProblem, file_lines, parse_json, without_problems
+from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidData
+from trainables.files import file_lines, without_problems
 
 
 def first_lines(path: Path) -> Iterator[str]:

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainables.documents import file_lines
 from trainables.errors import InvalidData
+from trainables.files import file_lines
 
 _MOST_LINES = 100  # of one row
 

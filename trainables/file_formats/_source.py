@@ -8,10 +8,10 @@ from pathlib import Path
 
 from trainables import catalogue
 from trainables.data.records import NO_INTENT, Utterance
-from trainables.documents import TO_UTF_8, file_lines
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats._record import Options, Record, SpanUnit, token_spans, utterance_of
 from trainables.file_formats._survey import Survey, survey
+from trainables.files import TO_UTF_8, file_lines
 
 _SHELF = "file_formats"
 

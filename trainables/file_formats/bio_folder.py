@@ -13,9 +13,9 @@ from typing import IO
 
 from trainables.data.bio_files import NAMES
 from trainables.data.records import NO_INTENT, Part, Utterance
-from trainables.documents import file_lines
 from trainables.errors import InvalidData
 from trainables.file_formats._record import PARTS, Options, Record
+from trainables.files import file_lines
 
 LACKS: frozenset[str] = frozenset({"group"})
 SUFFIX = ""

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trainables.data.records import NO_INTENT, Utterance
-from trainables.documents import file_lines
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats._lines import first_lines
 from trainables.file_formats._record import Options, Record
+from trainables.files import file_lines
 
 LACKS: frozenset[str] = frozenset()
 SUFFIX = ".conll"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.records import NO_INTENT, Utterance
-from trainables.documents import one_line, read_json, words_of
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, one_line, words_of
 from trainables.file_formats._fields import record_of
 from trainables.file_formats._record import Options, Record
+from trainables.files import read_json
 
 LACKS: frozenset[str] = frozenset()
 SUFFIX = ""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trainables.data.records import Utterance
-from trainables.documents import kind_of, read_json
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, kind_of
 from trainables.file_formats import json_lines
 from trainables.file_formats._fields import record_of
 from trainables.file_formats._lines import first_line
 from trainables.file_formats._record import Options, Record
+from trainables.files import read_json
 
 LACKS: frozenset[str] = frozenset()
 SUFFIX = ".json"

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.records import NO_INTENT, Utterance
-from trainables.documents import DocumentProblem, file_text, format_yaml, parse_yaml
+from trainables.documents import DocumentProblem, format_yaml, parse_yaml
 from trainables.errors import InvalidData
 from trainables.file_formats._lines import json_value
 from trainables.file_formats._marks import text_with_marks
 from trainables.file_formats._record import Options, Record, Span
+from trainables.files import file_text
 
 LACKS: frozenset[str] = frozenset({"part", "group"})
 SUFFIX = ".yml"
@@ -43,7 +44,7 @@ def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
         try:
             document = parse_yaml(file_text(file, max_bytes=_MAX_BYTES))
         except DocumentProblem as problem:  # whose words may quote a scalar
-            yield InvalidData(f"expected YAML in {file}, line {problem.line}")
+            yield InvalidData(f"expected YAML in {file}{problem.at}")
             continue
         items = document.get("nlu") if isinstance(document, dict) else None
         for number, item in enumerate(items if isinstance(items, list) else (), start=1):

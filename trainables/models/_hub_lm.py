@@ -32,10 +32,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch, Tokenizer
-from trainables.documents import read_written_json
 from trainables.encoders import hub
 from trainables.encoders.source import quiet, require_all_weights
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import read_written_json
 from trainables.layers import bookkeeping
 from trainables.layers.packing import Rows, padded
 from trainables.models import _gpt2

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.documents import read_written_json
 from trainables.errors import InvalidData
+from trainables.files import read_written_json
 from trainables.system.disk import flush
 
 if TYPE_CHECKING:

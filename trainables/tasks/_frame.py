@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from trainables import engines
+from trainables.cards.card import PrivacyCard
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
@@ -124,7 +125,7 @@ def result(
     *,
     metrics: Mapping[str, float | None],
     seconds: Mapping[str, float],
-    privacy: dict[str, Any],
+    privacy: PrivacyCard,
     notes: tuple[str, ...],
 ) -> TrialResult:
     """The result of a trial: the task's own metrics, and those that every trial has.

@@ -12,8 +12,8 @@ from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, couples
 from trainables.data.pairs import PairCorpus
-from trainables.documents import read_written_json
 from trainables.errors import InvalidData, TrialFailed
+from trainables.files import read_written_json
 from trainables.generation import histogram
 from trainables.generation._material import Material, positive
 from trainables.parse.function_types import function_types

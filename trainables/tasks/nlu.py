@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors.torch import save_file
@@ -82,7 +81,19 @@ def run(
             "attacks": leakage.seconds,
             "shadow": leakage.shadow_seconds,
         },
-        privacy=privacy_facts(setup, trained.epochs_done),
+        privacy=_facts.privacy_card(
+            config,
+            setup.mechanism,
+            summary,
+            epochs_done=trained.epochs_done,
+            comm=comm,
+            corpus=setup.corpus.name,
+            public_data=bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
+            provenance=setup.model.provenance,
+            public=_public(setup),
+            attacks=sorted(_leakage.names(setup)) if config.trains else (),
+            by_record=isinstance(setup.model, ByRecord),
+        ),
         notes=(setup.model.provenance, *leakage.notes),
     )
 
@@ -128,27 +139,6 @@ def _measure(
         shadow=_shadow.signals,
     )
     return counts, leakage
-
-
-def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
-    """The facts of a privacy card: mechanism, data and processes as plain data."""
-    public_data = bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC)
-    return {
-        **_facts.privacy_facts(
-            setup.config,
-            setup.mechanism,
-            epochs_done=epochs_done,
-            comm=setup.comm,
-            by_record=isinstance(setup.model, ByRecord),
-        ),
-        "corpus": setup.corpus.name,
-        "schema_source": setup.corpus.schema.source,
-        "public_data": public_data,
-        "provenance": setup.model.provenance,
-        "public": _public(setup),
-        "attacks": sorted(_leakage.names(setup)) if setup.config.trains else [],
-        "n_is_declared": public_data or setup.config.data.num_records is not None,
-    }
 
 
 def _public(setup: Setup) -> list[str]:

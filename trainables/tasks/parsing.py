@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.data.pairs import PairCorpus
-from trainables.documents import read_written_json
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import read_written_json
 from trainables.metrics import parsing as scores
 from trainables.metrics.parsing import ParseScores
 from trainables.models._parser_vocabulary import Literals, Source, Vocabulary

@@ -74,7 +74,17 @@ def run(
             **_of_best_epochs(setup, trained),
         },
         seconds=clock.seconds,
-        privacy=privacy_facts(setup, trained.epochs_done),
+        privacy=_facts.privacy_card(
+            config,
+            setup.mechanism,
+            summary,
+            epochs_done=trained.epochs_done,
+            comm=comm,
+            corpus=setup.corpus.name,
+            public_data=setup.corpus.public,
+            provenance="; ".join(setup.notes),
+            public=_public(setup),
+        ),
         notes=(*setup.notes, *notes),
     )
 
@@ -172,20 +182,6 @@ def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
         setup.source.tokenizer,
         max_tokens=config.synthesis.max_tokens,
     ).mean_loss
-
-
-def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
-    """The facts of a privacy card: mechanism, data and processes as plain data."""
-    return {
-        **_facts.privacy_facts(
-            setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
-        ),
-        "corpus": setup.corpus.name,
-        "public_data": setup.corpus.public,
-        "provenance": "; ".join(setup.notes),
-        "public": _public(setup),
-        "n_is_declared": _n_is_declared(setup),
-    }
 
 
 def _n_is_declared(setup: SynthesisSetup) -> bool:

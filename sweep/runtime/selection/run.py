@@ -126,7 +126,7 @@ def _draw(
                 " private_selection: a value inside a range changes it"
             )
         # The same configuration may be drawn twice, and is then two trials.
-        drawn.append(replace(trial, id=name))
+        drawn.append(replace(trial, id=f"{name}-{trial.id}"))
     vault.seal(space, Plan(name=space.name, trials=tuple(drawn)))
 
 

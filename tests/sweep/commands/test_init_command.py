@@ -13,7 +13,7 @@ import pytest
 from sweep.planning.own_data.parts import part_of
 from tests.sweep.line import Line
 from trainables.data.records import Utterance
-from trainables.documents import read_yaml
+from trainables.files import read_yaml
 
 SECRET = "xylophone"
 

@@ -17,7 +17,8 @@ from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.line import Line
-from tests.sweep.store.test_sweep_folder import TRIAL, result
+from tests.sweep.results.test_paired_comparison import planned
+from tests.sweep.store.test_sweep_folder import result
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import TrialFailed
 
@@ -37,7 +38,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def sweep_of(home: Path, name: str, *sers: float | None, created: float = 1.0) -> SweepFolder:
     """A sweep whose trials have these figures; None: it has not run."""
     trials = tuple(
-        replace(TRIAL, id=f"{name}{n}", name=f"trial {n}", group=f"g{n}") for n in range(len(sers))
+        replace(planned(name, str(n)), id=f"{name}{n}", variant=f"trial {n}")
+        for n in range(len(sers))
     )
     space = rename(space_in(home.parent), name)
     plan = Plan(name=name, trials=trials)

@@ -21,11 +21,6 @@ from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.from_config import build
 
 
-@pytest.fixture
-def settings(tmp_path):
-    return settings_in(tmp_path)
-
-
 def config_of(**fields):
     """A trial on ATIS, whose size is public: no file is opened."""
     base: dict[str, Any] = {
@@ -48,8 +43,8 @@ def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(
     """A plan may refuse a trial that fits, and never admits one that does not."""
     config = config_of()
     account = accounting(settings)
-    quick = account(config, accountant=None, careful=False)
-    finer = account(config, accountant=None, careful=True)
+    quick = account(config)
+    finer = account(config, careful=True)
     exact = accountants.account(build(config, num_records=2463))
     assert quick.mechanism == finer.mechanism == build(config, num_records=2463)
     assert exact.epsilon <= finer.summary.epsilon <= quick.summary.epsilon
@@ -59,17 +54,17 @@ def test_a_named_accountant_gives_its_own_figure_and_the_config_may_name_it(
     settings,
 ):
     account = accounting(settings)
-    tightest = account(config_of(), accountant=None, careful=False).summary
+    tightest = account(config_of()).summary
     rdp = account(config_of(), accountant="rdp", careful=False).summary
     assert rdp.accountant == "rdp" != tightest.accountant
     assert tightest.epsilon < rdp.epsilon <= rdp.epsilon_rdp
     named = config_of(privacy={"delta": 1e-5, "noise_multiplier": 2.0, "accountant": "rdp"})
-    assert account(named, accountant=None, careful=False).summary == rdp
+    assert account(named).summary == rdp
 
 
 def test_a_target_is_met_by_the_figure_that_plans_compare(settings):
     config = config_of(privacy={"delta": 1e-5, "noise_multiplier": {"target_epsilon": 2.0}})
-    found = accounting(settings)(config, accountant=None, careful=False)
+    found = accounting(settings)(config)
     assert 1.98 < found.summary.epsilon <= 2.0
     assert found.summary.noise_multiplier == found.mechanism.noise_multiplier > 0
 
@@ -79,7 +74,7 @@ def test_a_target_is_met_by_the_figure_that_plans_compare(settings):
 def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(settings, noise, careful):
     """A budget would admit a trial by another accountant's, which its card then exceeds."""
     privacy = {"delta": 1e-5, "noise_multiplier": noise, "accountant": "gaussian"}
-    found = accounting(settings)(config_of(privacy=privacy), accountant=None, careful=careful)
+    found = accounting(settings)(config_of(privacy=privacy), careful=careful)
     exact = accountants.account(found.mechanism, accountant="gaussian")
     assert found.summary.accountant == "gaussian"
     assert found.summary.epsilon == pytest.approx(exact.epsilon)
@@ -104,7 +99,7 @@ def test_a_users_corpus_is_declared_or_counted_and_then_says_so(settings, tmp_pa
     assert found.undeclared, "the reasons stand on the card"
     training = {"epochs": 1, "expected_batch_size": 30}
     summary = accounting(settings)(
-        config_of(data=counted, training=training), accountant=None, careful=False
+        config_of(data=counted, training=training), careful=False
     ).summary
     assert summary.epsilon == float("inf")
     assert summary.unaccounted
@@ -129,7 +124,7 @@ def test_pairs_are_sized_by_their_private_part(settings, tmp_path):
     config = tiny(write_pairs(tmp_path, training=120))
     size = size_of(config, settings)
     assert 0 < size.num_records < 120
-    found = accounting(settings)(config, accountant=None, careful=False)
+    found = accounting(settings)(config)
     assert found.mechanism.num_records == size.num_records
 
 
@@ -152,7 +147,7 @@ def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
 ):
     config = config_of(model={"name": "bert", "encoder": "/no/such/folder"})
     with pytest.raises(InvalidInput, match="/no/such/folder"):
-        accounting(settings)(config, accountant=None, careful=False)
+        accounting(settings)(config)
     assert not (settings.cache_dir / "figures.jsonl").exists()
 
 
@@ -173,9 +168,9 @@ def test_an_encoder_is_held_against_private_utterances_alone(settings, tmp_path,
 
 
 def test_what_was_worked_out_is_kept_for_the_next_command(settings):
-    first = accounting(settings)(config_of(), accountant=None, careful=False)
+    first = accounting(settings)(config_of())
     kept = (settings.cache_dir / "figures.jsonl").read_bytes()
-    assert accounting(settings)(config_of(), accountant=None, careful=False) == first
+    assert accounting(settings)(config_of()) == first
     assert (settings.cache_dir / "figures.jsonl").read_bytes() == kept
-    accounting(settings)(config_of(), accountant=None, careful=True)
+    accounting(settings)(config_of(), careful=True)
     assert len((settings.cache_dir / "figures.jsonl").read_bytes()) > len(kept)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,7 +27,7 @@ from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
 
 
-def parts_of(engine: str = "dp_sgd", **values: Any) -> dict[str, Any]:
+def parts_of(engine="dp_sgd", **values):
     """The parts without a file, with fields set by their last names."""
     parts = fields_of(None)
     change(parts, {"engine": engine, **values})
@@ -52,9 +50,7 @@ _SAMPLED = {"num_records": 2560, "expected_batch_size": 64, "delta": 1e-5, "nois
         ("delta", 1e-6, "privacy"),
     ],
 )
-def test_an_option_sets_one_field_and_without_a_value_none(
-    name: str, value: Any, section: str
-) -> None:
+def test_an_option_sets_one_field_and_without_a_value_none(name, value, section):
     parts = fields_of(None)
     before = copy.deepcopy(parts)
     change(parts, {name: None})
@@ -63,7 +59,7 @@ def test_an_option_sets_one_field_and_without_a_value_none(
     assert parts == {**before, section: {name: value}}
 
 
-def test_epochs_replace_the_steps_of_a_config(tmp_path: Path) -> None:
+def test_epochs_replace_the_steps_of_a_config(tmp_path):
     (tmp_path / "trial.yaml").write_text(
         "engine: dp_sgd\ndata: {name: atis, num_records: 4000}\n"
         "training: {steps: 1000, evaluate_every: 100, expected_batch_size: 40}\n"
@@ -76,11 +72,11 @@ def test_epochs_replace_the_steps_of_a_config(tmp_path: Path) -> None:
         change(parts, {"epochs": 2, "steps": 3})
 
 
-def test_the_engine_stands_beside_the_sections() -> None:
+def test_the_engine_stands_beside_the_sections():
     assert parts_of("sgd")["engine"] == "sgd"
 
 
-def test_a_file_gives_the_parts_that_accounting_reads(tmp_path: Path) -> None:
+def test_a_file_gives_the_parts_that_accounting_reads(tmp_path):
     """The mechanism is that of the whole config, and the model is no part of it."""
     fields = {
         "engine": "dp_sgd",
@@ -95,14 +91,14 @@ def test_a_file_gives_the_parts_that_accounting_reads(tmp_path: Path) -> None:
     assert mechanism_of(parts)[0] == build(parse(fields), num_records=4000)
 
 
-def test_a_file_that_holds_no_fields_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_holds_no_fields_is_refused(tmp_path):
     file = tmp_path / "list.yaml"
     file.write_text("- engine\n")
     with pytest.raises(InvalidInput, match=r"list\.yaml to hold the fields of a trial's config"):
         fields_of(file)
 
 
-def test_noise_is_a_number_or_a_target_and_never_both() -> None:
+def test_noise_is_a_number_or_a_target_and_never_both():
     assert noise(None, None) is None
     assert noise(1.5, None) == 1.5
     assert noise(None, 8.0) == {"target_epsilon": 8.0}
@@ -120,17 +116,15 @@ def test_noise_is_a_number_or_a_target_and_never_both() -> None:
         ("none", None, {"kind": "none", "tau": 0.0}),  # the file's tau has no meaning without decay
     ],
 )
-def test_a_decay_keeps_what_no_option_changes(
-    kind: str | None, tau: float | None, expected: Any
-) -> None:
+def test_a_decay_keeps_what_no_option_changes(kind, tau, expected):
     parts = {"privacy": {"noise_decay": {"kind": "exponential", "tau": 0.3}}}
     assert decay(parts, kind, tau) == expected
 
 
 @given(workers=st.integers(1, 70), microbatch=st.integers(1, 70))
 def test_a_missing_batch_is_the_smallest_of_64_that_workers_and_micro_batches_divide(
-    workers: int, microbatch: int
-) -> None:
+    workers, microbatch
+):
     parts = parts_of(
         "edp_sgd",
         num_records=10**6,
@@ -147,13 +141,13 @@ def test_a_missing_batch_is_the_smallest_of_64_that_workers_and_micro_batches_di
     assert mechanism.num_microbatches * microbatch == batch
 
 
-def test_a_target_becomes_noise_whose_epsilon_is_just_within_it() -> None:
+def test_a_target_becomes_noise_whose_epsilon_is_just_within_it():
     parts = parts_of(**{**_SAMPLED, "noise_multiplier": {"target_epsilon": 3.0}, "epochs": 5})
     mechanism, _ = mechanism_of(parts)
     assert 2.99 < accountants.account(mechanism).epsilon <= 3.0
 
 
-def test_the_cost_of_shuffled_epochs_needs_no_number_of_records() -> None:
+def test_the_cost_of_shuffled_epochs_needs_no_number_of_records():
     """And no figure that depends on that number is reported."""
     fields = {"num_workers": 8, "noise_multiplier": 1.0, "epochs": 30, "delta": 5e-4}
     without, _ = mechanism_of(parts_of("edp_sgd", **fields))
@@ -179,22 +173,20 @@ def test_the_cost_of_shuffled_epochs_needs_no_number_of_records() -> None:
         ({"max_grad_norm": -1.0}, "max_grad_norm"),
     ],
 )
-def test_what_has_no_mechanism_is_refused_in_one_line(changes: dict[str, Any], line: str) -> None:
+def test_what_has_no_mechanism_is_refused_in_one_line(changes, line):
     parts = parts_of(**{**_SAMPLED, **changes})
     with pytest.raises(InvalidInput, match=line) as refused:
         mechanism_of(parts)
     assert "\n" not in str(refused.value)
 
 
-def test_the_default_delta_needs_the_number_of_records() -> None:
+def test_the_default_delta_needs_the_number_of_records():
     parts = parts_of("edp_sgd", noise_multiplier=1.0)
     with pytest.raises(InvalidInput, match="the default delta depends on it"):
         mechanism_of(parts)
 
 
-def test_records_of_a_data_set_at_hand_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_of_a_data_set_at_hand_are_counted(tmp_path, monkeypatch):
     """And without its file the number is asked for."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     data = {k: v for k, v in write_corpus(tmp_path).items() if k != "num_records"}
@@ -223,9 +215,7 @@ _CENTRAL = {**_PAPER, "noise_calibration": "central"}
         ("edp_sgd", {"group_scale": "public"}, ["4 workers", "2 C", "alpha_k"]),
     ],
 )
-def test_the_differences_from_the_paper_are_those_of_the_mechanism(
-    engine: str, changes: dict[str, Any], reasons: list[str]
-) -> None:
+def test_the_differences_from_the_paper_are_those_of_the_mechanism(engine, changes, reasons):
     mechanism, _ = mechanism_of(
         parts_of(engine, **({**_PAPER, **changes} if engine == "edp_sgd" else changes))
     )
@@ -235,7 +225,7 @@ def test_the_differences_from_the_paper_are_those_of_the_mechanism(
         assert part in sentence
 
 
-def test_noise_of_independent_workers_is_said_to_shrink_by_the_root_of_their_number() -> None:
+def test_noise_of_independent_workers_is_said_to_shrink_by_the_root_of_their_number():
     mechanism, _ = mechanism_of(parts_of("edp_sgd", **{**_PAPER, "num_workers": 16}))
     first, *_ = differences(mechanism, accountants.account(mechanism))
     assert "noise of 16 workers" in first
@@ -250,15 +240,13 @@ def test_noise_of_independent_workers_is_said_to_shrink_by_the_root_of_their_num
         ("edp_sgd", {**_CENTRAL, "microbatch_size": 4}, "one of 4 records can reverse"),
     ],
 )
-def test_the_sensitivity_has_the_reason_of_its_relation(
-    engine: str, changes: dict[str, Any], reason: str
-) -> None:
+def test_the_sensitivity_has_the_reason_of_its_relation(engine, changes, reason):
     mechanism, _ = mechanism_of(parts_of(engine, **changes))
     assert sensitivity_reason(mechanism).startswith(reason)
     assert mechanism.sensitivity == (1 if "added" in reason else 2)
 
 
-def test_without_noise_the_report_is_infinite() -> None:
+def test_without_noise_the_report_is_infinite():
     mechanism, chosen = mechanism_of(parts_of("sgd", num_records=100, delta=1e-5))
     shown = report(mechanism, accountants.account(mechanism), 100)
     assert chosen is None

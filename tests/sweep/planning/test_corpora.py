@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweep.planning.corpora import describe, overview, write_out
-from sweep.settings import Settings
-from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import write_pairs
 from trainables import catalogue
 from trainables.config import data_config
@@ -21,12 +17,7 @@ SECRET = "xylophone"
 PARTS = 12 * ["train"] + 4 * ["validation"] + 4 * ["test"]
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-def corpus(folder: Path, **changes: Any) -> dict[str, Any]:
+def corpus(folder, **changes):
     """Data fields of twenty records, one of them twice, by ten persons."""
     rows = [
         {
@@ -51,7 +42,7 @@ def corpus(folder: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
-def test_the_overview_has_every_corpus_of_the_shelf(settings: Settings, tmp_path: Path) -> None:
+def test_the_overview_has_every_corpus_of_the_shelf(settings, tmp_path):
     rows = {row["name"]: row for row in overview(settings)}
     assert tuple(rows) == catalogue.names("datasets")
     for name, row in rows.items():
@@ -67,7 +58,7 @@ def test_the_overview_has_every_corpus_of_the_shelf(settings: Settings, tmp_path
     assert rows["json_lines"]["num_records"] is None
 
 
-def test_the_counts_of_a_corpus_add_up(settings: Settings, tmp_path: Path) -> None:
+def test_the_counts_of_a_corpus_add_up(settings, tmp_path):
     facts = describe(data_config(**corpus(tmp_path)), settings)
     assert (facts["num_records"], facts["num_duplicates"]) == (20, 1)
     parts = (facts["num_training"], facts["num_validation"], facts["num_test"])
@@ -83,7 +74,7 @@ def test_the_counts_of_a_corpus_add_up(settings: Settings, tmp_path: Path) -> No
     assert SECRET not in json.dumps(facts)
 
 
-def test_the_order_of_the_records_changes_no_count(settings: Settings, tmp_path: Path) -> None:
+def test_the_order_of_the_records_changes_no_count(settings, tmp_path):
     one = describe(data_config(**corpus(tmp_path)), settings)
     lines = (tmp_path / "mine.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "turned.jsonl").write_text("".join(reversed(lines)))
@@ -92,9 +83,7 @@ def test_the_order_of_the_records_changes_no_count(settings: Settings, tmp_path:
     assert one == other
 
 
-def test_a_split_that_the_corpus_does_not_have_is_said_in_place_of_its_parts(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_split_that_the_corpus_does_not_have_is_said_in_place_of_its_parts(settings, tmp_path):
     """The other figures stay."""
     fields = corpus(tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "mine.jsonl").read_text().splitlines()]
@@ -106,9 +95,7 @@ def test_a_split_that_the_corpus_does_not_have_is_said_in_place_of_its_parts(
     assert facts["num_records"] == 20
 
 
-def test_a_made_corpus_that_is_written_out_is_the_same_corpus(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_made_corpus_that_is_written_out_is_the_same_corpus(settings, tmp_path):
     """Records and labels: only the file is another, and its schema is declared."""
     made = data_config(name="video", num_utterances=1000, seed=5)
     written = write_out(made, settings, target=tmp_path / "again.jsonl")
@@ -128,7 +115,7 @@ def test_a_made_corpus_that_is_written_out_is_the_same_corpus(
     assert changed.utterances.read_bytes() != written.utterances.read_bytes()
 
 
-def test_parts_and_groups_are_written_too(settings: Settings, tmp_path: Path) -> None:
+def test_parts_and_groups_are_written_too(settings, tmp_path):
     fields = corpus(tmp_path)
     write_out(data_config(**fields), settings, target=tmp_path / "again.jsonl")
     read, again = (
@@ -143,7 +130,7 @@ def test_parts_and_groups_are_written_too(settings: Settings, tmp_path: Path) ->
     assert (labels.intents, labels.slots) == (("call", "text", "never"), ("contact", "time"))
 
 
-def test_slots_alone_are_written_without_an_intent(settings: Settings, tmp_path: Path) -> None:
+def test_slots_alone_are_written_without_an_intent(settings, tmp_path):
     row = {"tokens": ["call", "ann"], "tags": ["O", "B-contact"], "part": "train"}
     (tmp_path / "slots.jsonl").write_text(f"{json.dumps(row)}\n")
     config = data_config(name="json_lines", path="slots.jsonl")
@@ -152,7 +139,7 @@ def test_slots_alone_are_written_without_an_intent(settings: Settings, tmp_path:
 
 
 @pytest.mark.parametrize("taken", ["again.jsonl", "again.schema.json"])
-def test_no_file_is_overwritten(settings: Settings, tmp_path: Path, taken: str) -> None:
+def test_no_file_is_overwritten(settings, tmp_path, taken):
     config = data_config(**corpus(tmp_path))
     (tmp_path / taken).write_text("mine")
     before = sorted(tmp_path.iterdir())
@@ -162,7 +149,7 @@ def test_no_file_is_overwritten(settings: Settings, tmp_path: Path, taken: str) 
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_corpus_that_cannot_be_read_leaves_no_target(settings: Settings, tmp_path: Path) -> None:
+def test_a_corpus_that_cannot_be_read_leaves_no_target(settings, tmp_path):
     fields = corpus(tmp_path)
     with pytest.raises(InvalidInput, match="expected a folder to write to"):
         write_out(data_config(**fields), settings, target=tmp_path / "none" / "x.jsonl")
@@ -175,9 +162,7 @@ def test_a_corpus_that_cannot_be_read_leaves_no_target(settings: Settings, tmp_p
     assert not (tmp_path / "x.schema.json").exists()
 
 
-def test_pairs_are_described_by_their_programs_and_domains(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_pairs_are_described_by_their_programs_and_domains(settings, tmp_path):
     place = write_pairs(tmp_path, training=30, human=12)
     facts = describe(data_config(name="smcalflow", path=place.name), settings)
     assert facts["num_records"] == facts["num_with_program"] == 42

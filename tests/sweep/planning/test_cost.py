@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,54 +9,44 @@ import pytest
 from search_spaces.space import rename
 from sweep.planning import cost
 from sweep.planning.prepare import prepare_space
-from sweep.settings import Settings
 from sweep.store import sweeps as store
-from sweep.store.plans import PlannedTrial
 from sweep.store.sweep_folder import LOG
-from sweep.store.sweeps import SweepFolder
-from tests.sweep.sweeps import settings_in, space_in
-from trainables.config import TrialConfig, parse
+from tests.sweep.sweeps import space_in
+from trainables.config import parse
 from trainables.result import EpochReport, TrialResult
 
 STEPS = 9  # three epochs of ninety records in batches of thirty
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-def sweep_of(settings: Settings, name: str = "toy") -> SweepFolder:
+def sweep_of(settings, name="toy"):
     """A sweep of an SGD baseline and two trials of eDP-SGD, none of which has run."""
     space = rename(space_in(settings.data_dir), name)
     prepared = prepare_space(space, settings=settings)
     return store.create(settings.home, prepared.space, prepared.plan, about={})
 
 
-def finish(
-    folder: SweepFolder, trial: PlannedTrial, seconds: float, *, stopped: bool = False
-) -> None:
+def finish(folder, trial, seconds, *, stopped=False):
     folder.start_trial(trial)
     result = TrialResult(
         trial_id=trial.id,
         epochs_done=3,
         stopped_early=stopped,
         metrics={},
-        privacy={},
+        privacy=None,
         seconds={"total": seconds},
     )
     folder.finish_trial(result, when=1.0, reason="")
 
 
-def estimate(settings: Settings, config: TrialConfig, steps: int = 100) -> float | None:
+def estimate(settings, config, steps=100):
     return cost.estimator(settings.home)(config, steps)
 
 
-def test_without_any_trial_nothing_is_known(settings: Settings) -> None:
+def test_without_any_trial_nothing_is_known(settings):
     assert estimate(settings, parse({})) is None
 
 
-def test_a_step_costs_the_median_of_finished_trials_of_its_kind(settings: Settings) -> None:
+def test_a_step_costs_the_median_of_finished_trials_of_its_kind(settings):
     """One trial that the machine slept through does not move it; trials of another engine, stopped
     trials and failed ones do not count.
     """
@@ -80,14 +69,14 @@ def test_a_step_costs_the_median_of_finished_trials_of_its_kind(settings: Settin
     assert estimate(settings, parse({})) is None
 
 
-def test_a_trial_that_took_no_time_says_nothing(settings: Settings) -> None:
+def test_a_trial_that_took_no_time_says_nothing(settings):
     folder = sweep_of(settings)
     trial = folder.plan().trials[1]
     finish(folder, trial, 0.0)
     assert estimate(settings, trial.config) is None
 
 
-def test_a_damaged_sweep_hides_no_other(settings: Settings) -> None:
+def test_a_damaged_sweep_hides_no_other(settings):
     whole, damaged = sweep_of(settings, "whole"), sweep_of(settings, "damaged")
     trial = whole.plan().trials[1]
     for folder in (whole, damaged):
@@ -112,7 +101,7 @@ _SAME: dict[str, Any] = {"training": {"epochs": 9, "learning_rate": 0.5, "seed":
         ({"training": {"precision": "bf16"}}, False),
     ],
 )
-def test_a_kind_is_what_a_step_computes(changes: dict[str, Any], same: bool) -> None:
+def test_a_kind_is_what_a_step_computes(changes, same):
     """Rates, noise, seeds and lengths change no step's cost."""
     plain, changed = parse({}), parse(changes)
     kinds = {cost.kind_of(config.model_dump(mode="json")) for config in (plain, changed)}

@@ -92,18 +92,18 @@ def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path):
 
 def test_a_second_plan_asks_no_accountant(tmp_path, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
-    first = accounting(_settings(tmp_path))(config, accountant=None, careful=False)
+    first = accounting(_settings(tmp_path))(config)
     assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
     assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
     for name in ("resolve", "account", "epsilon_after"):
         monkeypatch.setattr(accountants, name, never)
-    again = accounting(_settings(tmp_path))(config, accountant=None, careful=False)
+    again = accounting(_settings(tmp_path))(config)
     assert again == first
 
 
 def test_a_trial_finds_what_its_sweep_worked_out(tmp_path, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
-    planned = accounting(_settings(tmp_path))(config, accountant=None, careful=False).mechanism
+    planned = accounting(_settings(tmp_path))(config).mechanism
     exact = FigureCache(tmp_path / "cache").account(planned)
     assert exact == accountants.account(planned)
     for name in ("resolve", "account"):
@@ -118,7 +118,7 @@ def test_a_trial_finds_what_its_sweep_worked_out(tmp_path, monkeypatch):
 
 def test_whatever_changes_a_figure_changes_its_key(tmp_path):
     account = accounting(_settings(tmp_path))
-    mechanism = account(_config(noise_multiplier=1.0), accountant=None, careful=False).mechanism
+    mechanism = account(_config(noise_multiplier=1.0)).mechanism
     asked = {"target_epsilon": None, "accountant": None}
     keys = {
         key_of(mechanism, **asked),
@@ -157,7 +157,7 @@ def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
     accountant is not another's.
     """
     account = accounting(_settings(tmp_path))
-    built = account(_config(noise_multiplier=1.0), accountant=None, careful=False).mechanism
+    built = account(_config(noise_multiplier=1.0)).mechanism
     whole = replace(built, num_records=973, epochs=2)  # 30.4 steps
     staged = replace(whole, stages=(1, 1))  # twice 15.2
     assert (whole.steps, staged.steps) == (31, 32)

@@ -90,7 +90,8 @@ def test_only_a_trial_without_private_records_needs_no_entry(
     for name in (FILE, "ledger.head"):
         (toy.path.parent / name).unlink()
     plan = toy.plan()
-    changed = replace(plan.trials[-1], epsilon=epsilon, engine=engine)
+    last = plan.trials[-1]
+    changed = replace(last, epsilon=epsilon, origin={**last.fields, "engine": engine})
     toy.replace_plan(toy.space(), replace(plan, trials=(changed,)))
     found = ledger_check.check(settings_in(tmp_path))
     assert [finding.epochs for finding in found] == num_found * [(1, 2, 3)]

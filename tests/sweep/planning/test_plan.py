@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
-from sweep.planning.refusals import require_trials
-from sweep.settings import Settings
+from sweep.planning.plan import require_trials
 from sweep.store import plans
-from sweep.store.plans import Plan
-from tests.sweep.sweeps import settings_in, write_corpus
+from tests.sweep.sweeps import write_corpus
 from trainables.config import parse
 from trainables.errors import InvalidData, InvalidInput
 
@@ -29,17 +24,12 @@ BASE = {
 Z0 = "privacy.noise_multiplier"
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-def plan_of(settings: Settings, **fields: Any) -> Plan:
+def plan_of(settings, **fields):
     space = spaces.parse({"name": "s", "base": BASE, **fields})
     return planning.make(space, account=accounting(settings))
 
 
-def test_the_papers_algorithm_has_both_its_epsilons(settings: Settings) -> None:
+def test_the_papers_algorithm_has_both_its_epsilons(settings):
     """Check values of docs/guides/privacy.md: N = 8, z0 = 1, 30 epochs, delta 5e-4."""
     (trial,) = plan_of(settings).trials
     assert trial.epsilon == pytest.approx(581.0, abs=0.05)
@@ -51,9 +41,7 @@ def test_the_papers_algorithm_has_both_its_epsilons(settings: Settings) -> None:
     ("accountant", "limit", "kept"),
     [("sound", 600, [1.0]), ("paper", 600, [0.5, 1.0]), ("sound", 1e9, [0.5, 1.0])],
 )
-def test_the_budget_goes_by_the_accountant_it_names(
-    settings: Settings, accountant: str, limit: float, kept: list[float]
-) -> None:
+def test_the_budget_goes_by_the_accountant_it_names(settings, accountant, limit, kept):
     plan = plan_of(
         settings, axes={Z0: [0.5, 1.0]}, budget={"epsilon": limit, "accountant": accountant}
     )
@@ -63,7 +51,7 @@ def test_the_budget_goes_by_the_accountant_it_names(
         assert trial.refused_by == "budget"
 
 
-def test_a_baseline_is_exempt_and_everything_else_without_noise_is_not(settings: Settings) -> None:
+def test_a_baseline_is_exempt_and_everything_else_without_noise_is_not(settings):
     plan = plan_of(
         settings,
         variants=[
@@ -76,7 +64,7 @@ def test_a_baseline_is_exempt_and_everything_else_without_noise_is_not(settings:
     assert plan.refused[0].reason == "epsilon inf (gaussian) exceeds budget.epsilon=1e+12"
 
 
-def test_the_papers_epsilon_is_none_for_dp_sgd(settings: Settings) -> None:
+def test_the_papers_epsilon_is_none_for_dp_sgd(settings):
     plan = plan_of(
         settings,
         variants=[{"name": "dp", "set": {"engine": "dp_sgd"}}],
@@ -85,7 +73,7 @@ def test_the_papers_epsilon_is_none_for_dp_sgd(settings: Settings) -> None:
     assert plan.refused[0].reason == "epsilon_paper is not defined for dp_sgd, budget.epsilon=5"
 
 
-def test_noise_made_for_a_target_meets_a_budget_of_that_size(settings: Settings) -> None:
+def test_noise_made_for_a_target_meets_a_budget_of_that_size(settings):
     plan = plan_of(
         settings,
         variants=[{"name": "dp", "set": {"engine": "dp_sgd", Z0: {"target_epsilon": 8}}}],
@@ -96,7 +84,7 @@ def test_noise_made_for_a_target_meets_a_budget_of_that_size(settings: Settings)
     assert 7.9 < trial.epsilon <= 8
 
 
-def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings: Settings) -> None:
+def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings):
     plan = plan_of(settings, axes={"training.expected_batch_size": [63, 64]})
     assert [trial.values["training.expected_batch_size"] for trial in plan.to_run] == [64]
     (refused,) = plan.refused
@@ -104,18 +92,18 @@ def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings: Setting
     assert "to be a multiple of num_workers (8), got 63" in str(refused.reason)
 
 
-def test_a_constraint_may_use_what_only_the_plan_knows(settings: Settings) -> None:
+def test_a_constraint_may_use_what_only_the_plan_knows(settings):
     plan = plan_of(settings, axes={Z0: [0.5, 1.0]}, constraints=["epsilon_paper * 2 < 100"])
     assert [trial.values[Z0] for trial in plan.to_run] == [1.0]
     assert plan.refused[0].reason == "constraint epsilon_paper * 2 < 100"
 
 
-def test_a_budget_of_trials_keeps_the_first(settings: Settings) -> None:
+def test_a_budget_of_trials_keeps_the_first(settings):
     plan = plan_of(settings, axes={Z0: [0.5, 1.0, 2.0]}, budget={"trials": 2})
     assert [trial.runs for trial in plan.trials] == [True, True, False]
 
 
-def test_a_budget_that_no_trial_meets_says_what_the_least_would_be(settings: Settings) -> None:
+def test_a_budget_that_no_trial_meets_says_what_the_least_would_be(settings):
     plan = plan_of(
         settings,
         variants=[
@@ -128,7 +116,7 @@ def test_a_budget_that_no_trial_meets_says_what_the_least_would_be(settings: Set
         require_trials(plan)
 
 
-def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> None:
+def test_a_point_counts_for_every_limit_that_refuses_it(settings):
     """Each point breaks the first constraint of the file or the second; the budget refuses all,
     though no point comes as far: it is what bites most.
     """
@@ -154,8 +142,8 @@ def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> N
 
 
 def test_a_dependent_constraint_is_not_evaluated_alone(
-    settings: Settings,
-) -> None:
+    settings,
+):
     """Such as one over a field that a guard before it keeps others from having."""
     guarded = ["model.name == 'bert'", "model.nothing_such > 1"]
     plan = plan_of(settings, constraints=guarded)
@@ -164,41 +152,19 @@ def test_a_dependent_constraint_is_not_evaluated_alone(
         plan_of(settings, constraints=guarded[1:])
 
 
-def test_a_baseline_alone_may_be_run(settings: Settings) -> None:
-    require_trials(
-        plan_of(settings, variants=[{"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}])
-    )
-
-
-def test_trials_that_differ_by_their_seed_are_one_group(settings: Settings) -> None:
+def test_trials_that_differ_by_their_seed_are_one_group(settings):
     trials = plan_of(settings, axes={Z0: [0.5, 1.0]}, repeats=2).trials
     assert trials[0].group == trials[1].group != trials[2].group
     assert len({trial.id for trial in trials}) == 4
 
 
-def test_a_plan_survives_json(settings: Settings) -> None:
-    plan = plan_of(
-        settings,
-        axes={Z0: [0.5, {"target_epsilon": 100}]},
-        variants=[{"name": "a"}, {"name": "sgd", "set": {"engine": "sgd"}}],
-        budget={"epsilon": 1000},
-    )
-    assert plans.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
-
-
-def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions() -> None:
+def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
     trial = plans.PlannedTrial(
         id="ab",
-        name="dp, C=1",
         variant="dp",
         baseline=False,
         values={"privacy.max_grad_norm": 1.0},
         origin={"task": "nlu"},
-        config_id="cd",
-        group="ef",
-        engine="dp_sgd",
-        seed=3,
-        epochs=2,
         epsilon=math.inf,
         warnings=("loud",),
         reason="too much",
@@ -210,7 +176,6 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions() -> None:
         '{"name": "s", "merged": 0, "num_trials": 1, "num_refused": 1, "to_choose": 4,'
         ' "seconds": null, "trials": [{"id": "ab", "name": "dp, C=1", "variant": "dp",'
         ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config": {"task": "nlu"},'
-        ' "config_id": "cd", "group": "ef", "engine": "dp_sgd", "seed": 3, "epochs": 2,'
         ' "steps": null, "num_records": null, "noise_multiplier": null, "delta": null,'
         ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null, "accountant": null,'
         ' "warnings": ["loud"], "seconds": null, "reason": "too much", "refused_by": "budget",'
@@ -221,34 +186,50 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions() -> None:
     assert (read, read.trials[0].origin) == (plan, {"task": "nlu"})
 
 
-def test_a_trial_has_the_config_that_it_was_planned_with_or_none() -> None:
-    row = {"id": "ab", "name": "t", "variant": "v", "baseline": False, "values": {}, "config": {}}
-    row |= {"group": "g", "engine": "sgd", "seed": 0, "epochs": 1, "config_id": parse({}).id}
-    assert plans.trial_from(row).config == parse({})
-    for changed in ({"config": {"engine": "sgd"}}, {"config_id": "ab"}):
-        with pytest.raises(InvalidData, match="the config of trial ab as it was planned"):
+def test_a_trial_has_the_config_that_it_was_planned_with_or_none():
+    own = parse({}).id
+    row = {"id": own, "variant": "v", "baseline": False, "values": {}, "config": {}}
+    for of_a_draw in ("", "draw-1-"):
+        assert plans.trial_from({**row, "id": f"{of_a_draw}{own}"}).config == parse({})
+    for changed in ({"config": {"engine": "sgd"}}, {"id": parse({"engine": "sgd"}).id}):
+        with pytest.raises(InvalidData, match=r"the config of trial .* as it was planned"):
             _ = plans.trial_from({**row, **changed}).config
     with pytest.raises(InvalidData, match="fields of a planned trial"):
         plans.trial_from({**row, "config": None})
 
 
+def test_what_a_trial_says_of_its_config_is_that_of_the_config():
+    steps = {"steps": 10, "evaluate_every": 4, "seed": 3}
+    for origin, epochs, seed in (
+        ({"engine": "dp_sgd", "privacy": {"sampling": "poisson"}, "training": steps}, 3, 3),
+        ({"engine": "untrained"}, 1, 0),
+    ):
+        config = parse(origin)
+        planned = plans.PlannedTrial(
+            id=config.id, variant="v", baseline=False, values={}, origin=config
+        )
+        read = plans.trial_from(json.loads(json.dumps(planned.to_dict())))
+        for trial in (planned, read):
+            assert (trial.engine, trial.epochs, trial.seed) == (config.engine, epochs, seed)
+            assert (trial.name, trial.task, trial.corpus) == ("v", "nlu", config.data.name)
+        assert read.group == planned.group
+
+
 @pytest.mark.parametrize("damaged", [{}, [], None, {"name": "s", "merged": 0, "trials": [{}]}])
-def test_what_is_no_plan_is_refused_as_damaged_data(damaged: Any) -> None:
+def test_what_is_no_plan_is_refused_as_damaged_data(damaged):
     with pytest.raises(InvalidData, match=r"expected .* got .*damaged"):
         plans.from_dict(damaged)
 
 
-def test_the_cost_is_known_where_every_trial_has_one(settings: Settings) -> None:
+def test_the_cost_is_that_of_the_steps(settings):
     space = spaces.parse({"name": "s", "base": BASE})
     plan = planning.make(
         space, account=accounting(settings), seconds_of=lambda config, steps: steps / 10
     )
     assert plan.seconds == pytest.approx(30 * math.ceil(2463 / 64) / 10)
-    unknown = replace(plan.trials[0], id="other", seconds=None)
-    assert replace(plan, trials=(*plan.trials, unknown)).seconds is None
 
 
-def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings: Settings) -> None:
+def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings):
     with pytest.raises(InvalidInput, match=r"unknown field data\.num_utterances for data atis"):
         plan_of(settings, base={**BASE, "data": {"name": "atis", "num_utterances": 2000}})
 
@@ -257,8 +238,8 @@ def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings: Setti
     ("declared", "is_near"), [(20_000, False), (181, False), (44, False), (180, True), (45, True)]
 )
 def test_a_declared_size_far_from_the_truth_is_refused_without_saying_it(
-    settings: Settings, tmp_path: Path, declared: int, is_near: bool
-) -> None:
+    settings, tmp_path, declared, is_near
+):
     data = {**write_corpus(tmp_path), "num_records": declared}  # 45 % of its 200 train
     base = {**BASE, "data": data, "training": {"epochs": 2, "expected_batch_size": 8}}
     if is_near:
@@ -270,13 +251,13 @@ def test_a_declared_size_far_from_the_truth_is_refused_without_saying_it(
 
 
 def test_a_declared_size_of_a_public_corpus_is_compared_without_opening_it(
-    settings: Settings,
-) -> None:
+    settings,
+):
     with pytest.raises(InvalidData, match="declare about 2500"):
         plan_of(settings, base={**BASE, "data": {"name": "atis", "num_records": 20_000}})
 
 
-def test_with_groups_their_number_is_declared(settings: Settings, tmp_path: Path) -> None:
+def test_with_groups_their_number_is_declared(settings, tmp_path):
     rows = [{"text": f"call {n}", "intent": "x", "group": f"g{n // 10}"} for n in range(400)]
     (tmp_path / "groups.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "schema.json").write_text('{"intents": ["x"], "slots": []}')
@@ -291,7 +272,7 @@ def test_with_groups_their_number_is_declared(settings: Settings, tmp_path: Path
         plan_of(settings, base=base)
 
 
-def test_a_kept_config_does_not_go_by_fields_of_another_task() -> None:
+def test_a_kept_config_does_not_go_by_fields_of_another_task():
     config = parse({"training": {"epochs": 3}})
     kept = config.model_dump(mode="json")
     assert "synthesis" not in kept, "their defaults may be others tomorrow"

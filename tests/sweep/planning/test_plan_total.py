@@ -58,9 +58,7 @@ def with_total(space, total):
 def cost(plan, account):
     """Epsilon of the trials of a plan that are no baseline."""
     releases = [
-        accountants.release(account(t.config, accountant=None, careful=False).mechanism)
-        for t in plan.to_run
-        if not t.baseline
+        accountants.release(account(t.config).mechanism) for t in plan.to_run if not t.baseline
     ]
     return accountants.epsilon_sweep(releases, delta=_DELTA).epsilon if releases else 0.0
 

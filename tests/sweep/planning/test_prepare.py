@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ import yaml
 from search_spaces.space import with_fallback
 from sweep.planning import prepare
 from sweep.planning.prepare import prepare_space, replace_space
-from sweep.settings import Settings
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.sweeps import settings_in, space_in
+from tests.sweep.sweeps import space_in
 from trainables.errors import InvalidInput
 
 C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
@@ -22,22 +20,17 @@ _EDP = {"name": "edp", "axes": {Z: [0.5, 1.0]}}
 _SGD = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-def make_sweep(settings: Settings, **fields: Any) -> SweepFolder:
+def make_sweep(settings, **fields):
     """A sweep of the space with `fields`, of which nothing has run."""
     prepared = prepare_space(space_in(settings.data_dir, **fields), settings=settings)
     return store.create(settings.home, prepared.space, prepared.plan, about={})
 
 
-def change(folder: SweepFolder, settings: Settings, *, accept: bool = True, **fields: Any) -> None:
+def change(folder, settings, *, accept=True, **fields):
     replace_space(folder, space_in(settings.data_dir, **fields), settings=settings, accept=accept)
 
 
-def test_a_file_is_read_under_the_name_it_is_given(settings: Settings, tmp_path: Path) -> None:
+def test_a_file_is_read_under_the_name_it_is_given(settings, tmp_path):
     file = tmp_path / "space.yaml"
     file.write_text(yaml.safe_dump(space_in(tmp_path).document()))
     spaces = (
@@ -51,9 +44,7 @@ def test_a_file_is_read_under_the_name_it_is_given(settings: Settings, tmp_path:
     assert {trial.epochs for trial in other.plan.trials} == {5}
 
 
-def test_missing_data_are_replaced_by_the_fallback_and_said(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
     fallback = {"data.path": "mine.jsonl"}
     space = space_in(tmp_path, fallback=fallback)
     (tmp_path / "mine.jsonl").rename(tmp_path / "elsewhere.jsonl")
@@ -70,7 +61,7 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(
     assert not any("not available" in note for note in prepared.notes)
 
 
-def test_epochs_beside_the_steps_of_an_extended_space_are_refused(settings: Settings) -> None:
+def test_epochs_beside_the_steps_of_an_extended_space_are_refused(settings):
     both = {"steps": 6, "epochs": 2, "expected_batch_size": 30}
     base = {"engine": "dp_sgd", "privacy": {"sampling": "poisson"}, "training": both}
     with pytest.raises(InvalidInput, match=r"training\.epochs or training\.steps, got epochs=2 "):
@@ -78,7 +69,7 @@ def test_epochs_beside_the_steps_of_an_extended_space_are_refused(settings: Sett
     make_sweep(settings, base=base, variants=[], override={"training.steps": None})
 
 
-def test_a_batch_size_is_refused_where_all_batches_are_full(settings: Settings) -> None:
+def test_a_batch_size_is_refused_where_all_batches_are_full(settings):
     """Else trials of one law would run, and be charged, once for each value."""
     base = {"engine": "dp_sgd", "privacy": {"sampling": "full"}, "training": {"steps": 3}}
     axes = {"training.expected_batch_size": [30, 60]}
@@ -88,7 +79,7 @@ def test_a_batch_size_is_refused_where_all_batches_are_full(settings: Settings) 
     make_sweep(settings, base=base, variants=[{"name": "full"}, partly], axes=axes)
 
 
-def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings: Settings) -> None:
+def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings):
     """A scheduler would stop every trial on the harder corpus."""
     mine = space_in(settings.data_dir).base["data"]
     (settings.data_dir / "other.jsonl").write_bytes((settings.data_dir / mine["path"]).read_bytes())
@@ -101,7 +92,7 @@ def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings: S
     make_sweep(settings, axes={C: [0.5, 1.0]}, variants=[_EDP], search=asha)
 
 
-def test_an_axis_to_drop_is_a_field(settings: Settings) -> None:
+def test_an_axis_to_drop_is_a_field(settings):
     axes, plain = {C: [0.5, 1.0]}, {**_SGD, "drop_axes": ["privacy.max_grad_nrm"]}
     line = r"^drop_axes of variant sgd: .* did you mean privacy\.max_grad_norm\?$"
     with pytest.raises(InvalidInput, match=line):
@@ -109,9 +100,7 @@ def test_an_axis_to_drop_is_a_field(settings: Settings) -> None:
     make_sweep(settings, axes=axes, variants=[{**plain, "drop_axes": [C, Z]}, _EDP])
 
 
-def test_data_that_an_override_names_as_a_whole_need_no_fallback(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_data_that_an_override_names_as_a_whole_need_no_fallback(settings, tmp_path):
     mine = space_in(tmp_path).base["data"]
     lost = {**mine, "path": "lost.jsonl"}
     fields = {"base": {"data": lost}, "fallback": {"data.path": "gone.jsonl", "training.seed": 7}}
@@ -122,14 +111,14 @@ def test_data_that_an_override_names_as_a_whole_need_no_fallback(
     assert with_fallback(given).override == {"training.seed": 7, "data": mine}
 
 
-def test_equal_points_are_run_once_and_counted(settings: Settings) -> None:
+def test_equal_points_are_run_once_and_counted(settings):
     variants = [_EDP, {"name": "again", "set": {Z: 1.0}}]
     prepared = prepare_space(space_in(settings.data_dir, variants=variants), settings=settings)
     assert len(prepared.plan.trials) == 2
     assert "1 points are equal to another one and run once." in prepared.notes
 
 
-def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:
+def test_a_warning_of_many_trials_is_said_once(settings):
     base = {"privacy": {"delta": 0.1}}
     prepared = prepare_space(space_in(settings.data_dir, base=base), settings=settings)
     about_delta = [note for note in prepared.notes if "delta" in note]
@@ -143,9 +132,7 @@ def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:
     ],
 )
 @pytest.mark.parametrize("search", [{}, {"strategy": "tpe", "num_samples": 3}])
-def test_a_field_that_no_trial_reads_is_refused(
-    settings: Settings, override: dict[str, Any], line: str, search: dict[str, Any]
-) -> None:
+def test_a_field_that_no_trial_reads_is_refused(settings, override, line, search):
     steps = {"steps": 6, "expected_batch_size": 30}
     privacy = {"sampling": "poisson"}
     fields = {
@@ -168,14 +155,14 @@ def test_a_field_that_no_trial_reads_is_refused(
     change(folder, settings, **fields, override={"training.steps": 3, **override})
 
 
-def test_a_space_that_is_the_same_changes_nothing(settings: Settings) -> None:
+def test_a_space_that_is_the_same_changes_nothing(settings):
     folder = make_sweep(settings)
     before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
     change(folder, settings, accept=False)
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
-def test_a_change_is_listed_and_needs_consent(settings: Settings) -> None:
+def test_a_change_is_listed_and_needs_consent(settings):
     folder = make_sweep(settings)
     before = folder.plan()
     with pytest.raises(InvalidInput) as refused:
@@ -190,7 +177,7 @@ def test_a_change_is_listed_and_needs_consent(settings: Settings) -> None:
     assert "changes" not in folder.about(), "nothing had run"
 
 
-def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings: Settings) -> None:
+def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings):
     """It has spent: a smaller space, or one that refuses it, does not forget it."""
     folder = make_sweep(settings, variants=[_SGD, _EDP])
     _, half, one = folder.plan().trials
@@ -208,7 +195,7 @@ def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings: Sett
     assert kept[half.id].epsilon == half.epsilon
 
 
-def test_a_running_sweep_is_not_changed(settings: Settings) -> None:
+def test_a_running_sweep_is_not_changed(settings):
     folder = make_sweep(settings)
     with folder.hold_lock(), pytest.raises(InvalidInput, match="toy is running"):
         change(SweepFolder(folder.path), settings, repeats=2)
@@ -234,9 +221,7 @@ _CHOOSING: dict[str, Any] = {
         ({"budget": {}}, "budget.total"),
     ],
 )
-def test_the_rules_of_choosing_are_fixed_before_the_first_trial(
-    settings: Settings, changes: dict[str, Any], field: str
-) -> None:
+def test_the_rules_of_choosing_are_fixed_before_the_first_trial(settings, changes, field):
     """The filter's theorem is about rules and a budget that no result has changed."""
     folder = make_sweep(settings, **_CHOOSING)
     assert folder.plan().trials == ()
@@ -253,7 +238,7 @@ def test_the_rules_of_choosing_are_fixed_before_the_first_trial(
     assert folder.plan().to_choose == 5
 
 
-def test_a_price_that_was_fixed_holds_for_one_space(settings: Settings) -> None:
+def test_a_price_that_was_fixed_holds_for_one_space(settings):
     law = {"law": "geometric", "mean": 3}
     folder = make_sweep(
         settings,

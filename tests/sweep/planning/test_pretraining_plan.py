@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
-from sweep.settings import Settings
-from tests.sweep.sweeps import settings_in
 from trainables.documents import format_yaml
 from trainables.encoders.about import ABOUT
 from trainables.errors import InvalidInput
@@ -24,22 +21,17 @@ _FIELDS: dict[str, Any] = {
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     file = tmp_path / "tiny.yaml"
     file.write_text(format_yaml(_FIELDS))
     return file
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-def never(progress: object) -> None:
+def never(progress):
     raise AssertionError("a step was trained")
 
 
-def test_changes_by_path_change_that_field_alone(file: Path) -> None:
+def test_changes_by_path_change_that_field_alone(file):
     plain = read_pretraining(file, {})
     changed = read_pretraining(file, {"encoder.hidden_size": 16, "seed": 4})
     dump = plain.model_dump(mode="json")
@@ -57,29 +49,27 @@ def test_changes_by_path_change_that_field_alone(file: Path) -> None:
         ({"encoder": {"name": "features"}}, "expected encoder.name="),
     ],
 )
-def test_a_wrong_field_is_named(file: Path, changes: dict[str, Any], line: str) -> None:
+def test_a_wrong_field_is_named(file, changes, line):
     with pytest.raises(InvalidInput, match=line) as refused:
         read_pretraining(file, changes)
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_without_fields_is_refused(file: Path) -> None:
+def test_a_file_without_fields_is_refused(file):
     file.write_text("- tiny\n")
     with pytest.raises(InvalidInput, match=r"a mapping of fields in .*tiny\.yaml"):
         read_pretraining(file, {})
 
 
 @pytest.mark.parametrize("bits", [0, 4, 64])
-def test_the_bits_of_a_weight_are_those_that_can_be_written(
-    file: Path, settings: Settings, tmp_path: Path, bits: int
-) -> None:
+def test_the_bits_of_a_weight_are_those_that_can_be_written(file, settings, tmp_path, bits):
     config, place = read_pretraining(file, {}), tmp_path / "encoder"
     with pytest.raises(InvalidInput, match=f"^expected --bits to be 8, 16 or 32, got {bits}$"):
         run_pretraining(config, place, settings, bits=bits, report=never)
     assert not place.exists()
 
 
-def test_an_encoder_is_never_overwritten(file: Path, settings: Settings, tmp_path: Path) -> None:
+def test_an_encoder_is_never_overwritten(file, settings, tmp_path):
     place = tmp_path / "encoder"
     place.mkdir()
     (place / ABOUT).write_text("{}")
@@ -90,8 +80,8 @@ def test_an_encoder_is_never_overwritten(file: Path, settings: Settings, tmp_pat
 
 @pytest.mark.parametrize("others", [False, True])
 def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
-    file: Path, settings: Settings, tmp_path: Path, others: bool
-) -> None:
+    file, settings, tmp_path, others
+):
     place = tmp_path / "encoder"
     if others:
         place.mkdir()
@@ -103,7 +93,7 @@ def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
     assert not others or [path.name for path in place.iterdir()] == ["mine.txt"]
 
 
-def test_trained_steps_go_on_with_equal_settings_alone(file: Path, tmp_path: Path) -> None:
+def test_trained_steps_go_on_with_equal_settings_alone(file, tmp_path):
     """Settings without a trained step are no work, and are replaced."""
     work = tmp_path / "encoder" / ".pretraining"
     one, other = (read_pretraining(file, {"seed": seed}) for seed in (1, 2))

@@ -12,16 +12,11 @@ from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.resources import Share
 from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
-from tests.sweep.sweeps import settings_in, space_in, write_corpus
+from tests.sweep.sweeps import space_in, write_corpus
 from trainables import accountants
 from trainables.errors import InvalidInput
 
 _PRIVATE: dict[str, Any] = {"privacy": {"delta": 1e-3}}
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return settings_in(tmp_path)
 
 
 @pytest.fixture

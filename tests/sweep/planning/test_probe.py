@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from search_spaces.space import SearchSpace
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
+from sweep.planning.plan import probes, search_notes
 from sweep.planning.prepare import prepare_space
-from sweep.planning.probe import notes, probes
-from sweep.settings import Settings
-from sweep.store.plans import Plan
-from tests.sweep.sweeps import settings_in, space_in
+from tests.sweep.sweeps import space_in
 from trainables.errors import InvalidInput
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
@@ -25,12 +21,7 @@ _AXES: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-def searching(settings: Settings, **fields: Any) -> SearchSpace:
+def searching(settings, **fields):
     """A search by TPE over noise and learning rate."""
     search = {"strategy": "tpe", "num_samples": 7, "objectives": ["validation_ser"]}
     found = {"variants": [], "axes": _AXES, "base": {"privacy": {"delta": 1e-3}}, **fields}
@@ -39,7 +30,7 @@ def searching(settings: Settings, **fields: Any) -> SearchSpace:
     )
 
 
-def test_probes_are_points_of_the_space_and_the_same_each_time(settings: Settings) -> None:
+def test_probes_are_points_of_the_space_and_the_same_each_time(settings):
     space = searching(settings)
     found = probes(space, account=accounting(settings))
     assert found == probes(space, account=accounting(settings))
@@ -54,20 +45,20 @@ def test_probes_are_points_of_the_space_and_the_same_each_time(settings: Setting
     assert epsilons == sorted(epsilons, reverse=True), "more noise, less epsilon"
 
 
-def test_a_space_of_few_points_is_probed_once_each(settings: Settings) -> None:
+def test_a_space_of_few_points_is_probed_once_each(settings):
     found = probes(searching(settings, axes={Z: [0.5, 1.0]}), account=accounting(settings))
     assert sorted(trial.values[Z] for trial in found) == [0.5, 1.0]
 
 
-def plan_and_messages(settings: Settings, **fields: Any) -> tuple[Plan, list[str]]:
+def plan_and_messages(settings, **fields):
     space = searching(settings, **fields)
     plan = prepare_space(space, settings=settings).plan
-    return plan, notes(space, plan, home=settings.home)
+    return plan, search_notes(space, plan, home=settings.home)
 
 
 def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_epsilon(
-    settings: Settings,
-) -> None:
+    settings,
+):
     axes = {Z: [0.5, 1.0, 2.0]}
     plan, (text, unbounded) = plan_and_messages(settings, axes=axes)
     epsilons = sorted(trial.epsilon or 0.0 for trial in plan.probes)
@@ -84,8 +75,8 @@ def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_ep
 
 
 def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(
-    settings: Settings,
-) -> None:
+    settings,
+):
     _, found = plan_and_messages(settings, budget={"total": 1e6})
     assert len(found) == 1
     attacked = {"privacy": {"delta": 1e-3}, "evaluation": {"attacks": ["loss_threshold"]}}
@@ -94,13 +85,13 @@ def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(
     assert "for the curator only: no epsilon covers its choice" in found[-1]
 
 
-def test_a_search_that_starts_from_no_such_sweep_is_refused(settings: Settings) -> None:
+def test_a_search_that_starts_from_no_such_sweep_is_refused(settings):
     space = searching(settings, search={"warm_start": ["earlier"]})
     with pytest.raises(InvalidInput, match="no sweep named earlier"):
         prepare_space(space, settings=settings)
 
 
-def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings: Settings) -> None:
+def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings):
     """The mean of theirs, for each trial that is still to be chosen."""
     plan, _ = plan_and_messages(settings, axes={Z: [0.5, 1.0]})
     assert plan.seconds is None
@@ -116,9 +107,7 @@ def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings: Sett
     assert replace(timed, probes=(refused, timed.probes[1])).seconds == 7 * 4.0
 
 
-def test_the_plan_of_a_search_has_the_estimated_duration_of_its_probes(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_of_a_search_has_the_estimated_duration_of_its_probes(settings, monkeypatch):
     monkeypatch.setattr(cost, "estimator", lambda home: lambda config, steps: 2.0)
     plan, _ = plan_and_messages(settings, axes={Z: [0.5, 1.0]})
     assert plan.seconds == 7 * 2.0

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from sweep.planning.refusals import require_trials
+from sweep.planning.plan import require_trials
 from sweep.store.plans import Plan, PlannedTrial, RefusedBy
 from trainables.errors import InvalidInput
 
 
 def trial(
-    number: int = 0,
-    *broken: tuple[RefusedBy, str],
-    baseline: bool = False,
-    epsilon: float | None = None,
-) -> PlannedTrial:
+    number=0,
+    *broken,
+    baseline=False,
+    epsilon=None,
+):
     """A trial that the limits `broken` refuse, the first of them by name."""
     return PlannedTrial(
         id=f"t{number}",
-        name=f"t{number}",
         variant="v",
         baseline=baseline,
         values={},
-        origin={},
-        group="g",
-        engine="dp_sgd",
-        seed=0,
-        epochs=1,
+        origin={"engine": "dp_sgd"},
         epsilon_budget=epsilon,
         reason=broken[0][1] if broken else None,
         refused_by=broken[0][0] if broken else None,
@@ -38,11 +32,11 @@ def trial(
     )
 
 
-def plan_of(*trials: PlannedTrial, **fields: Any) -> Plan:
+def plan_of(*trials, **fields):
     return Plan(name="s", trials=trials, **fields)
 
 
-def refusal(plan: Plan) -> str:
+def refusal(plan):
     with pytest.raises(InvalidInput) as refused:
         require_trials(plan)
     text = str(refused.value)
@@ -56,25 +50,25 @@ _OVER: tuple[RefusedBy, str] = ("budget", "epsilon 9 exceeds budget.epsilon=1")
 _FIELD: tuple[RefusedBy, str] = ("config", "training.epochs: 0")
 
 
-def test_one_trial_that_runs_is_enough() -> None:
+def test_one_trial_that_runs_is_enough():
     require_trials(plan_of(trial(0, _NOISE), trial(1), trial(2, _OVER)))
 
 
-def test_baselines_do_not_count_where_anything_else_was_meant() -> None:
+def test_baselines_do_not_count_where_anything_else_was_meant():
     """They serve comparison with trials that do not run."""
     baseline = trial(0, baseline=True)
     assert refusal(plan_of(baseline, trial(1, _NOISE))).startswith("all 1 points")
     require_trials(plan_of(baseline))
 
 
-def test_a_probe_that_would_run_is_enough_for_a_search() -> None:
+def test_a_probe_that_would_run_is_enough_for_a_search():
     require_trials(plan_of(probes=(trial(0, _NOISE), trial(1)), to_choose=5))
     assert "all 2 points" in refusal(
         plan_of(probes=(trial(0, _NOISE), trial(1, _NOISE)), to_choose=5)
     )
 
 
-def test_limits_are_named_by_how_many_points_they_refuse_in_any_order() -> None:
+def test_limits_are_named_by_how_many_points_they_refuse_in_any_order():
     """The fourth limit is left out: the line stays a line."""
     trials = [trial(n, _NOISE) for n in range(4)]
     trials += [trial(n, _BATCH) for n in range(4, 7)]
@@ -89,7 +83,7 @@ def test_limits_are_named_by_how_many_points_they_refuse_in_any_order() -> None:
         assert refusal(plan_of(*trials)) == expected
 
 
-def test_each_constraint_is_a_limit_and_a_mechanism_is_one_whatever_its_text() -> None:
+def test_each_constraint_is_a_limit_and_a_mechanism_is_one_whatever_its_text():
     """Two batch sizes refused by two texts are refused by one rule."""
     trials = [trial(0, ("mechanism", "batch 63")), trial(1, ("mechanism", "batch 65"))]
     assert "2 by mechanism: batch 63" in refusal(plan_of(*trials))
@@ -99,20 +93,20 @@ def test_each_constraint_is_a_limit_and_a_mechanism_is_one_whatever_its_text() -
     assert "several" not in text
 
 
-def test_a_point_that_breaks_several_limits_counts_for_each() -> None:
+def test_a_point_that_breaks_several_limits_counts_for_each():
     text = refusal(plan_of(trial(0, _NOISE, _OVER), trial(1, _NOISE)))
     assert "2 by constraint" in text
     assert "1 by budget" in text
     assert "; a point may exceed several limits" in text
 
 
-def test_a_reason_without_a_list_of_limits_still_counts() -> None:
+def test_a_reason_without_a_list_of_limits_still_counts():
     """Plans of `budget.trials` and `budget.total` have only the reason."""
     full = replace(trial(0, _OVER), broken=())
     assert "1 by budget: epsilon 9 exceeds" in refusal(plan_of(full))
 
 
-def test_the_smallest_epsilon_is_named_where_a_budget_refuses_and_one_is_known() -> None:
+def test_the_smallest_epsilon_is_named_where_a_budget_refuses_and_one_is_known():
     """Of the points that are no baseline, whose epsilon no budget limits."""
     dear, dearer = trial(0, _OVER, epsilon=4.25), trial(1, _OVER, epsilon=9.5)
     free = trial(2, baseline=True, epsilon=0.5)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -30,15 +28,13 @@ from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
 
 
-def slots(*, workers: int = 2, cpus: int = 8, gpus: int = 0, **share: Any) -> int:
+def slots(*, workers=2, cpus=8, gpus=0, **share):
     """The slots of trials, by default of two processes on eight CPUs."""
     return choose_slots(workers, Share(**share), Machine(cpus=cpus, gpus=gpus))
 
 
 @given(workers=st.integers(1, 9), cpus_per_worker=st.integers(1, 5), cpus=st.integers(1, 200))
-def test_cpus_are_filled_and_never_overfilled(
-    workers: int, cpus_per_worker: int, cpus: int
-) -> None:
+def test_cpus_are_filled_and_never_overfilled(workers, cpus_per_worker, cpus):
     """One trial more would not fit."""
     a_trial = workers * cpus_per_worker
     assume(a_trial <= cpus)
@@ -51,7 +47,7 @@ def test_cpus_are_filled_and_never_overfilled(
     workers=st.integers(1, 4),
     gpus=st.integers(1, 8),
 )
-def test_workers_that_share_gpus_each_sit_on_one_gpu(share: float, workers: int, gpus: int) -> None:
+def test_workers_that_share_gpus_each_sit_on_one_gpu(share, workers, gpus):
     """Two shares of 0.6 do not fit on one GPU, though 1.2 of two GPUs is free; 93 shares of a
     93rd fit, whose quotient is rounded to less."""
     seats = gpus * {1 / 93: 93, 1 / 7: 7, 1 / 3: 3, 0.3: 3, 0.4: 2, 0.5: 2, 0.6: 1, 1.0: 1}[share]
@@ -61,7 +57,7 @@ def test_workers_that_share_gpus_each_sit_on_one_gpu(share: float, workers: int,
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(2, 1), (3, 1), (4, 2), (8, 4)])
-def test_a_worker_may_take_several_gpus(gpus: int, expected: int) -> None:
+def test_a_worker_may_take_several_gpus(gpus, expected):
     assert slots(workers=1, gpus_per_worker=2.0, cpus=100, gpus=gpus) == expected
 
 
@@ -71,9 +67,7 @@ def test_a_worker_may_take_several_gpus(gpus: int, expected: int) -> None:
     peak=st.integers(1, 40),
     memory=st.integers(1, 400),
 )
-def test_memory_lowers_the_number_but_one_trial_is_always_tried(
-    slots: int, workers: int, peak: int, memory: int
-) -> None:
+def test_memory_lowers_the_number_but_one_trial_is_always_tried(slots, workers, peak, memory):
     """A tenth of the memory stays free."""
     found = fit_into_memory(slots, workers=workers, peak=peak, memory=memory)
     most = 0.9 * memory / (workers * peak)
@@ -82,14 +76,14 @@ def test_memory_lowers_the_number_but_one_trial_is_always_tried(
     assert fit_into_memory(slots, workers=workers, peak=peak, memory=math.inf) == slots
 
 
-def test_two_gib_are_assumed_of_a_process_before_any_has_run() -> None:
+def test_two_gib_are_assumed_of_a_process_before_any_has_run():
     memory = 8 * 2**30
     found = [fit_into_memory(9, workers=1, peak=peak, memory=memory) for peak in (0, 2**31)]
     assert found == [3, 3]
 
 
 @given(given_slots=st.integers(1, 4))
-def test_a_number_that_fits_is_kept(given_slots: int) -> None:
+def test_a_number_that_fits_is_kept(given_slots):
     assert slots(slots=given_slots) == given_slots
 
 
@@ -118,7 +112,7 @@ def test_a_number_that_fits_is_kept(given_slots: int) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_numbers(changes: dict[str, Any], line: str) -> None:
+def test_what_does_not_fit_is_refused_with_the_numbers(changes, line):
     with pytest.raises(InvalidInput) as refused:
         slots(**changes)
     assert str(refused.value) == line
@@ -135,9 +129,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers(changes: dict[str, Any], 
         (None, None),
     ],
 )
-def test_a_containers_quota_lowers_the_cpus(
-    tmp_path: Path, quota: str | None, expected: int | None
-) -> None:
+def test_a_containers_quota_lowers_the_cpus(tmp_path, quota, expected):
     file = tmp_path / "cpu.max"
     if quota is not None:
         file.write_text(f"{quota}\n")
@@ -145,13 +137,13 @@ def test_a_containers_quota_lowers_the_cpus(
 
 
 @pytest.mark.parametrize("share", ["auto", -0.5])
-def test_a_share_is_a_number_of_at_least_0(share: Any) -> None:
+def test_a_share_is_a_number_of_at_least_0(share):
     with pytest.raises(InvalidInput, match="gpus_per_worker"):
         spaces.parse({"name": "s", "resources": {"gpus_per_worker": share}})
 
 
 @pytest.mark.parametrize("asked", [None, 0, 1])
-def test_this_machine_has_a_cpu(asked: float | None) -> None:
+def test_this_machine_has_a_cpu(asked):
     machine = this_machine(Resources(gpus_per_worker=asked))
     assert machine.cpus == machine_cpus() >= 1
     assert machine.gpus == (machine_gpus() if asked != 0 else 0)
@@ -165,9 +157,7 @@ def test_this_machine_has_a_cpu(asked: float | None) -> None:
         ({"executor": "local"}, "One after another in this process."),
     ],
 )
-def test_a_plan_says_how_many_trials_run_at_a_time(
-    asked: dict[str, Any], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_says_how_many_trials_run_at_a_time(asked, line, tmp_path, monkeypatch):
     monkeypatch.setattr(resources, "machine_cpus", lambda: 8)
     space = space_in(tmp_path, resources={"gpus_per_worker": 0, **asked})
     plan = prepare_space(space, settings=settings_in(tmp_path)).plan

@@ -123,20 +123,16 @@ def test_the_noise_of_a_target_is_found_and_kept(tmp_path, target):
 
 
 @pytest.mark.parametrize(
-    ("fields", "line"),
+    ("base", "target", "line"),
     [
-        ({"search": {"target_epsilon": 0.01}}, "the choice among a number of trials with mean 20"),
-        ({"search": {"target_epsilon": 0}}, "greater than 0"),
+        (_without_noise(), 0.01, "the choice among a number of trials with mean 20"),
+        (_without_noise(), 0, "greater than 0"),
+        (_document()["base"], 4.0, r"expected no privacy\.noise_multiplier with"),
     ],
 )
-def test_a_target_that_no_noise_reaches_is_refused(tmp_path, fields, line):
+def test_a_target_that_no_noise_reaches_or_beside_a_noise_is_refused(tmp_path, base, target, line):
     with pytest.raises(InvalidInput, match=line):
-        _prepare(tmp_path, base=_without_noise(), **fields)
-
-
-def test_a_target_with_a_noise_is_refused(tmp_path):
-    with pytest.raises(InvalidInput, match=r"expected no privacy\.noise_multiplier with"):
-        _prepare(tmp_path, search={"target_epsilon": 4.0})
+        _prepare(tmp_path, base=base, search={"target_epsilon": target})
 
 
 def test_a_noise_set_beside_a_target_must_meet_it(tmp_path):

@@ -8,7 +8,6 @@ import io
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,9 +24,8 @@ from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
 from sweep.results.importance import _accuracy_lost, importance
 from sweep.results.tables.comparison import sentences
-from sweep.search.advice import EpsilonOf, _history, advice
-from sweep.store.plans import PlannedTrial, group_of
-from sweep.store.sweeps import TrialRecord
+from sweep.search.advice import _history, advice
+from sweep.store.plans import PlannedTrial
 from tests.models._builds import MODELS, SCHEMA
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import run_toy, settings_in
@@ -47,12 +45,12 @@ pytestmark = [
 C, LR = "privacy.max_grad_norm", "training.learning_rate"
 
 
-def trial(name: str, values: dict[str, Any], ser: float, **metrics: float) -> TrialRecord:
+def trial(name, values, ser, **metrics):
     made = record(name, validation_ser=ser, ser=ser, **metrics)
     return replace(made, plan=replace(made.plan, values=values, variant="v"))
 
 
-def grid(ser_of: Any) -> list[TrialRecord]:
+def grid(ser_of):
     return [
         trial(f"c{c}-lr{lr}", {C: c, LR: lr, "training.seed": 0}, ser_of(c, lr))
         for c in (0.1, 0.5, 1.0, 2.0)
@@ -60,7 +58,7 @@ def grid(ser_of: Any) -> list[TrialRecord]:
     ]
 
 
-def test_the_axis_that_moves_the_metric_is_the_one_that_matters() -> None:
+def test_the_axis_that_moves_the_metric_is_the_one_that_matters():
     found = importance(grid(lambda c, lr: c + 0.01 * lr))
     assert found is not None
     assert list(found.shares) == [C, LR]
@@ -69,7 +67,7 @@ def test_the_axis_that_moves_the_metric_is_the_one_that_matters() -> None:
     assert found.explained > 0.5
 
 
-def test_chance_explains_nothing() -> None:
+def test_chance_explains_nothing():
     """The shares of noise add up to 1 as well: the R² is what tells it from an effect."""
     random = np.random.default_rng(0)
     found = importance(grid(lambda c, lr: float(random.random())))
@@ -77,7 +75,7 @@ def test_chance_explains_nothing() -> None:
     assert found.explained < 0.2
 
 
-def test_the_loss_of_accuracy_is_that_of_scikit_learn() -> None:
+def test_the_loss_of_accuracy_is_that_of_scikit_learn():
     """Both average twenty shuffles, each of their own: two errors of the mean are a twentieth."""
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.inspection import permutation_importance
@@ -92,12 +90,12 @@ def test_the_loss_of_accuracy_is_that_of_scikit_learn() -> None:
     assert not _accuracy_lost(forest.predict, features, np.ones(200)).any(), "nothing to explain"
 
 
-def test_too_few_trials_say_nothing() -> None:
+def test_too_few_trials_say_nothing():
     assert importance(grid(lambda c, lr: c)[:5]) is None
     assert advice(spaces.parse({"name": "s"}), grid(lambda c, lr: c)[:3], None) == []
 
 
-def test_the_best_at_the_edge_of_what_was_tried_asks_for_more() -> None:
+def test_the_best_at_the_edge_of_what_was_tried_asks_for_more():
     records = grid(lambda c, lr: c + 0.01 * lr)
     said = advice(spaces.parse({"name": "s"}), records, importance(records))
     assert "C: the best trial has the smallest value tried, 0.1: try smaller" in said
@@ -105,16 +103,15 @@ def test_the_best_at_the_edge_of_what_was_tried_asks_for_more() -> None:
     assert any("lr hardly mattered" in sentence for sentence in said)
 
 
-def test_the_best_trial_of_each_corpus_is_named_with_it() -> None:
-    def on(corpus: str, ser_of: Any) -> list[TrialRecord]:
+def test_the_best_trial_of_each_corpus_is_named_with_it():
+    def on(corpus, ser_of):
         return [
             replace(
                 each,
                 plan=replace(
                     each.plan,
                     id=f"{corpus}-{each.plan.id}",
-                    group=f"{corpus}-{each.plan.group}",
-                    origin={"data": {"name": corpus}},
+                    origin={**each.plan.fields, "data": {"name": corpus}},
                     values={**each.plan.values, "data.name": corpus},
                 ),
             )
@@ -127,7 +124,7 @@ def test_the_best_trial_of_each_corpus_is_named_with_it() -> None:
     assert "C: the best trial on snips has the largest value tried, 2: try larger" in said
 
 
-def test_a_proposal_learns_from_all_ranks_of_very_many() -> None:
+def test_a_proposal_learns_from_all_ranks_of_very_many():
     few = select.groups(grid(lambda c, lr: c))
     assert not _history(few), "of few it learns from all"
     ranked = [replace(few[place % len(few)], key=str(place)) for place in range(1_000)]
@@ -136,19 +133,19 @@ def test_a_proposal_learns_from_all_ranks_of_very_many() -> None:
     assert (kept[0], kept[-1]) == (ranked[0].records[0], ranked[-1].records[0])
 
 
-def proposals(
-    figure: str, *, epsilon_of: EpsilonOf = lambda point: None, **fields: Any
-) -> list[str]:
+def proposals(figure, *, epsilon_of=lambda point: None, **fields):
     """What would be tried next where each larger value of C is better, and all but the last ran."""
     space = spaces.parse({"name": "s", "axes": {C: [1, 2, 3, 4, 5, 6]}, **fields})
     records = []
     for number, point in enumerate(expand(space).points[:-1]):
         assert point.config is not None
         plan = PlannedTrial(
-            id=point.config.id, name=point.variant, variant=point.variant, baseline=False,
-            values=point.values, origin=point.config, engine=point.config.engine, seed=0, epochs=1,
-            group=group_of(point.config.model_dump(mode="json")),
-        )  # fmt: skip
+            id=point.config.id,
+            variant=point.variant,
+            baseline=False,
+            values=point.values,
+            origin=point.config,
+        )
         good = figures.cost(figure, 1.0 - number / 10)
         made = record("r", task=space.task, **{figure: good})
         records.append(replace(made, plan=plan))
@@ -156,15 +153,15 @@ def proposals(
     return [sentence for sentence in said if sentence.startswith("TPE would try")]
 
 
-def test_the_next_trial_is_one_that_the_space_permits() -> None:
+def test_the_next_trial_is_one_that_the_space_permits():
     assert proposals("validation_ser") == ["TPE would try all, C=6"]
     assert proposals("validation_ser", constraints=[f"{C} < 6"]) == []
 
 
-def test_the_next_trial_is_expanded_once_and_has_its_own_epsilon() -> None:
+def test_the_next_trial_is_expanded_once_and_has_its_own_epsilon():
     seen: list[Point] = []
 
-    def epsilon_of(point: Point) -> float:
+    def epsilon_of(point):
         seen.append(point)
         return 12.5
 
@@ -175,7 +172,7 @@ def test_the_next_trial_is_expanded_once_and_has_its_own_epsilon() -> None:
     assert dict(point.values)[C] == 6
 
 
-def test_the_next_trial_of_generated_text_goes_by_its_own_figure() -> None:
+def test_the_next_trial_of_generated_text_goes_by_its_own_figure():
     base = {
         "task": "synthesis",
         "engine": "dp_sgd",
@@ -185,7 +182,7 @@ def test_the_next_trial_of_generated_text_goes_by_its_own_figure() -> None:
     assert proposals("mauve", base=base) == ["TPE would try all, C=6"]
 
 
-def test_two_trials_within_their_intervals_are_indistinguishable() -> None:
+def test_two_trials_within_their_intervals_are_indistinguishable():
     near = [
         trial(f"t{i}", {C: float(i)}, 0.3 + i / 1000, ser_low=0.2, ser_high=0.4) for i in range(4)
     ]
@@ -194,7 +191,7 @@ def test_two_trials_within_their_intervals_are_indistinguishable() -> None:
     )
 
 
-def test_a_comparison_is_paired_over_the_same_utterances(tmp_path: Path) -> None:
+def test_a_comparison_is_paired_over_the_same_utterances(tmp_path):
     folder = run_toy(tmp_path).folder
     home = settings_in(tmp_path).home
     _, first, second = folder.plan().trials
@@ -223,7 +220,7 @@ def test_a_comparison_is_paired_over_the_same_utterances(tmp_path: Path) -> None
         side(home, "toy:zzz")
 
 
-def export_folder(folder: Path, name: str) -> Path:
+def export_folder(folder, name):
     """A folder as `sweep export` leaves it, of an untrained model."""
     config = model_part(**(MODELS[name]))
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
@@ -241,7 +238,7 @@ def export_folder(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["clc", "bert"])
-def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path: Path, name: str) -> None:
+def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path, name):
     model = load_model(export_folder(tmp_path, name))
     texts = ["flights from Boston to denver", "é", "what is the fare on the 18th"]
     together = model(texts)
@@ -255,9 +252,7 @@ def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path: Path, na
         model(["a", " "])
 
 
-def test_each_line_has_its_answer_or_its_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_line_has_its_answer_or_its_problem(tmp_path, monkeypatch, capsys):
     place = export_folder(tmp_path, "clc")
     lines = [b"flights to denver", b"", b"a " * 100_000, b"\xff", b"a\0b", b"x" * 10**6, b"fare"]
     bad = {2: "one word", 3: "1024 words", 4: "UTF-8", 5: "NUL", 6: "characters"}
@@ -279,7 +274,7 @@ def test_each_line_has_its_answer_or_its_problem(
         )
 
 
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="to be an exported folder"):
         load_model(tmp_path)
     place = export_folder(tmp_path / "damaged", "clc")
@@ -289,7 +284,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bert", "bert, adapters of the top layer"])
-def test_transformers_loads_the_encoder_of_an_exported_bert(name: str, tmp_path: Path) -> None:
+def test_transformers_loads_the_encoder_of_an_exported_bert(name, tmp_path):
     from transformers import BertModel
 
     place = export_folder(tmp_path, name) / "model"
@@ -305,7 +300,7 @@ def test_transformers_loads_the_encoder_of_an_exported_bert(name: str, tmp_path:
     assert write_encoder(export_folder(tmp_path / "clc", "clc") / "model") is None
 
 
-def test_the_delta_of_the_chosen_trial_is_not_rounded_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delta_of_the_chosen_trial_is_not_rounded_down(monkeypatch):
     price = {"law": "poisson", "mean": 3.0, "epsilon_selected": 4.0, "delta": 1 / 300_000}
     folder: Any = SimpleNamespace(
         name="chosen",

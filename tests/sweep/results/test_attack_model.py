@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +13,14 @@ from tests.fixed_keys import fixed_keys
 from tests.sweep.results.test_leakage import space_in
 from trainables import attacks, saved, trial
 from trainables.attacks import read_signals
-from trainables.config import TrialConfig, parse
+from trainables.config import parse
 from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system.communication import Alone
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialConfig]:
+def trained(tmp_path_factory):
     """A folder with corpus and an SGD model that has learnt its records by heart."""
     place = tmp_path_factory.mktemp("saved")
     base = space_in(place, split="bernoulli", epsilon=1.0, seeds=[0]).base
@@ -53,11 +52,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialConfig
     return place, config
 
 
-def attack(*arguments: str | Path) -> Any:
+def attack(*arguments):
     return CliRunner().invoke(cli.build(), ["attack", *map(str, arguments)])
 
 
-def figures(place: Path, *more: str | Path) -> dict[str, Any]:
+def figures(place, *more):
     files = ("--members", place / "members.jsonl", "--non-members", place / "others.jsonl")
     found = attack(place / "trial", *files, "--json", *more)
     assert found.exit_code == 0, found.output
@@ -65,7 +64,7 @@ def figures(place: Path, *more: str | Path) -> dict[str, Any]:
     return document
 
 
-def test_a_saved_model_says_what_the_trained_one_said(trained: tuple[Path, TrialConfig]) -> None:
+def test_a_saved_model_says_what_the_trained_one_said(trained):
     place, config = trained
     signals = read_signals(place / "trial" / "signals.npz")
     corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
@@ -78,19 +77,17 @@ def test_a_saved_model_says_what_the_trained_one_said(trained: tuple[Path, Trial
     assert said.log_confidence == pytest.approx(signals.log_confidence, abs=1e-4)
 
 
-def test_the_loss_attack_finds_what_was_memorised(trained: tuple[Path, TrialConfig]) -> None:
+def test_the_loss_attack_finds_what_was_memorised(trained):
     found = figures(trained[0], "--roc")
     assert found["mia_loss_threshold_auc_low"] > 0.9
     assert found["mia_blind_auc_low"] < 0.55
     assert set(found["roc"]) == {"blind", "loss_threshold"}
 
 
-def test_a_delta_of_zero_is_used_as_it_is(
-    trained: tuple[Path, TrialConfig], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delta_of_zero_is_used_as_it_is(trained, monkeypatch):
     used = []
 
-    def panel(*_: object, delta: float, **__: object) -> dict[str, float]:
+    def panel(*_, delta, **__):
         used.append(delta)
         return {"mia_blind_auc_low": 0.5}
 
@@ -100,7 +97,7 @@ def test_a_delta_of_zero_is_used_as_it_is(
     assert used == [0.0, 1e-5]
 
 
-def test_records_in_both_files_prove_nothing(trained: tuple[Path, TrialConfig]) -> None:
+def test_records_in_both_files_prove_nothing(trained):
     place, _ = trained
     shared = (place / "members.jsonl").read_text().splitlines()[:7]
     more = place / "both.jsonl"
@@ -132,9 +129,7 @@ def test_records_in_both_files_prove_nothing(trained: tuple[Path, TrialConfig]) 
         (["{trial}", "--delta", "0.1"], "expected --delta with --members FILE"),
     ],
 )
-def test_refused_in_one_line(
-    trained: tuple[Path, TrialConfig], arguments: list[str], sentence: str
-) -> None:
+def test_refused_in_one_line(trained, arguments, sentence):
     place, _ = trained
     names = {"trial": place / "trial", "place": place}
     names |= {side: place / f"{side}.jsonl" for side in ("members", "others")}
@@ -142,13 +137,13 @@ def test_refused_in_one_line(
         raise_from(*(argument.format(**names) for argument in arguments))
 
 
-def raise_from(*arguments: str) -> None:
+def raise_from(*arguments):
     found = attack(*arguments)
     assert found.exception is not None
     raise found.exception
 
 
-def test_a_damaged_model_is_refused(trained: tuple[Path, TrialConfig], tmp_path: Path) -> None:
+def test_a_damaged_model_is_refused(trained, tmp_path):
     for name in ("model.json", "weights.safetensors"):
         (tmp_path / name).write_text("{}")
     with pytest.raises(InvalidData, match="expected a readable model in "):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +13,14 @@ from sweep.results import select
 from sweep.results.export import export_best
 from sweep.results.gap import Gap, gap, refusal, sentences
 from sweep.search.advice import advice
-from sweep.store.sweeps import TrialRecord
 from sweep.tracking.text import summary_of
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import run_toy, space_in
+from trainables.accountants import account
+from trainables.cards.card import make
+from trainables.config import parse
 from trainables.errors import InvalidInput
+from trainables.privacy.from_config import build
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -30,16 +32,18 @@ pytestmark = [
 Z, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
 
 
-def private(name: str, *, ser: float, epsilon: float, **more: Any) -> TrialRecord:
+def private(name, *, ser, epsilon, **more):
     made = record(name, ser=ser, validation_ser=ser, epsilon=epsilon, **more)
-    mechanism = {"num_records": 1200, "expected_batch_size": 60, "noise_multiplier": 1.5}
-    return replace(made, privacy={"mechanism": mechanism})
+    config = parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}})
+    mechanism = build(config, num_records=1200)
+    card = make(mechanism, account(mechanism), trial_id=name, corpus="atis")
+    return replace(made, privacy=card.model_copy(update={"expected_batch_size": 60}))
 
 
 BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline=True)
 
 
-def test_the_best_private_trial_is_compared_with_the_baseline() -> None:
+def test_the_best_private_trial_is_compared_with_the_baseline():
     records = [BASE, private("open", ser=0.12, epsilon=1e5), private("dp", ser=0.5, epsilon=8.0)]
     found = gap(records)
     assert found is not None
@@ -51,12 +55,12 @@ def test_the_best_private_trial_is_compared_with_the_baseline() -> None:
     )
 
 
-def on_other_data(made: TrialRecord) -> TrialRecord:
+def on_other_data(made):
     data = {"name": "json_lines", "path": "/elsewhere/mine.jsonl"}
     return replace(made, plan=replace(made.plan, origin={"task": "nlu", "data": data}))
 
 
-def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference() -> None:
+def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference():
     mine = {"name": "json_lines", "path": "/here/mine.jsonl"}
     best = private("dp", ser=0.5, epsilon=8.0)
     best = replace(best, plan=replace(best.plan, origin={"task": "nlu", "data": mine}))
@@ -67,7 +71,7 @@ def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference() -> None:
     assert found.sentence().endswith("; no finished baseline to compare it with")
 
 
-def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon() -> None:
+def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon():
     """A small epsilon is there; what is missing is a figure that both trials have."""
     records = [
         record("dp", validation_ser=0.5, epsilon=8.0),
@@ -78,7 +82,7 @@ def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon() -
     assert sentences(records) == []
 
 
-def test_advice_has_figures_of_this_sweep() -> None:
+def test_advice_has_figures_of_this_sweep():
     records = [
         BASE,
         private("dp", ser=0.5, epsilon=8.0),
@@ -96,13 +100,13 @@ def test_advice_has_figures_of_this_sweep() -> None:
     assert helps[2] == "a larger epsilon: dp50 dp50, SER 0.3000 at epsilon 50"
 
 
-def test_a_larger_epsilon_is_not_advised_where_it_has_not_helped() -> None:
+def test_a_larger_epsilon_is_not_advised_where_it_has_not_helped():
     records = [BASE, private("dp", ser=0.5, epsilon=8.0), private("dp50", ser=0.6, epsilon=50.0)]
     helps = gap(records).helps()  # type: ignore[union-attr]
     assert helps[-1].startswith("other values of C")
 
 
-def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice() -> None:
+def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice():
     near = gap([BASE, private("dp", ser=0.19, epsilon=8.0)])
     assert near is not None
     assert near.helps() == []
@@ -113,7 +117,7 @@ def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice() ->
     assert not any("pretraining" in words for words in helps)
 
 
-def test_without_a_private_trial_the_smallest_epsilon_is_named() -> None:
+def test_without_a_private_trial_the_smallest_epsilon_is_named():
     found = sentences(
         [BASE, private("a", ser=0.2, epsilon=202.1), private("b", ser=0.1, epsilon=5e4)]
     )
@@ -122,12 +126,9 @@ def test_without_a_private_trial_the_smallest_epsilon_is_named() -> None:
     assert sentences([BASE]) == []
 
 
-def test_of_a_figure_where_more_is_better_the_factor_says_how_far() -> None:
-    def text(name: str, **more: Any) -> TrialRecord:
-        made = record(name, task="synthesis", **more)
-        document = {"task": "synthesis", "data": {"name": "treedst"}, "engine": "sgd"}
-        fields = {**document, "model": {"name": "causal_lm"}}
-        return replace(made, plan=replace(made.plan, origin=fields))
+def test_of_a_figure_where_more_is_better_the_factor_says_how_far():
+    def text(name, **more):
+        return record(name, task="synthesis", engine="sgd", **more)
 
     base = text("open", mauve=0.8, epsilon=float("inf"), baseline=True)
     found = gap([base, text("dp", mauve=0.2, epsilon=8.0)])
@@ -136,7 +137,7 @@ def test_of_a_figure_where_more_is_better_the_factor_says_how_far() -> None:
     assert found.sentence().endswith("MAUVE 0.2000, 0.25 times that of open")
 
 
-def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor() -> None:
+def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor():
     right = replace(BASE, metrics={**BASE.metrics, "ser": 0.0})
     for ser, is_far in ((0.5, True), (0.0, False)):
         found = gap([right, private("dp", ser=ser, epsilon=8.0)])
@@ -148,7 +149,7 @@ def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor() -> N
     assert replace(better, baseline=base).sentence().endswith("(sgd)")
 
 
-def test_a_large_epsilon_is_exported_only_on_request(tmp_path: Path) -> None:
+def test_a_large_epsilon_is_exported_only_on_request(tmp_path):
     records = [private("a", ser=0.2, epsilon=202.1), private("b", ser=0.3, epsilon=9.0)]
     chosen = select.choose(records)
     assert refusal(chosen, records) == (
@@ -163,7 +164,7 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path: Path) -> None:
     assert export_best(folder, 1e9).place is not None
 
 
-def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports() -> None:
+def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports():
     records = [private(name, ser=0.2, epsilon=1.0, data=name) for name in ("atis", "snips")]
     folder: Any = SimpleNamespace(name="mine", records=lambda running: records)
     for limit, options in ((None, ""), (8.0, " --epsilon-max 8")):
@@ -173,7 +174,7 @@ def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports() 
 
 
 @pytest.mark.parametrize("limit", [None, 8.0])
-def test_a_best_trial_whose_export_fails_is_a_failure(tmp_path: Path, limit: float | None) -> None:
+def test_a_best_trial_whose_export_fails_is_a_failure(tmp_path, limit):
     """A small epsilon needs no limit; what is in the way is named."""
     (tmp_path / "best").mkdir()
     folder: Any = SimpleNamespace(
@@ -185,14 +186,13 @@ def test_a_best_trial_whose_export_fails_is_a_failure(tmp_path: Path, limit: flo
     assert best.sentence.endswith("best, which exists")
 
 
-def test_advice_does_not_trade_the_guarantee_away_in_silence() -> None:
+def test_advice_does_not_trade_the_guarantee_away_in_silence():
     """The smallest noise makes the fewest errors, and the largest epsilon."""
 
-    def of(noise: float, clip: float, epsilon: float) -> TrialRecord:
+    def of(noise, clip, epsilon):
         made = private(f"z{noise}c{clip}", ser=noise + clip, epsilon=epsilon)
         values = {Z: noise, C: clip}
-        origin = {**made.plan.fields, "engine": "edp_sgd"}
-        plan = replace(made.plan, values=values, variant="v", origin=origin, num_records=1200)
+        plan = replace(made.plan, values=values, variant="v", num_records=1200)
         return replace(made, plan=plan)
 
     space = spaces.parse({"name": "s"})
@@ -210,7 +210,7 @@ def test_advice_does_not_trade_the_guarantee_away_in_silence() -> None:
     assert not any("z0" in words and "try smaller" in words for words in advice(space, cheap, None))
 
 
-def test_the_summary_in_a_tracking_store_picks_by_validation() -> None:
+def test_the_summary_in_a_tracking_store_picks_by_validation():
     """A choice by test error would make the best test error optimistic."""
     records = [
         record("lucky", ser=0.1, validation_ser=0.5, epsilon=1.0),

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sklearn.ensemble
 
 from sweep.results.importance import FEWEST, importance, varied_axes
-from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
@@ -21,12 +17,12 @@ from trainables.figure_cache import FigureCache
 RATE, SIZE, SEED = "training.learning_rate", "model.hidden_size", "training.seed"
 
 
-def trial(number: int, ser: float | None, *, baseline: bool = False, **values: Any) -> TrialRecord:
+def trial(number, ser, *, baseline=False, **values):
     made = record(f"t{number}", validation_ser=ser, baseline=baseline)
     return replace(made, plan=replace(made.plan, variant="v", values=values))
 
 
-def grid(figure: Callable[[float, int], float]) -> list[TrialRecord]:
+def grid(figure):
     """Twenty-five trials over two settings, by the figure that each has."""
     points = [(rate / 10, size) for rate in range(1, 6) for size in range(1, 6)]
     return [
@@ -35,16 +31,16 @@ def grid(figure: Callable[[float, int], float]) -> list[TrialRecord]:
     ]
 
 
-def test_a_figure_that_nothing_moves_has_no_share() -> None:
+def test_a_figure_that_nothing_moves_has_no_share():
     found = importance(grid(lambda rate, size: 0.5), "validation_ser")
     assert found is not None
     assert set(found.shares.values()) == {0.0}
 
 
-def test_how_hard_a_corpus_is_hides_no_setting_and_is_none() -> None:
+def test_how_hard_a_corpus_is_hides_no_setting_and_is_none():
     """The figures of one corpus are ten times those of the other; the rate alone moves both."""
     records = grid(lambda rate, size: rate) + [
-        replace(each, plan=replace(each.plan, id=f"s{each.plan.id}", group=f"s{each.plan.id}"))
+        replace(each, plan=replace(each.plan, id=f"s{each.plan.id}"))
         for each in grid(lambda rate, size: 10 + rate)
     ]
     two = [
@@ -52,7 +48,7 @@ def test_how_hard_a_corpus_is_hides_no_setting_and_is_none() -> None:
             each,
             plan=replace(
                 each.plan,
-                origin={"data": {"name": name}},
+                origin={**each.plan.fields, "data": {"name": name}},
                 values={**each.plan.values, "data.name": name},
             ),
         )
@@ -64,13 +60,11 @@ def test_how_hard_a_corpus_is_hides_no_setting_and_is_none() -> None:
     assert "data.name" not in found.shares
 
 
-def test_kept_importance_grows_no_forest_and_other_results_grow_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kept_importance_grows_no_forest_and_other_results_grow_one(tmp_path, monkeypatch):
     forests = []
     grow = sklearn.ensemble.RandomForestRegressor
 
-    def counted(**options: Any) -> Any:
+    def counted(**options):
         forests.append(options)
         return grow(**options)
 
@@ -88,7 +82,7 @@ def test_kept_importance_grows_no_forest_and_other_results_grow_one(
     assert len(forests) == 4
 
 
-def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing() -> None:
+def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing():
     """A forest reads the order of values; only its thresholds are rounded otherwise."""
     records = grid(lambda rate, size: 3 * rate + size)
     found = importance(records, "validation_ser")
@@ -112,7 +106,7 @@ def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing() -> N
     assert list(shuffled.shares) == list(found.shares)
 
 
-def test_baselines_and_trials_without_a_finite_figure_do_not_count() -> None:
+def test_baselines_and_trials_without_a_finite_figure_do_not_count():
     records = [trial(n, n / 10, **{RATE: n / 10}) for n in range(FEWEST)]
     others = [
         trial(90, 5.0, baseline=True, **{RATE: 5.0}),
@@ -124,7 +118,7 @@ def test_baselines_and_trials_without_a_finite_figure_do_not_count() -> None:
     assert found == importance(records, "validation_ser")
 
 
-def test_an_axis_is_what_varies_and_a_seed_is_none() -> None:
+def test_an_axis_is_what_varies_and_a_seed_is_none():
     records = [trial(n, 0.5, **{RATE: 0.1, SIZE: n, SEED: n}) for n in range(3)]
     assert varied_axes(records) == [SIZE]
     lacking = replace(records[0], plan=replace(records[0].plan, values={SIZE: 0}))
@@ -133,7 +127,7 @@ def test_an_axis_is_what_varies_and_a_seed_is_none() -> None:
     assert varied_axes([named, *records])[0] == "variant"
 
 
-def test_words_are_settings_too() -> None:
+def test_words_are_settings_too():
     """Such as models, whose order says nothing."""
     records = [
         trial(n, 0.1 if name == "clc" else 0.9, **{"model.name": name, RATE: n / 10})
@@ -144,7 +138,7 @@ def test_words_are_settings_too() -> None:
     assert next(iter(found.shares)) == "model.name"
 
 
-def test_a_figure_that_no_trial_has_is_refused_with_those_that_there_are() -> None:
+def test_a_figure_that_no_trial_has_is_refused_with_those_that_there_are():
     records = grid(lambda rate, size: rate)
     for some in (records, records[:2]):
         with pytest.raises(InvalidInput, match=r"trials \(.*validation_ser.*\), got 'nope'"):

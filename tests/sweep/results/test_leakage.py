@@ -7,9 +7,7 @@ import itertools
 import json
 import math
 import shutil
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +39,7 @@ NAME = "mutual"
 ATTACKS = ["blind", "loss_threshold", "one_run", "quantile"]
 
 
-def write_corpus(folder: Path) -> dict[str, Any]:
+def write_corpus(folder):
     """Records of one word each that occurs nowhere else, with an intent drawn by a coin: to know a
     record's intent is to have been trained on it.
     """
@@ -59,7 +57,7 @@ def write_corpus(folder: Path) -> dict[str, Any]:
     return {"name": "json_lines", "path": "mine.jsonl", "schema_file": "schema.json"}
 
 
-def space_in(folder: Path, *, split: str, epsilon: float, seeds: list[int]) -> spaces.SearchSpace:
+def space_in(folder, *, split, epsilon, seeds):
     return spaces.parse(
         {
             "name": NAME,
@@ -89,7 +87,7 @@ def space_in(folder: Path, *, split: str, epsilon: float, seeds: list[int]) -> s
     )
 
 
-def run(folder: Path, **chosen: Any) -> store.SweepFolder:
+def run(folder, **chosen):
     settings = settings_in(folder)
     prepared = prepare_space(space_in(folder, **chosen), settings=settings)
     with fixed_keys():
@@ -98,7 +96,7 @@ def run(folder: Path, **chosen: Any) -> store.SweepFolder:
     return done.folder
 
 
-def runs_in(folder: Path) -> dict[str, Any]:
+def runs_in(folder):
     """MLflow's runs of trials by trial id."""
     client = importlib.import_module("mlflow.tracking").MlflowClient
     client = client(tracking_uri=settings_in(folder).tracking_uri)
@@ -108,15 +106,15 @@ def runs_in(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, store.SweepFolder]:
+def quiet(tmp_path_factory):
     """Pairs, two DP trials whose noise is as it should be, and SGD."""
     place = tmp_path_factory.mktemp("quiet")
     return place, run(place, split="paired", epsilon=0.25, seeds=[0, 1])
 
 
 def test_every_trial_is_attacked_with_all_the_others(
-    quiet: tuple[Path, store.SweepFolder],
-) -> None:
+    quiet,
+):
     _, folder = quiet
     for record in folder.records():
         assert record.metrics["mia_num_references"] == 2
@@ -129,8 +127,8 @@ def test_every_trial_is_attacked_with_all_the_others(
 
 
 def test_what_memorises_is_found_and_what_is_noised_is_not(
-    quiet: tuple[Path, store.SweepFolder],
-) -> None:
+    quiet,
+):
     _, folder = quiet
     sgd, *dp = folder.records()
     assert sgd.metrics["mia_loss_threshold_auc_low"] > 0.9
@@ -149,8 +147,8 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(
 
 
 def test_estimates_are_of_the_attack_that_is_strongest_of_all(
-    quiet: tuple[Path, store.SweepFolder],
-) -> None:
+    quiet,
+):
     sgd, *_ = quiet[1].records()
     best = attacks.strongest(sgd.metrics)
     assert best is not None
@@ -159,8 +157,8 @@ def test_estimates_are_of_the_attack_that_is_strongest_of_all(
 
 
 def test_the_tracking_store_has_the_strongest_attack_marked(
-    quiet: tuple[Path, store.SweepFolder],
-) -> None:
+    quiet,
+):
     place, folder = quiet
     runs = runs_in(place)
     client = importlib.import_module("mlflow.tracking").MlflowClient
@@ -181,7 +179,7 @@ def test_the_tracking_store_has_the_strongest_attack_marked(
         assert names == {"roc.json", "roc.png"}
 
 
-def test_computing_panels_again_changes_nothing(quiet: tuple[Path, store.SweepFolder]) -> None:
+def test_computing_panels_again_changes_nothing(quiet):
     _, folder = quiet
     before = [folder.panel(record.plan.id)["time"] for record in folder.records()]
     assert leakage.write_panels(folder) == ()
@@ -189,8 +187,8 @@ def test_computing_panels_again_changes_nothing(quiet: tuple[Path, store.SweepFo
 
 
 def test_the_table_has_intervals_bounds_and_claims(
-    quiet: tuple[Path, store.SweepFolder],
-) -> None:
+    quiet,
+):
     table = leakage_table(quiet[1].records())
     assert table is not None
     heads = [column.head for column in table.columns]
@@ -199,11 +197,11 @@ def test_the_table_has_intervals_bounds_and_claims(
     assert violations(quiet[1].records()) == []
 
 
-def test_a_trial_without_noise_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
     """The same DP trial with its noise taken out makes the same claim; its records deny it."""
     private = importlib.import_module("trainables.engines._private")
 
-    def silent(target: Any, *, factor: float = 1.0, **_: Any) -> None:
+    def silent(target, *, factor=1.0, **_):
         target.mul_(factor)
 
     monkeypatch.setattr(private, "add_noise_", silent)
@@ -221,9 +219,7 @@ def test_a_trial_without_noise_is_caught(tmp_path: Path, monkeypatch: pytest.Mon
     assert sentence.startswith(f"privacy violation: {dp.plan.id} claims epsilon ")
 
 
-def test_damaged_evidence_is_a_note_and_stops_no_trial(
-    quiet: tuple[Path, store.SweepFolder], tmp_path: Path
-) -> None:
+def test_damaged_evidence_is_a_note_and_stops_no_trial(quiet, tmp_path):
     folder = store.SweepFolder(tmp_path / NAME)
     shutil.copytree(quiet[1].path, folder.path)
     damaged = folder.records()[1].plan.id
@@ -243,9 +239,7 @@ def test_damaged_evidence_is_a_note_and_stops_no_trial(
 
 
 @pytest.mark.parametrize("name", [evidence.SCORES, evidence.ROC])
-def test_scores_that_are_damaged_are_a_note_and_stop_no_trial(
-    name: str, quiet: tuple[Path, store.SweepFolder], tmp_path: Path
-) -> None:
+def test_scores_that_are_damaged_are_a_note_and_stop_no_trial(name, quiet, tmp_path):
     folder = store.SweepFolder(tmp_path / NAME)
     shutil.copytree(quiet[1].path, folder.path)
     damaged = folder.records()[0].plan.id
@@ -268,40 +262,35 @@ AUDIT = {
 }
 
 
-def test_bounds_of_trials_on_other_records_hold_together_too() -> None:
+def test_bounds_of_trials_on_other_records_hold_together_too():
     """Ten trials of ten data sets: each a pool of its own."""
-    finished = [made(f"t{n}", data=f"d{n}", **AUDIT) for n in range(10)]
-    panels: dict[str, dict[str, Any]] = {r.plan.id: {"metrics": {}} for r in finished}
-    leakage._correct_bounds(finished, panels)
+    ended = [leakage.Ended(made(f"t{n}", **AUDIT), Path()) for n in range(10)]
+    leakage.correct_bounds(ended)
     least = one_run.epsilon_lower_bound(1_000, 100, 95, delta=1e-5, p=0.005)
     assert least < AUDIT["epsilon_lower_bound"]
-    for own in panels.values():
-        assert own["metrics"]["epsilon_lower_bound"] == pytest.approx(least)
-        assert own["metrics"]["epsilon_lower_bound_p"] == pytest.approx(0.005)
+    for each in ended:
+        assert each.metrics["epsilon_lower_bound"] == pytest.approx(least)
+        assert each.metrics["epsilon_lower_bound_p"] == pytest.approx(0.005)
 
 
-def trial(folder: store.SweepFolder, name: str, *, seed: int, error: float) -> store.TrialRecord:
+def trial(place, *, seed, error, **fields):
     """A finished trial with `error` of its intents wrong."""
-    place = folder.trial_folder(name)
-    place.mkdir(parents=True)
+    place.mkdir()
     table = np.zeros((100, len(NAMES)), dtype=np.int64)
     table[:, NAMES.index("utterances")] = table[:, NAMES.index("reference_intents")] = 1
     table[: round(error * 100), NAMES.index("intent_errors")] = 1
     evidence.write_counts(place, np.arange(100), from_table(table))
-    ended = made(name, ser=error)
-    return replace(ended, plan=replace(ended.plan, seed=seed))
+    return leakage.Ended(made(place.name, ser=error, seed=seed, **fields), place)
 
 
-def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path: Path) -> None:
-    folder = store.SweepFolder(tmp_path)
+def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path):
     base = [
-        trial(folder, f"base{seed}", seed=seed, error=error) for seed, error in ((0, 0.1), (1, 0.2))
+        trial(tmp_path / f"base{seed}", seed=seed, error=error, group="sgd", baseline=True)
+        for seed, error in ((0, 0.1), (1, 0.2))
     ]
-    mine = trial(folder, "mine", seed=1, error=0.2)
-    base = [replace(r, plan=replace(r.plan, baseline=True, group="sgd")) for r in base]
-    panels: dict[str, dict[str, Any]] = {r.plan.id: {"metrics": {}} for r in (*base, mine)}
-    found = leakage._against_baseline(folder, mine, select.groups(base), {}, panels)
-    assert found["delta_ser_percent"] == 0
+    mine = trial(tmp_path / "mine", seed=1, error=0.2)
+    groups = select.groups([each.record for each in base])
+    assert leakage.against_baseline(mine, groups, [*base, mine])["delta_ser_percent"] == 0
 
 
 @pytest.mark.parametrize(
@@ -315,7 +304,5 @@ def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path: Path) -> No
         ("paired", {"epsilon_lower_bound": 9.0, "epsilon_replace_one": None}, False),
     ],
 )
-def test_a_bound_is_held_against_the_claim_of_its_own_relation(
-    split: str, metrics: dict[str, float | None], broken: bool
-) -> None:
+def test_a_bound_is_held_against_the_claim_of_its_own_relation(split, metrics, broken):
     assert (leakage.violation(metrics, split) is not None) is broken

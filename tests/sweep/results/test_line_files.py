@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,10 @@ SECRET = "xylophone"
 _GOOD: dict[str, Any] = {"tokens": ["call", SECRET], "slots": [["contact", 1, 2]], "intent": "call"}
 
 
-def written(path: Path, *rows: Any) -> Path:
+_SLOTS = "expected slots to be a list of [name, start, end], or of objects"
+
+
+def written(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -31,8 +33,8 @@ _TAGS = st.lists(st.sampled_from(["O", "B-contact", "B-time"]), min_size=1, max_
 @settings(max_examples=25)
 @given(utterances=st.lists(st.tuples(_TAGS, st.sampled_from(["call", "text"])), min_size=1))
 def test_texts_tokens_tags_and_slots_in_either_form_are_the_same_frames(
-    tmp_path_factory: pytest.TempPathFactory, utterances: list[tuple[list[str], str]]
-) -> None:
+    tmp_path_factory, utterances
+):
     rows: dict[str, list[Any]] = {"tags": [], "lists": [], "objects": []}
     for tags, intent in utterances:
         tokens = [f"w{n}" for n in range(len(tags))]
@@ -49,7 +51,7 @@ def test_texts_tokens_tags_and_slots_in_either_form_are_the_same_frames(
     assert tagged.has_slots == any(set(tags) != {"O"} for tags, _ in utterances)
 
 
-def test_intents_or_slots_may_be_missing_from_all_lines(tmp_path: Path) -> None:
+def test_intents_or_slots_may_be_missing_from_all_lines(tmp_path):
     path = tmp_path / "x.jsonl"
     only_slots = read_frames(written(path, {"text": "call ann", "slots": [["contact", 1, 2]]}))
     assert (only_slots.has_intents, only_slots.has_slots) == (False, True)
@@ -67,12 +69,12 @@ def test_intents_or_slots_may_be_missing_from_all_lines(tmp_path: Path) -> None:
         ({"tokens": ["call", " "]}, "expected text or tokens with at least one token"),
         ({"tokens": None, "text": ""}, "expected tokens to be a list of words"),
         ({"intent": 3}, "expected intent to be a string"),
-        ({"slots": {}}, "expected slots to be a list of [name, start, end]"),
-        ({"slots": [["contact", 1]]}, "expected a slot to be [name, start, end] or an object"),
-        ({"slots": [["contact", 1, 2.0]]}, "expected a slot to be [name, start, end]"),
-        ({"slots": [["contact", True, 2]]}, "expected a slot to be [name, start, end]"),
-        ({"slots": [[3, 1, 2]]}, "expected a slot to be [name, start, end]"),
-        ({"slots": [{"slot": "contact", "start": 1}]}, "expected a slot to be"),
+        ({"slots": {}}, _SLOTS),
+        ({"slots": [["contact", 1]]}, _SLOTS),
+        ({"slots": [["contact", 1, 2.0]]}, _SLOTS),
+        ({"slots": [["contact", True, 2]]}, _SLOTS),
+        ({"slots": [[3, 1, 2]]}, _SLOTS),
+        ({"slots": [{"slot": "contact", "start": 1}]}, _SLOTS),
         ({"slots": [["contact", 1, 1]]}, "expected 0 <= start < end <= 2 tokens in a slot"),
         ({"slots": [["contact", -1, 1]]}, "expected 0 <= start < end <= 2 tokens in a slot"),
         ({"slots": [["contact", 1, 3]]}, "tokens in a slot, got 1 and 3"),
@@ -81,9 +83,7 @@ def test_intents_or_slots_may_be_missing_from_all_lines(tmp_path: Path) -> None:
         ({"tags": ["O", SECRET]}, "expected O, B-name or I-name"),
     ],
 )
-def test_each_problem_has_its_line_and_quotes_none(
-    tmp_path: Path, changes: dict[str, Any], problem: str
-) -> None:
+def test_each_problem_has_its_line_and_quotes_none(tmp_path, changes, problem):
     path = written(tmp_path / "x.jsonl", _GOOD, {**_GOOD, **changes}, _GOOD)
     with pytest.raises(InvalidData) as refused:
         read_frames(path)
@@ -95,7 +95,7 @@ def test_each_problem_has_its_line_and_quotes_none(
 
 
 @pytest.mark.parametrize("field", ["intent", "slots"])
-def test_a_field_is_on_every_line_or_on_none(tmp_path: Path, field: str) -> None:
+def test_a_field_is_on_every_line_or_on_none(tmp_path, field):
     """A file whose second half lost a field would be scored as all wrong."""
     without = {k: v for k, v in _GOOD.items() if k != field}
     for rows in ((_GOOD, without), (without, _GOOD)):
@@ -113,9 +113,7 @@ def test_a_field_is_on_every_line_or_on_none(tmp_path: Path, field: str) -> None
         (b'{"text": "\xff xylophone"}\n', "line 1"),
     ],
 )
-def test_a_file_that_is_no_lines_of_objects_is_refused(
-    tmp_path: Path, content: bytes, problem: str
-) -> None:
+def test_a_file_that_is_no_lines_of_objects_is_refused(tmp_path, content, problem):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
     for read in (read_frames, read_scores):
@@ -124,13 +122,13 @@ def test_a_file_that_is_no_lines_of_objects_is_refused(
         assert SECRET not in str(refused.value)
 
 
-def test_a_file_that_cannot_be_opened_is_the_users_problem(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_the_users_problem(tmp_path):
     for path in (tmp_path / "none.jsonl", tmp_path):
         with pytest.raises(InvalidInput, match=f"^cannot read {path}: "):
             read_frames(path)
 
 
-def frames(*lengths: int, intents: bool = True) -> FrameFile:
+def frames(*lengths, intents=True):
     return FrameFile(
         frames=[Frame("call" if intents else NO_INTENT, ()) for _ in lengths],
         tokens=[tuple("w" * length) for length in lengths],
@@ -138,7 +136,7 @@ def frames(*lengths: int, intents: bool = True) -> FrameFile:
     )
 
 
-def test_files_to_compare_have_the_same_utterances() -> None:
+def test_files_to_compare_have_the_same_utterances():
     reference = frames(2, 3)
     refuse_unless_aligned(reference, frames(2, 3), spans=True)
     with pytest.raises(InvalidInput, match=r"as many lines .* the reference \(2\), got 3"):
@@ -148,13 +146,13 @@ def test_files_to_compare_have_the_same_utterances() -> None:
     refuse_unless_aligned(frames(2, 3, intents=False), reference, spans=True)
 
 
-def test_positions_are_compared_between_equal_numbers_of_tokens_alone() -> None:
+def test_positions_are_compared_between_equal_numbers_of_tokens_alone():
     refuse_unless_aligned(frames(2, 3), frames(2, 4), spans=False)
     with pytest.raises(InvalidInput, match=r"the reference's 3 tokens on line 2 .*, got 4 \("):
         refuse_unless_aligned(frames(2, 3), frames(2, 4), spans=True)
 
 
-def test_scores_are_numbers_beside_true_or_false(tmp_path: Path) -> None:
+def test_scores_are_numbers_beside_true_or_false(tmp_path):
     rows = [{"score": 1, "member": True}, {"score": -0.5, "member": 0}, {"score": 2e9, "member": 1}]
     scores, members = read_scores(written(tmp_path / "s.jsonl", *rows))
     np.testing.assert_array_equal(scores, [1.0, -0.5, 2e9])
@@ -173,7 +171,7 @@ def test_scores_are_numbers_beside_true_or_false(tmp_path: Path) -> None:
         ({"score": 0.5, "member": 2}, "expected member to be true or false"),
     ],
 )
-def test_a_wrong_score_is_named_by_its_line(tmp_path: Path, row: Any, problem: str) -> None:
+def test_a_wrong_score_is_named_by_its_line(tmp_path, row, problem):
     path = written(tmp_path / "s.jsonl", {"score": 0, "member": False}, row)
     with pytest.raises(InvalidData, match=f", line 2: {problem}$"):
         read_scores(path)

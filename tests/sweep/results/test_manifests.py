@@ -148,8 +148,9 @@ def test_whatever_its_manifest_lists_an_export_needs_its_parts(toy, tmp_path, lo
     words = {
         "card": rf"{card}, got none",
         "noise": rf"{card} to match the trial, got another noise_multiplier",
+        "mechanism": rf"{card} to match the trial, got another mechanism",
         "epsilon": rf"{card} to match the trial, got another epsilon",
-        "engine": rf"{card} to match the trial, got another mechanism\.engine",
+        "engine": rf"{card} to match the trial, got another mechanism",
     }
     with pytest.raises((InvalidInput, InvalidData), match=rf"expected .*{words.get(lost, '')}"):
         export_trial(toy, record, tmp_path / "out")

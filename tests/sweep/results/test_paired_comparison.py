@@ -5,29 +5,34 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from search_spaces.space import rename
 from sweep.results.comparison import compare, side
 from sweep.results.tables.comparison import sentences
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
-from sweep.store.sweeps import SweepFolder
 from tests.sweep.store.test_sweep_folder import TRIAL, result
 from tests.sweep.sweeps import space_in
 from trainables import evidence
+from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.metrics._counts import NAMES, from_table
 
 
-def sweep_of(home: Path, name: str, sers: dict[str, float | None], **fields: Any) -> SweepFolder:
+def planned(name, group):
+    """What a worker computes at once tells the groups apart."""
+    training = {"epochs": 3, "physical_batch_size": int.from_bytes(group.encode()) % 10**9}
+    return replace(
+        TRIAL, id=f"{group}-{name}", origin=parse({"engine": "sgd", "training": training})
+    )
+
+
+def sweep_of(home, name, sers):
     """A sweep whose trials have these test SERs by group; None: it has not run."""
-    trials = tuple(replace(TRIAL, id=f"{group}-{name}", group=group, **fields) for group in sers)
+    trials = tuple(planned(name, group) for group in sers)
     space = rename(space_in(home.parent), name)
     folder = store.create(home, space, Plan(name=name, trials=trials), about={})
     for trial, ser in zip(trials, sers.values(), strict=True):
@@ -39,11 +44,11 @@ def sweep_of(home: Path, name: str, sers: dict[str, float | None], **fields: Any
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path):
     return tmp_path / "home"
 
 
-def test_a_sweep_is_represented_by_its_best_trial_and_a_trial_by_itself(home: Path) -> None:
+def test_a_sweep_is_represented_by_its_best_trial_and_a_trial_by_itself(home):
     sweep_of(home, "one", {"a": 0.3, "b": 0.2, "c": 0.4})
     assert side(home, "one").name == "one:b-one"
     assert side(home, "one:c").name == "one:c-one"
@@ -61,15 +66,13 @@ def test_a_sweep_is_represented_by_its_best_trial_and_a_trial_by_itself(home: Pa
         ("one", 1e-6, "epsilon"),
     ],
 )
-def test_what_stands_for_no_side_is_refused(
-    home: Path, text: str, limit: float | None, line: str
-) -> None:
+def test_what_stands_for_no_side_is_refused(home, text, limit, line):
     sweep_of(home, "one", {"a": 0.3, "open": None})
     with pytest.raises(InvalidInput, match=line):
         side(home, text, epsilon_max=limit)
 
 
-def test_the_mean_difference_is_of_configurations_that_both_ran(home: Path) -> None:
+def test_the_mean_difference_is_of_configurations_that_both_ran(home):
     """With the interval of Student's t; what one alone has run does not count."""
     sweep_of(home, "one", {"a": 0.3, "b": 0.2, "c": 0.4, "mine": 0.9, "open": None})
     sweep_of(home, "two", {"a": 0.35, "b": 0.3, "c": 0.43, "theirs": 0.1, "open": 0.2})
@@ -86,8 +89,8 @@ def test_the_mean_difference_is_of_configurations_that_both_ran(home: Path) -> N
 
 
 def test_one_common_configuration_has_no_interval_and_a_sweep_none_with_itself(
-    home: Path,
-) -> None:
+    home,
+):
     sweep_of(home, "one", {"a": 0.3, "b": 0.2})
     sweep_of(home, "two", {"a": 0.4})
     found = compare(side(home, "one"), side(home, "two"))
@@ -96,7 +99,7 @@ def test_one_common_configuration_has_no_interval_and_a_sweep_none_with_itself(
     assert (own.matched, own.num_matched) == (None, 0)
 
 
-def test_every_figure_of_either_side_is_beside_the_other(home: Path) -> None:
+def test_every_figure_of_either_side_is_beside_the_other(home):
     one = sweep_of(home, "one", {"a": 0.3})
     sweep_of(home, "two", {"a": 0.2})
     panel = {"metrics": {"mia_loss_threshold_auc": 0.6}, "notes": [], "violation": None}
@@ -115,7 +118,7 @@ def test_every_figure_of_either_side_is_beside_the_other(home: Path) -> None:
         (np.arange(4) + 1, "SER is not paired: the two were not tested on the same utterances."),
     ],
 )
-def test_why_there_is_no_change_of_ser(home: Path, records: NDArray[np.int64], line: str) -> None:
+def test_why_there_is_no_change_of_ser(home, records, line):
     folder = sweep_of(home, "one", {"a": 0.25, "b": 0.25})
     row = [int(name in ("utterances", "reference_intents")) for name in NAMES]
     wrong = [int(bool(n) or name == "intent_errors") for n, name in zip(row, NAMES, strict=True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ __all__ = ["place"]  # a fixture
 
 
 @pytest.fixture(scope="module")
-def model(place: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedModel:
+def model(place, tmp_path_factory):
     """A model that was trained on a corpus whose texts were cut at punctuation."""
     schema = json.loads((place / "schema.json").read_text())
     (place / "cut.json").write_text(json.dumps({**schema, "tokenize": "punctuation"}))
@@ -28,9 +27,7 @@ def model(place: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedMode
     return ExportedModel(saved.load(folder))
 
 
-def test_the_corpus_itself_is_a_reference(
-    place: Path, tmp_path: Path, model: ExportedModel
-) -> None:
+def test_the_corpus_itself_is_a_reference(place, tmp_path, model):
     reference = place / "utterances.jsonl"
     lines = list(enumerate(reference.read_text().splitlines(), start=1))
     said = [found for _, found in answers(model, [lines], are_objects=True)]
@@ -50,7 +47,7 @@ def test_the_corpus_itself_is_a_reference(
     assert (right["ser"], right["slot_f1"], right["intent_accuracy"]) == (0, 1, 1)
 
 
-def test_a_text_is_cut_as_the_training_texts_were(model: ExportedModel) -> None:
+def test_a_text_is_cut_as_the_training_texts_were(model):
     (found,) = model(["please call ann!"])
     assert found.tokens == ("please", "call", "ann", "!")
     assert found.to_dict()["text"] == "please call ann !"
@@ -58,7 +55,7 @@ def test_a_text_is_cut_as_the_training_texts_were(model: ExportedModel) -> None:
     assert as_is(["please call ann!"])[0].tokens == ("please", "call", "ann!")
 
 
-def test_a_line_without_words_has_its_problem(model: ExportedModel) -> None:
+def test_a_line_without_words_has_its_problem(model):
     lines = ['{"tokens": ["a b"]}', '{"text": 5}', "[]", "{", '{"text": "call ann"}']
     said = [found for _, found in answers(model, [list(enumerate(lines, 1))], are_objects=True)]
     assert said[:3] == ["expected a JSON object with tokens or text"] * 3
@@ -66,8 +63,8 @@ def test_a_line_without_words_has_its_problem(model: ExportedModel) -> None:
     assert isinstance(said[4], Prediction)
 
 
-def test_frames_of_slots_or_intents_alone(tmp_path: Path) -> None:
-    def figures(*fields: dict[str, object]) -> dict[str, float]:
+def test_frames_of_slots_or_intents_alone(tmp_path):
+    def figures(*fields):
         path = tmp_path / "frames.jsonl"
         path.write_text("".join(json.dumps({"text": "a b", **each}) + "\n" for each in fields))
         return score_files(path, path, align="name", match="span", bootstrap_samples=0, seed=0)

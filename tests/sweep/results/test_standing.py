@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,22 +12,21 @@ from rich.console import Console
 from sweep.results.select import Group
 from sweep.results.standing import OWN, PAIRED, SEEDS, interval_of, standing
 from sweep.results.tables.trials import results_table
-from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
 from trainables.config import parse
 
 
-def trial(name: str, *, validation: float, ser: float, half: float, **fields: Any) -> TrialRecord:
+def trial(name, *, validation, ser, half, **fields):
     return record(
         name, validation_ser=validation, ser=ser, ser_low=ser - half, ser_high=ser + half, **fields
     )
 
 
-def names(found: Any) -> list[str]:
+def names(found):
     return [group.records[0].plan.name for group in found.indistinguishable]
 
 
-def test_the_best_by_validation_is_compared_by_test_intervals() -> None:
+def test_the_best_by_validation_is_compared_by_test_intervals():
     records = [
         trial("sgd", validation=0.1, ser=0.1, half=0.01, baseline=True),
         trial("best", validation=0.30, ser=0.33, half=0.02),
@@ -40,7 +37,8 @@ def test_the_best_by_validation_is_compared_by_test_intervals() -> None:
     ]
     found = standing(records)
     assert found is not None
-    assert (found.best.key, found.metric, found.figure) == ("best", "validation_ser", "ser")
+    assert found.best.records[0].plan.id == "best"
+    assert (found.metric, found.figure) == ("validation_ser", "ser")
     assert (names(found), found.num_significant, found.ways) == (["near"], 2, (OWN,))
     assert found.sentence() == (
         "best by validation_ser 0.3: best best; by test SER it is indistinguishable"
@@ -48,7 +46,7 @@ def test_the_best_by_validation_is_compared_by_test_intervals() -> None:
     )
 
 
-def test_pairing_decides_where_the_intervals_overlap() -> None:
+def test_pairing_decides_where_the_intervals_overlap():
     """What makes an utterance hard for both cancels: a difference shows that intervals hide."""
     records = [
         trial("best", validation=0.30, ser=0.33, half=0.1),
@@ -58,9 +56,7 @@ def test_pairing_decides_where_the_intervals_overlap() -> None:
     ]
     asked = []
 
-    def pair(
-        first: Sequence[TrialRecord], second: Sequence[TrialRecord]
-    ) -> tuple[float, float, float]:
+    def pair(first, second):
         ((one,), (other,)) = first, second
         asked.append((one.plan.id, other.plan.id))
         return {"same": (1.0, -2.0, 4.0), "worse": (9.0, 5.0, 13.0)}[other.plan.id]
@@ -74,9 +70,7 @@ def test_pairing_decides_where_the_intervals_overlap() -> None:
 @pytest.mark.parametrize(
     ("values", "significant"), [((0.40, 0.41, 0.42), True), ((0.28, 0.38, 0.33), False)]
 )
-def test_repeated_trials_are_compared_over_their_seeds(
-    values: tuple[float, ...], significant: bool
-) -> None:
+def test_repeated_trials_are_compared_over_their_seeds(values, significant):
     """Check values of Welch's t: differences 0.10 and 0.02, half-widths 0.023 and 0.12."""
     records = [
         trial(f"a{n}", group="a", validation=0.1, ser=ser, half=1.0)
@@ -95,7 +89,7 @@ def test_repeated_trials_are_compared_over_their_seeds(
         )
 
 
-def test_seeds_without_chance_do_not_make_a_difference_significant() -> None:
+def test_seeds_without_chance_do_not_make_a_difference_significant():
     """Full batches without noise give the same SER with every seed: the test part varies."""
     records = [
         trial(f"{group}{seed}", group=group, validation=ser, ser=ser, half=0.05)
@@ -110,7 +104,7 @@ def test_seeds_without_chance_do_not_make_a_difference_significant() -> None:
     assert (names(apart), apart.ways) == ([], (SEEDS,))
 
 
-def test_means_over_seeds_are_compared_over_the_test_records_as_means() -> None:
+def test_means_over_seeds_are_compared_over_the_test_records_as_means():
     """The trials in the middle by validation may be alike where the means are not."""
     values = {"a": (0.300, 0.301, 0.302), "b": (0.41, 0.42, 0.302, 0.40, 0.41)}
     records = [
@@ -119,9 +113,7 @@ def test_means_over_seeds_are_compared_over_the_test_records_as_means() -> None:
         for n, ser in enumerate(of_seeds)
     ]
 
-    def pair(
-        first: Sequence[TrialRecord], second: Sequence[TrialRecord]
-    ) -> tuple[float, float, float]:
+    def pair(first, second):
         one, other = (fmean(r.metrics["ser"] or 0.0 for r in some) for some in (first, second))
         return other - one, other - one - 0.02, other - one + 0.02
 
@@ -132,21 +124,21 @@ def test_means_over_seeds_are_compared_over_the_test_records_as_means() -> None:
     assert (names(found), found.ways) == ([], (SEEDS,))
 
 
-def test_nothing_is_claimed_where_nothing_can_be_compared() -> None:
+def test_nothing_is_claimed_where_nothing_can_be_compared():
     found = standing([record("a", mauve=0.5, task="synthesis"), record("b", ser=0.2)][:1])
     assert found is not None
     assert found.sentence() == "best by mauve 0.5: a a"
     assert standing([record("x", status="failed")]) is None
 
 
-def test_a_trial_that_drew_no_bootstrap_has_no_interval() -> None:
+def test_a_trial_that_drew_no_bootstrap_has_no_interval():
     made = trial("a", validation=0.1, ser=0.2, half=0.0)
     assert interval_of(made) == (0.2, 0.2)
     origin = parse({"evaluation": {"bootstrap_samples": 0}})
     assert interval_of(replace(made, plan=replace(made.plan, origin=origin))) is None
 
 
-def test_a_table_has_the_interval_of_ser() -> None:
+def test_a_table_has_the_interval_of_ser():
     out = io.StringIO()
     records = [trial("a", validation=0.1, ser=0.25, half=0.01), record("old", ser=0.5)]
     Console(file=out, width=140).print(results_table("s", records))

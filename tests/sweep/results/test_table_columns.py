@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.results.student import half_width
+from sweep.results.standing import half_width
 from sweep.results.tables.axes import (
     curve,
     setting_columns,
@@ -20,8 +19,8 @@ from sweep.results.tables.axes import (
     varied_paths,
 )
 from sweep.results.tables.plan import plan_table
-from sweep.store.plans import Plan, PlannedTrial
-from tests.sweep.store.test_plans import trial
+from sweep.store.plans import Plan
+from tests.sweep.store.test_plans import SGD, trial
 
 Z0, RATE, MODEL = "privacy.noise_multiplier", "training.learning_rate", "model.name"
 
@@ -29,7 +28,7 @@ _IDS = st.lists(st.text("0123456789abcdef", min_size=12, max_size=12), max_size=
 
 
 @given(ids=_IDS)
-def test_short_ids_are_prefixes_of_one_length_that_lead_to_one_trial(ids: list[str]) -> None:
+def test_short_ids_are_prefixes_of_one_length_that_lead_to_one_trial(ids):
     found = short_ids(ids)
     assert found.keys() == set(ids)
     for whole, prefix in found.items():
@@ -45,7 +44,7 @@ _POINTS = st.fixed_dictionaries(
 
 
 @given(points=st.lists(_POINTS, min_size=1, max_size=5))
-def test_an_axis_varies_where_two_trials_differ_in_it(points: list[dict[str, float]]) -> None:
+def test_an_axis_varies_where_two_trials_differ_in_it(points):
     """Also where one has it and another does not, in whatever order they come."""
     plans = [trial(f"t{n}", values=values) for n, values in enumerate(points)]
     expected = {path for path in (Z0, RATE) if len({values.get(path) for values in points}) > 1}
@@ -54,12 +53,12 @@ def test_an_axis_varies_where_two_trials_differ_in_it(points: list[dict[str, flo
     assert set(varied_paths(plans)) == expected
 
 
-def heads(plans: list[PlannedTrial], *paths: str, more_to_come: bool = False) -> list[str]:
+def heads(plans, *paths, more_to_come=False):
     apart, _ = setting_columns(plans, paths, more_to_come=more_to_come)
     return [column.head for column in apart]
 
 
-def test_what_is_equal_in_all_trials_has_no_column() -> None:
+def test_what_is_equal_in_all_trials_has_no_column():
     plans = [trial(f"t{n}", values={Z0: 0.5, RATE: n / 10}) for n in range(3)]
     assert heads(plans, Z0, RATE) == ["lr"]
     assert heads(plans, Z0, RATE, more_to_come=True) == ["trial", "z0", "lr"]
@@ -68,7 +67,7 @@ def test_what_is_equal_in_all_trials_has_no_column() -> None:
     assert heads(plans[:1], Z0, RATE) == ["trial"], "a table has at least a name"
 
 
-def test_one_column_of_all_settings_says_what_several_do() -> None:
+def test_one_column_of_all_settings_says_what_several_do():
     plans = [
         trial("a", variant="v", values={Z0: 0.5, RATE: 0.1}),
         trial("b", variant="w", values={Z0: 1.0, RATE: 0.2}),
@@ -79,15 +78,15 @@ def test_one_column_of_all_settings_says_what_several_do() -> None:
     assert [column.is_left for column in apart[1:]] == [False, False]
 
 
-def test_words_stand_on_the_left_and_numbers_on_the_right() -> None:
+def test_words_stand_on_the_left_and_numbers_on_the_right():
     plans = [trial(name, values={MODEL: name, RATE: n}) for n, name in enumerate(("clc", "bert"))]
     apart, _ = setting_columns(plans, (MODEL, RATE))
     assert [column.is_left for column in apart] == [True, False]
 
 
-def test_a_setting_that_an_engine_does_not_read_is_empty() -> None:
+def test_a_setting_that_an_engine_does_not_read_is_empty():
     """The noise of a trial without noise would only mislead."""
-    private, plain = trial("a"), trial("b", engine="sgd", values={})
+    private, plain = trial("a"), trial("b", origin=SGD, values={})
     assert value_at(private, Z0) == 1.5
     assert value_at(replace(private, values={}), Z0) == 1.5, "of its config"
     assert value_at(plain, Z0) is None
@@ -98,9 +97,7 @@ _VALUES = st.lists(st.none() | st.floats(-1e6, 1e6), max_size=40)
 
 
 @given(values=_VALUES, width=st.integers(2, 14))
-def test_a_curve_ends_with_the_newest_and_never_turns_a_rise_into_a_fall(
-    values: list[float | None], width: int
-) -> None:
+def test_a_curve_ends_with_the_newest_and_never_turns_a_rise_into_a_fall(values, width):
     known = [value for value in values if value is not None]
     found = curve(values, width)
     assert len(found) == (0 if len(known) < 2 else min(len(known), width))
@@ -117,9 +114,7 @@ def test_a_curve_ends_with_the_newest_and_never_turns_a_rise_into_a_fall(
 
 
 @given(variance=st.floats(1e-6, 1e6), freedom=st.integers(1, 200), number=st.integers(1, 5))
-def test_the_interval_of_equal_means_is_students_of_all_their_freedom(
-    variance: float, freedom: int, number: int
-) -> None:
+def test_the_interval_of_equal_means_is_students_of_all_their_freedom(variance, freedom, number):
     """Welch's degrees of freedom are then the sum; scale goes out of the root."""
     together = half_width([(variance, freedom)] * number)
     assert together == pytest.approx(half_width([(number * variance, number * freedom)]))
@@ -133,15 +128,15 @@ def test_the_interval_of_equal_means_is_students_of_all_their_freedom(
 # ---- a plan as a table
 
 
-def plan_of(*trials: PlannedTrial, **fields: Any) -> Plan:
+def plan_of(*trials, **fields):
     return Plan(name="toy", trials=trials, **fields)
 
 
-def refused(name: str, reason: str) -> PlannedTrial:
+def refused(name, reason):
     return trial(name, reason=reason, refused_by="budget", values={Z0: 9.0})
 
 
-def test_each_reason_is_written_once_below_the_table() -> None:
+def test_each_reason_is_written_once_below_the_table():
     plan = plan_of(trial("a"), refused("b", "too dear"), refused("c", "late"), refused("d", "late"))
     table = plan_table(plan)
     (numbers,) = (column.cells for column in table.columns if column.head == "refused")
@@ -151,7 +146,7 @@ def test_each_reason_is_written_once_below_the_table() -> None:
     assert table.title == "toy: 1 trial to run, 3 refused"
 
 
-def test_the_title_has_the_duration_of_what_is_known() -> None:
+def test_the_title_has_the_duration_of_what_is_known():
     timed = trial("a", seconds=60.0)
     assert plan_table(plan_of(timed)).title.endswith("one after another")
     assert "about" not in plan_table(plan_of(timed, trial("b"))).title
@@ -161,7 +156,7 @@ def test_the_title_has_the_duration_of_what_is_known() -> None:
     assert chosen == "toy: 0 trials to run, 0 refused, 4 to be chosen while it runs"
 
 
-def test_noise_is_shown_of_engines_that_add_some() -> None:
-    plan = plan_of(trial("a", noise_multiplier=1.5), trial("b", engine="sgd", noise_multiplier=1.5))
+def test_noise_is_shown_of_engines_that_add_some():
+    plan = plan_of(trial("a", noise_multiplier=1.5), trial("b", origin=SGD, noise_multiplier=1.5))
     (cells,) = (column.cells for column in plan_table(plan).columns if column.head == "noise")
     assert cells == ["1.5", "-"]

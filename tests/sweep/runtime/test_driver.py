@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
-from sweep.results.privacy_cards import read_card
 from sweep.runtime import driver as runtime
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
@@ -24,6 +23,7 @@ from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
+from trainables.cards import card as cards
 from trainables.config import parse
 from trainables.figure_cache import FigureCache
 from trainables.privacy.from_config import build
@@ -82,7 +82,7 @@ def epoch(trial_id: str, done: int, *, attempt: int = 1, ser: float = 0.5) -> Tr
 
 def finish(trial_id: str, epochs: int, *, early: bool = False) -> TrialEvent:
     result = TrialResult(
-        trial_id=trial_id, epochs_done=epochs, stopped_early=early, metrics={}, privacy={}
+        trial_id=trial_id, epochs_done=epochs, stopped_early=early, metrics={}, privacy=None
     )
     return TrialEvent(kind="finished", trial_id=trial_id, result=result)
 
@@ -412,10 +412,11 @@ def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> Non
     stage.driver(begin(stage.first))
     event = finish(stage.first, 2)
     assert event.result is not None
-    facts = {"mechanism": asdict(ran), "corpus": "mine", "fingerprint": "f1", "processes": 1}
-    stage.driver(replace(event, result=replace(event.result, privacy=facts)))
-    card = read_card(stage.folder, stage.first)
+    made = cards.make(ran, accountants.account(ran), trial_id="draw", corpus="mine")
+    stage.driver(replace(event, result=replace(event.result, privacy=made)))
+    card = stage.folder.record(trial, running=False).privacy
     assert card is not None
+    assert card.trial_id == stage.first
     assert (card.epsilon, card.unaccounted) == (math.inf, ("labels",))
     assert card.mechanism["epochs"] == 2
     assert card.datasets["training"].name == "mine"

@@ -275,7 +275,7 @@ def test_only_a_baseline_without_noise_is_exempt_and_stays_with_the_curator(
     folder = run_untracked(tmp_path, **fields, budget={"epsilon": 3.0})
     records = {record.plan.variant: record for record in folder.records()}
     sgd = records["sgd"]
-    card = card_of(folder, sgd.plan.id)
+    card = card_of(folder, sgd)
     assert card is not None
     assert card.epsilon == sgd.plan.epsilon == math.inf
     with pytest.raises(InvalidInput, match="a baseline without noise, which is for the curator"):

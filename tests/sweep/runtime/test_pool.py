@@ -35,7 +35,7 @@ def report(trial_id: str, attempt: int, number: int, *, memory: int = 0) -> Tria
 
 def finished(trial_id: str, attempt: int) -> TrialEvent:
     result = TrialResult(
-        trial_id=trial_id, epochs_done=1, stopped_early=False, metrics={}, privacy={}
+        trial_id=trial_id, epochs_done=1, stopped_early=False, metrics={}, privacy=None
     )
     return TrialEvent(kind="finished", trial_id=trial_id, attempt=attempt, result=result)
 

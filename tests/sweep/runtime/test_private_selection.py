@@ -191,7 +191,7 @@ def test_the_exported_card_has_the_selections_epsilon(done: SweepFolder) -> None
     price = done.about()["selection"]
     assert price["epsilon_selected"] == record.metrics["epsilon"]
     assert (price["law"], price["mean"]) == ("geometric", 4)
-    card = card_of(done, record.plan.id)
+    card = card_of(done, record)
     assert card is not None
     assert (card.epsilon, card.accountant) == (price["epsilon_selected"], "selection")
     assert card.epsilon_one_trial == pytest.approx(price["epsilon_one_trial"])

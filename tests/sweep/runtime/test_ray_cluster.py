@@ -66,8 +66,8 @@ def test_two_nodes_run_one_sweep(cluster: Any, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2_000:]
     assert [trial["status"] for trial in json.loads(done.stdout)["trials"]] == ["done", "done"]
     folder = SweepFolder(tmp_path / "home" / "two")
-    results = [folder.result(trial.id) or {} for trial in folder.plan().trials]
-    assert [result["privacy"]["processes"] for result in results] == [2, 2]
+    said = [record.privacy.workers for record in folder.records() if record.privacy]
+    assert said == ["2 workers, each a process of its own"] * 2
 
 
 def test_storage_that_a_node_does_not_share_is_one_line(

@@ -44,7 +44,7 @@ TRIED: dict[str, tuple[Any, Any]] = {
 def trial(number: int, values: dict[str, Any], ser: float, **base: Any) -> TrialRecord:
     """A finished trial with the epsilon that its config has."""
     config = parse(set_all(BASE, base.items(), values.items()))
-    resolved, mechanism = accountants.resolve(config, num_records=1000)
+    _, mechanism = accountants.resolve(config, num_records=1000)
     epsilon = accountants.account(mechanism, exact=False).epsilon
     made = record(f"t{number}", ser=ser, validation_ser=ser, epsilon=epsilon)
     plan = replace(
@@ -53,7 +53,6 @@ def trial(number: int, values: dict[str, Any], ser: float, **base: Any) -> Trial
         values=values,
         num_records=1000,
         variant="v",
-        engine=resolved.engine,
     )
     return replace(made, plan=plan)
 

@@ -15,8 +15,8 @@ from search_spaces import space as spaces
 from search_spaces.domains import Domain, branches, domain_of
 from search_spaces.space import SearchSpace
 from sweep.planning import prepare
+from sweep.planning.plan import require_trials
 from sweep.planning.pricing import total_filter
-from sweep.planning.refusals import require_trials
 from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.events import Interrupted

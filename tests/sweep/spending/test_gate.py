@@ -45,17 +45,13 @@ def plain_mechanism() -> Mechanism:
 
 def trial(name: str, *, baseline: bool = False, gpus: float = 1.0, **fields: Any) -> PricedTrial:
     what = fields.pop("mechanism", mechanism())
+    training = {"epochs": what.epochs} if what.trains else {}
     planned = PlannedTrial(
         id=name,
-        name=name,
         variant="edp",
         baseline=baseline,
         values={},
-        origin={},
-        group=name,
-        engine=what.engine,
-        seed=0,
-        epochs=what.epochs,
+        origin=parse({"engine": what.engine, "training": training}),
         **fields,
     )
     return PricedTrial(trial=planned, mechanism=what, dataset="d", dataset_name="mine", gpus=gpus)

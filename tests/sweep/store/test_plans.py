@@ -15,22 +15,19 @@ from sweep.store.plans import Plan, PlannedTrial, RefusedBy, label, setting, sho
 from trainables.config import parse
 from trainables.errors import InvalidData
 
-CONFIG = parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}})
+CONFIG = parse(
+    {"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}, "training": {"epochs": 3}}
+)
+SGD = parse({"engine": "sgd"})
 
 
 def trial(name: str = "t", **fields: Any) -> PlannedTrial:
     base: dict[str, Any] = {
-        "id": name,
-        "name": name,
+        "id": f"{name}-{CONFIG.id}",
         "variant": "v",
         "baseline": False,
         "values": {"privacy.noise_multiplier": 1.5},
         "origin": CONFIG,
-        "config_id": CONFIG.id,
-        "group": "g",
-        "engine": "dp_sgd",
-        "seed": 0,
-        "epochs": 3,
     }
     return PlannedTrial(**{**base, **fields})
 
@@ -84,8 +81,8 @@ def test_a_plan_comes_back_equal_with_every_figure(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *((name, None) for name in ("id", "name", "variant", "baseline", "values", "config")),
-        *(("epsilon", "much"), ("seed", "a"), ("refused_by", "chance"), ("broken", [["budget"]])),
+        *((name, None) for name in ("id", "variant", "baseline", "values", "config")),
+        *(("epsilon", "much"), ("steps", "a"), ("refused_by", "chance"), ("broken", [["budget"]])),
     ],
 )
 def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field: str, value: Any) -> None:
@@ -123,13 +120,12 @@ def test_the_noise_of_an_epoch_follows_its_decay() -> None:
     privacy = {"noise_multiplier": 2.0, "noise_decay": {"kind": "exponential", "tau": 0.5}}
     decaying = trial(
         origin=parse({"engine": "edp_sgd", "privacy": privacy}),
-        engine="edp_sgd",
         noise_multiplier=2.0,
     )
     first, second = (plans.noise_at(decaying, n)["noise_multiplier"] for n in (1, 2))
     assert first == 2.0
     assert 0 < second < first
-    assert plans.noise_at(trial(engine="sgd", noise_multiplier=2.0), 1) == {}
+    assert plans.noise_at(trial(origin=SGD, noise_multiplier=2.0), 1) == {}
     assert plans.noise_at(trial(noise_multiplier=None), 1) == {}
 
 

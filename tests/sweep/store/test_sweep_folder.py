@@ -30,24 +30,18 @@ from sweep.store.state import with_leakage
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables.config import parse
-from trainables.documents import read_yaml
 from trainables.errors import InvalidData, InvalidInput
+from trainables.files import read_yaml
 from trainables.result import EpochReport, TrialResult
 from trainables.system import locks
 
 CONFIG = parse({"engine": "sgd", "training": {"epochs": 3}})
 TRIAL = PlannedTrial(
     id=CONFIG.id,
-    name="sgd",
     variant="sgd",
     baseline=False,
     values={},
     origin=CONFIG,
-    config_id=CONFIG.id,
-    group="g",
-    engine="sgd",
-    seed=0,
-    epochs=3,
 )
 
 
@@ -76,7 +70,7 @@ def result(**fields: Any) -> TrialResult:
         "epochs_done": 3,
         "stopped_early": False,
         "metrics": {"ser": 0.25},
-        "privacy": {},
+        "privacy": None,
         "notes": ("said",),
         "seconds": {"total": 9.0},
     }

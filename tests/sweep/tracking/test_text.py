@@ -55,7 +55,7 @@ def private(**figures: float | None) -> TrialRecord:
     noise = {"noise_multiplier": {"target_epsilon": 8.0}}
     config = parse({"engine": "dp_sgd", "privacy": noise, "data": {"name": "atis"}})
     made = record("dp", **(NLU | figures))
-    plan = replace(made.plan, origin=config, engine="dp_sgd", noise_multiplier=1.25, delta=1e-5)
+    plan = replace(made.plan, origin=config, noise_multiplier=1.25, delta=1e-5)
     return replace(made, plan=plan)
 
 
@@ -90,7 +90,7 @@ def test_a_generated_corpus_has_its_own_figures() -> None:
     )
     measured = {"mauve": 0.5, "validation_loss": 2.0, "word_type_overlap": 0.7, "epsilon": 1.0}
     made = record("dp", **measured, num_generated=9.0)
-    made = replace(made, plan=replace(made.plan, origin=config, engine="dp_sgd"))
+    made = replace(made, plan=replace(made.plan, origin=config))
     assert {"mauve", "best_validation_loss", "word_type_overlap", "epsilon"} <= set(headline(made))
     assert not {"num_generated", "ser", "mia_auc"} & set(headline(made))
 
@@ -121,7 +121,7 @@ def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curato
 ) -> None:
     """Delta follows from n by default, and the paper's epsilon from delta."""
     made = private(delta=1 / 432_100, steps=3.0)
-    made = replace(made, plan=replace(made.plan, origin={**made.plan.fields, "data": data}))
+    made = replace(made, plan=replace(made.plan, origin=parse({**made.plan.fields, "data": data})))
     assert ("delta" not in public_metrics(made)) == is_hidden
     named = set(result_tags(made, headline(made))[CURATOR].split(", "))
     assert ({"delta", "paper_epsilon"} <= named) == is_hidden
@@ -144,7 +144,7 @@ def test_parameters_are_the_config_by_its_paths_each_once() -> None:
     assert not {"C", "z0", "tau", "decay", "noise_multiplier"} & set(found)
     values = {**NLU, "ser": 0.5}
     assert "noise_multiplier" not in headline(replace(record("x", **values), plan=stated))
-    plain = params_of(trial(origin=parse({"engine": "sgd"}), engine="sgd"))
+    plain = params_of(trial(origin=parse({"engine": "sgd"})))
     assert not [name for name in plain if name.startswith("privacy")]
     refused = replace(stated, reason="no", refused_by="budget")
     assert params_of(refused) == found
@@ -193,7 +193,7 @@ def test_what_a_person_wrote_is_neither_markdown_nor_html_nor_a_new_line(text: s
 
 def test_a_trial_says_what_it_is_and_escapes_what_people_wrote(finished: SweepFolder) -> None:
     _, made, _ = finished.records(running=False)
-    named = replace(made.plan, name="z0=*1* <img src=x>", warnings=("a|b",))
+    named = replace(made.plan, variant="z0=*1* <img src=x>", values={}, warnings=("a|b",))
     text = trial_note(replace(made, plan=named))
     assert "<img" not in text
     assert "z0=\\*1\\*" in text

@@ -14,8 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-from trainables.documents import one_line
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, one_line
 
 _NAME = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 _FORM = "package.module:function"
