@@ -24,7 +24,6 @@ HOUSES = ("sweep", "dashboards", "trainables", "search_spaces")
 _EPSILON = re.compile(r"\b(epsilon\w*|together|spent|cheapest|smallest|gaussian_mu)\b")
 NOT_SPENT = {
     "dashboards/comparison.py: trial.epsilon",  # the key of a group of trials, never shown
-    "trainables/accountants/_composition.py: self.budget - self.spent",  # what is left
 }
 _LIMITS = re.compile(r"epsilon_max|target_epsilon|self\.limit")
 
