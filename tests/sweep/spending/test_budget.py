@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -75,18 +74,6 @@ def test_a_figure_that_is_not_defined_refuses_and_says_so() -> None:
 
 def test_nothing_is_spent_after_the_last_epoch() -> None:
     assert epsilon_refusal(Budget(epsilon=1e-9), mechanism(), 5) is None
-
-
-@pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
-def test_the_affordable_epochs_are_those_that_are_permitted(engine: str) -> None:
-    trial = mechanism(engine=engine, epochs=8)
-    budget = Budget(epsilon=epsilon_after(trial, 4) * 1.001)
-    shorter = {n: epsilon_refusal(budget, replace(trial, epochs=n), n - 1) for n in range(1, 9)}
-    count = max(n for n, reason in shorter.items() if reason is None)
-    assert 4 <= count < 8
-    assert [epsilon_refusal(budget, trial, done) is None for done in range(8)] == [
-        done < count for done in range(8)
-    ]
 
 
 @pytest.mark.parametrize("field", ["epsilon", "total", "seconds", "accelerator_hours"])

@@ -11,7 +11,7 @@ import yaml
 
 from sweep.planning import prepare
 from sweep.planning.accounting import accounting
-from sweep.planning.plan_total import total_of_plan, within_total
+from sweep.planning.plan_total import total_of_plan
 from sweep.results.export import _beside_total, spend_of
 from sweep.runtime import runner
 from sweep.search import source as search_source
@@ -64,18 +64,6 @@ def extend(folder: SweepFolder, place: Path, **changes: Any) -> None:
 
 def statuses(folder: SweepFolder) -> list[str]:
     return [record.status for record in folder.records()]
-
-
-def test_a_plan_refuses_what_its_total_has_no_room_for_and_spares_the_baseline(
-    tmp_path: Path,
-) -> None:
-    axes = {Z: [{"target_epsilon": e} for e in (8, 50, 8.5)]}
-    space = space_in(tmp_path, **fields(axes=axes, budget={"total": 20}))
-    plan = prepare.prepare_space(space, settings=settings_in(tmp_path)).plan
-    assert [trial.runs for trial in plan.trials] == [True, True, False, True]
-    (refused,) = plan.refused
-    assert refused.refused_by == "budget"
-    assert "with the 1 trial before it exceeds budget.total=20" in str(refused.reason)
 
 
 def test_a_plan_says_what_its_trials_cost_together(
@@ -150,19 +138,6 @@ def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
     assert not prepare.prepare_space(space, settings=settings).notes
 
 
-def test_what_has_begun_comes_before_what_has_not(tmp_path: Path) -> None:
-    space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
-    account = accounting(settings_in(tmp_path))
-    plan = prepare.prepare_space(space, settings=settings_in(tmp_path)).plan
-    limited = space.model_copy(update={"budget": space.budget.model_copy(update={"total": 51.0})})
-    _, cheap, dear = plan.trials
-    assert [t.runs for t in within_total(plan, limited, account=account).trials] == [1, 1, 0]
-    after = within_total(plan, limited, account=account, begun={dear.id})
-    assert [t.runs for t in after.trials] == [1, 0, 1]
-    both = within_total(plan, limited, account=account, begun={cheap.id, dear.id})
-    assert all(t.runs for t in both.trials), "what has run is not refused afterwards"
-
-
 def test_an_extension_neither_forgets_nor_overspends(tmp_path: Path) -> None:
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
     before = epsilon_spent(folder)
@@ -223,22 +198,23 @@ def test_a_search_finds_what_there_is_room_for(tmp_path: Path) -> None:
         assert search_source.ended_early(folder) is None
 
 
-def test_a_search_that_ends_early_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("budget", "trials", "reason"),
+    [
+        ({"trials": 3}, 3, "after 2 of 5 configurations: budget.trials=3 reached."),
+        ({"total": 12}, 2, "after 1 of 5 configurations: budget.total=12 has no room for it"),
+        ({"seconds": 1e-6}, 0, "after 0 of 5 configurations: budget.seconds=1e-06 reached"),
+    ],
+)
+def test_a_search_that_ends_early_says_why(
+    tmp_path: Path, budget: dict[str, float], trials: int, reason: str
+) -> None:
+    """Its baseline is a trial; out of time it chooses nothing more."""
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
-    folder = run_untracked(
-        tmp_path / "trials", **fields(axes=axes, search=searching(5), budget={"trials": 3})
-    )
-    assert statuses(folder) == ["done"] * 3
-    assert search_source.ended_early(folder) == (
-        "The search ended after 2 of 5 configurations: budget.trials=3 reached."
-    )
-    folder = run_untracked(
-        tmp_path / "total", **fields(axes=axes, search=searching(5), budget={"total": 12})
-    )
-    assert statuses(folder).count("done") == 2
-    assert "after 1 of 5 configurations: budget.total=12 has no room for it" in str(
-        search_source.ended_early(folder)
-    )
+    folder = run_untracked(tmp_path, **fields(axes=axes, search=searching(5), budget=budget))
+    assert statuses(folder).count("done") == trials
+    assert len(folder.plan().to_run) == max(trials, 1)
+    assert f"The search ended {reason}" in str(search_source.ended_early(folder))
 
 
 def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path: Path) -> None:
@@ -264,17 +240,6 @@ def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path: Path) -> Non
     extend(folder, tmp_path, axes={Z: EPSILONS})
     assert statuses(folder) == ["done"] * 3
     assert [record.reason for record in folder.records()] == [None] * 3
-
-
-def test_a_search_out_of_time_chooses_nothing_more(tmp_path: Path) -> None:
-    axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
-    folder = run_untracked(
-        tmp_path, **fields(axes=axes, search=searching(5), budget={"seconds": 1e-6})
-    )
-    assert len(folder.plan().trials) == 1, "the baseline"
-    assert "after 0 of 5 configurations: budget.seconds=1e-06 reached" in str(
-        search_source.ended_early(folder)
-    )
 
 
 def test_a_warm_start_does_not_depend_on_what_becomes_of_its_source(tmp_path: Path) -> None:
