@@ -20,7 +20,7 @@ from trainables.accountants import (
     pld,
     rdp,
 )
-from trainables.accountants._gauss import gaussian_epsilon, participation_epsilon, terms
+from trainables.accountants._gauss import gaussian_epsilon, participation_epsilon, terms_of
 from trainables.errors import CannotAnalyze
 
 
@@ -101,7 +101,7 @@ def test_granting_the_coins_spends_delta_once(sigma, delta):
 
     likely = minimize_scalar(bound, bounds=(-8, 4), method="bounded").fun
     least = gaussian_epsilon(math.sqrt(likely), delta / 2)
-    parts = terms(((sigma, steps),), sample_rate=q)
+    parts = terms_of(poisson(sigma, steps=steps, rate=q))
     assert least * (1 - 1e-6) <= participation_epsilon(parts, delta=delta) <= 1.02 * least
     # With delta whole for either half the figure would be smaller than is proven.
     assert gaussian_epsilon(math.sqrt(likely), delta) < least * (1 - 1e-4)
@@ -129,16 +129,14 @@ def test_granting_the_coins_is_an_upper_bound(sigma):
     """Of the exact figure, and under small noise a close one."""
     release = poisson(sigma)
     exact = pld.of_release(release, delta=5e-4, points=pld.QUICK)
-    bound = participation_epsilon(
-        terms(release.phases, sample_rate=release.sample_rate), delta=5e-4
-    )
+    bound = participation_epsilon(terms_of(release), delta=5e-4)
     assert exact <= bound
     if sigma < 0.1:
         assert bound < 1.3 * exact
 
 
 def test_without_sampling_the_bound_is_the_gaussian_figure():
-    whole = participation_epsilon(terms(((2.0, 4),), sample_rate=1.0), delta=1e-5)
+    whole = participation_epsilon(terms_of(poisson(2.0, steps=4, rate=1.0)), delta=1e-5)
     assert whole == gaussian_epsilon(1.0, 1e-5)
 
 

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainables.accountants._account import Account as Account
-    from trainables.accountants._calibration import noise_beside as noise_beside
     from trainables.accountants._calibration import noise_for as noise_for
     from trainables.accountants._calibration import resolve as resolve
     from trainables.accountants._choose import account as account
@@ -55,7 +54,6 @@ _HOMES = {
     "Release": "_release",
     "release": "_release",
     "resolve": "_calibration",
-    "noise_beside": "_calibration",
     "noise_for": "_calibration",
     "values_of": "_values",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 
 from trainables.accountants import pld
 from trainables.accountants._choose import best, bounding
-from trainables.accountants._composition import epsilon_sweep
 from trainables.accountants._release import Release, release
 from trainables.config import LEAST_TARGET_EPSILON, TargetEpsilon, TrialConfig
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -92,27 +91,6 @@ def _figure(what: Release, *, delta: float, accountant: str | None) -> float:
     if accountant is None:
         return best(what, delta=delta, effort="running")[0]
     return float(bounding(accountant).of_release(what, delta=delta))
-
-
-def noise_beside(
-    unit: Release, others: Sequence[Release], *, target_epsilon: float, delta: float
-) -> float:
-    """The smallest noise multiplier, rounded up, with which a trial that releases `unit` at noise
-    multiplier 1 costs, together with all `others`, at most `target_epsilon`.
-
-    Raises: InvalidInput where the others already cost the target.
-    """
-    alone = epsilon_sweep(others, delta=delta).epsilon
-    if alone >= target_epsilon:
-        raise InvalidInput(
-            f"no noise multiplier reaches a total epsilon of {target_epsilon:g}: the"
-            f" {len(others)} other trials cost {alone:.4g} together"
-        )
-    return smallest_noise_multiplier(
-        lambda z: epsilon_sweep([*others, unit.scale_noise(z)], delta=delta).epsilon,
-        target_epsilon=target_epsilon,
-        precision=1e-4,
-    )
 
 
 def smallest_noise_multiplier(

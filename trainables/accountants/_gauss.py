@@ -51,23 +51,16 @@ class Term:
     rate: float
 
 
-def terms(
-    phases: Sequence[tuple[float, int]], *, sample_rate: float, shift: float = 1.0
-) -> list[Term]:
-    """Phases as terms. `shift` is 2 for replace-one of a mechanism whose sigma is stated for
-    add-or-remove: both records move the sum.
-    """
-    return [Term((shift / sigma) ** 2, count, sample_rate) for sigma, count in phases]
-
-
 def terms_of(what: Release, *, shift: float = 1.0) -> list[Term]:
-    """All phases of a release as terms; `shift` as in `terms`. In a shuffled or allocated epoch
-    each record is in exactly one step.
+    """All phases of a release as terms. In a shuffled or allocated epoch each record is in exactly
+    one step. `shift` is 2 for replace-one of a mechanism whose sigma is stated for add-or-remove:
+    both records move the sum.
     """
     rate = what.sample_rate if what.sampling == "poisson" else 1.0
     return [
-        *terms(what.phases, sample_rate=rate, shift=shift),
-        *terms(what.unsampled, sample_rate=1.0, shift=shift),
+        Term((shift / sigma) ** 2, count, of)
+        for phases, of in ((what.phases, rate), (what.unsampled, 1.0))
+        for sigma, count in phases
     ]
 
 

@@ -22,16 +22,15 @@ def divergences(
     if not np.isfinite(one_trial).any():
         return np.full(len(orders), np.inf)
     accountant = _Accountant(one_trial, orders)
-    accountant.compose(RepeatAndSelectDpEvent(_OneTrial(), mean, shape))
+    accountant.compose(RepeatAndSelectDpEvent(NoOpDpEvent(), mean, shape))
     return np.asarray(accountant.rdp, dtype=np.float64)
 
 
-class _OneTrial(NoOpDpEvent):  # type: ignore[misc]  # the library has no types
-    """One trial of the costliest configuration."""
-
-
 class _Accountant(RdpAccountant):  # type: ignore[misc]  # the library has no types
-    """The library's accountant with given divergences for one trial."""
+    """The library's accountant, where one trial, which is no operation, has given divergences. No
+    event of the library has any at all, so its abstract method is overridden; check values hold it
+    (`tests/accountants/test_check_values.py`).
+    """
 
     def __init__(self, one_trial: NDArray[np.float64], orders: tuple[float, ...]) -> None:
         super().__init__(orders)
@@ -39,8 +38,8 @@ class _Accountant(RdpAccountant):  # type: ignore[misc]  # the library has no ty
         self._one_trial = one_trial
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        if isinstance(event, _OneTrial):
-            if do_compose:
-                self._rdp = self._rdp + count * self._one_trial
-            return None
-        return super()._maybe_compose(event, count, do_compose)
+        if not isinstance(event, NoOpDpEvent):
+            return super()._maybe_compose(event, count, do_compose)
+        if do_compose:
+            self._rdp = self._rdp + count * self._one_trial
+        return None
