@@ -217,7 +217,6 @@ _EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "another order": lambda about: about["filter"].update(order=1.5, budget=7.9),
     "less delta": lambda about: about["filter"].update(delta=1e-9),
     "another total": lambda about: about["filter"].update(epsilon=50.0),
-    "spent before": lambda about: about["filter"].update(spent=-5.0),
     "no numbers": lambda about: about["filter"].update(order="x"),
     "not a filter": lambda about: about.update(filter=[1]),
     "no delta": lambda about: about["filter"].pop("delta"),
