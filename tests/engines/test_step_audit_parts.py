@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainables import catalogue
 from trainables.engines import _audit, _private
 from trainables.engines._engine import StepStats
 from trainables.privacy.audit import Multiplier, StepAudit
@@ -152,3 +153,25 @@ def test_what_noise_a_trial_asks_for_reaches_the_draw(secure, monkeypatch):
     engine._secure = secure
     engine.step(0, 1)
     assert set(seen) == {secure}
+
+
+def test_the_audit_runs_every_kind_of_step():
+    engines = {name: catalogue.entry("engines", name) for name in ("dp_sgd", "edp_sgd", "sgd")}
+    found = {
+        name: [" ".join(map(str, fields.values())) for fields in entry.AUDITED]
+        for name, entry in engines.items()
+    }
+    assert found == {
+        "sgd": [],
+        "dp_sgd": ["poisson", "shuffle", "random_allocation"],
+        "edp_sgd": [
+            *("paper 8", "paper first_step_noised 8", "central 8", "central first_step_noised 8"),
+            *("central poisson 8", "central poisson 1 8"),
+        ],
+    }
+    tasks = {name: entry.TASKS for name, entry in engines.items()}
+    assert tasks == {
+        "sgd": ("nlu", "synthesis"),
+        "dp_sgd": ("nlu", "synthesis"),
+        "edp_sgd": ("nlu",),
+    }

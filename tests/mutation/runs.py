@@ -195,7 +195,7 @@ class Runner:
         names = self.reach.of(mutant.file, (0, 0), anywhere=True)
         tests = {name.partition("[")[0]: self.reach.seconds[name] for name in names if "[" in name}
         near = f"tests/{mutant.file.rsplit('/', 1)[0].removeprefix('trainables/')}/"
-        chosen, left = [], 4 * self.budget
+        chosen, left = [], self.budget
         for name in sorted(items, key=lambda name: not name.startswith(near)):
             seconds = tests.get(name.partition("[")[0])
             if seconds is not None and left > 0:
