@@ -263,7 +263,8 @@ def server(home: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             time.sleep(0.2)
         yield process
     finally:
-        for each in (*psutil.Process(process.pid).children(recursive=True), process):
+        own = psutil.Process(process.pid)
+        for each in (*own.children(recursive=True), own):
             with suppress(psutil.Error):
                 each.kill()
         process.wait()

@@ -40,8 +40,8 @@ TokenizeOption = Annotated[
     Tokenize, typer.Option("--tokenize", help="Tokenize at spaces only, or also at punctuation.")
 ]
 SpansOption = Annotated[
-    Literal["tokens", "characters"] | None,
-    typer.Option("--spans", help="Unit of spans; default: the one that fits all of them."),
+    Literal["tokens", "characters", "utf-16", "bytes", "last-token"] | None,
+    typer.Option("--spans", help="Unit of spans; default: the one that fits them."),
 ]
 Separator = Annotated[
     str | None,
@@ -52,6 +52,9 @@ Separator = Annotated[
 Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line names the columns."),
+]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Encoding of the text; default: detected.")
 ]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Skip records that cannot be read.")
@@ -73,11 +76,13 @@ class SourceOptions:
     spans: SpansOption = None
     intent_separator: Separator = None
     header: Header = None
+    encoding: Encoding = None
 
     def source(self, data: Path) -> Source:
         """The source of the file or folder.
 
-        Raises: InvalidInput for an empty separator, and see `file_formats.open_source`.
+        Raises: InvalidInput for an empty separator or an unknown encoding, and see
+            `file_formats.open_source`.
         """
         from trainables.errors import InvalidInput
         from trainables.file_formats import Options, open_source
@@ -87,6 +92,13 @@ class SourceOptions:
                 "expected --intent-separator to be a sign such as '#',"
                 f" got {self.intent_separator!r}"
             )
+        if self.encoding is not None:
+            try:
+                "a".encode(self.encoding)
+            except LookupError:
+                raise InvalidInput(
+                    f"expected --encoding to be one such as cp1250, got {self.encoding!r}"
+                ) from None
         options = asdict(self)
         form = options.pop("form")
         return open_source(data, options=Options(**options), form=form)

@@ -73,20 +73,31 @@ def describe(
             shown = "; ".join(value) if isinstance(value, list) else _format(value)
             say(f"{key:{width}} {shown}")
         return
-    from sweep.planning.own_data.findings import figures, warnings
+    from sweep.planning.own_data.findings import about_labels, figures, read_as, reading, warnings
     from sweep.planning.own_data.inspection import inspect, labels_of
 
-    found = inspect(options.source(Path(name)))
+    source = options.source(Path(name))
+    found = inspect(source)
+    sentences = about_labels(source) + warnings(found)
     if as_json:
         labels = {kind: _plain(of) for kind, of in labels_of(found).items()}
+        facts = {**figures(found), "labels": labels, "warnings": sentences}
         print_json(
-            "data describe", {**figures(found), "labels": labels, "warnings": warnings(found)}
+            "data describe",
+            {**facts, "reading": read_as(source), "num_problems": found.num_problems},
         )
         return
+    for sentence in reading(source):
+        say(sentence)
     _print_labels(found)
     for key, value in figures(found).items():
         say(f"{key:20} {_format(value)}")
-    for sentence in warnings(found):
+    if found.num_problems:
+        sentences.append(
+            f"Records that cannot be read ({found.num_problems}) are in no count: `sweep data"
+            " check` lists them."
+        )
+    for sentence in sentences:
         say(sentence, style="yellow")
 
 
@@ -102,7 +113,7 @@ def check(
 ) -> None:
     """Read a whole corpus and report damaged records by file and line, without their text.
 
-    The first 20 problems of a file are listed and the others are counted. With --schema a label
+    At most five problems of a kind are listed and the others are counted. With --schema a label
     outside the schema is a problem. Warnings concern few records, rare labels, large groups, and
     near duplicates between parts. The exit code is 2 if there are problems.
     """
@@ -116,13 +127,15 @@ def check(
             f" {facts['num_duplicates']} duplicates dropped."
         )
         return
-    from sweep.planning.own_data.findings import warnings
+    from sweep.planning.own_data.findings import about_labels, read_as, reading, warnings
     from sweep.planning.own_data.inspection import inspect
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
 
     labels = None if schema is None else read_schema(schema)
-    found = inspect(options.source(Path(name)), labels)
+    source = options.source(Path(name))
+    found = inspect(source, labels)
+    doubts = about_labels(source)
     if as_json:
         print_json(
             "data check",
@@ -130,13 +143,20 @@ def check(
                 "ok": not found.num_problems,
                 "num_records": sum(found.parts.values()),
                 "num_problems": found.num_problems,
-                "problems": found.problems,
+                "problems": [each for listed in found.problems.values() for each in listed],
                 "kinds": dict(found.kinds),
-                "warnings": warnings(found),
+                "warnings": doubts + warnings(found),
+                "reading": read_as(source),
             },
         )
     else:
-        _print_problems(found, warnings(found))
+        for sentence in reading(source):
+            say(sentence)
+        _print_problems(found)
+        for sentence in doubts + warnings(found):
+            say(sentence, style="yellow")
+        if not found.num_problems and not doubts:
+            say(f"No problem in {found.num_read} records.")
     if found.num_problems:
         raise InvalidInput(
             f"expected a corpus without problems in {name}, got {found.num_problems} problems in"
@@ -148,30 +168,28 @@ def check(
 @own.takes_source_options
 def convert(
     data: own.Data,
-    to: Annotated[Path, typer.Option(metavar="PATH", help="New file or folder.")],
-    to_format: Annotated[
-        str, typer.Option("--to-format", metavar="FORM", help="File format.")
-    ] = "json_lines",
+    to: Annotated[Path, typer.Option(metavar="PATH", help="New file.")],
     only: Annotated[Part | None, typer.Option(help="Only the records of this part.")] = None,
     *,
     options: own.SourceOptions,
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Convert a file of utterances to another format and report fields that the format lacks."""
-    from sweep.planning.own_data.convert import convert as write
+    """Convert a file of utterances to JSON lines of this project."""
+    from sweep.planning.own_data.corpus import convert as write
+    from sweep.planning.own_data.findings import read_as, reading
     from sweep.store.files import require_new_file
 
     require_new_file(to)
-    written = write(options.source(data), to, form=to_format, only=only, skip_invalid=skip_invalid)
-    facts = {"path": str(to), "form": to_format, **written}
+    source = options.source(data)
+    written = write(source, to, only=only, skip_invalid=skip_invalid)
     if as_json:
-        print_json("data convert", facts)
+        print_json("data convert", {"path": str(to), **written, "reading": read_as(source)})
         return
+    for sentence in reading(source):
+        say(sentence)
     left = f", {written['num_invalid']} left out" if written["num_invalid"] else ""
-    say(f"{to}: {written['num_records']} records in the format {to_format}{left}.")
-    if written["lost"]:
-        say(f"The format has no {' or '.join(written['lost'])}.", style="yellow")
+    say(f"{to}: {written['num_records']} records{left}.")
 
 
 @data.command()
@@ -238,16 +256,12 @@ def _print_labels(found: Inspection) -> None:
             say_table([kind, "records", *PARTS], rows, right=True)
 
 
-def _print_problems(found: Inspection, sentences: list[str]) -> None:
-    for problem in found.problems:
-        say(problem)
-    if found.num_problems > len(found.problems):
-        rest = ", ".join(f"{count} {kind}" for kind, count in found.kinds.most_common())
-        say(f"and {found.num_problems - len(found.problems)} more (in all: {rest})")
-    for sentence in sentences:
-        say(sentence, style="yellow")
-    if not found.num_problems:
-        say(f"No problem in {found.num_read} records.")
+def _print_problems(found: Inspection) -> None:
+    for kind, listed in found.problems.items():
+        for problem in listed:
+            say(problem)
+        if more := found.kinds[kind] - len(listed):
+            say(f"and {more} more of this kind")
 
 
 def _plain(of: dict[str, Any]) -> dict[str, dict[str, int]]:

@@ -57,6 +57,7 @@ def init(
     the epsilon if none is given.
     """
     from sweep.planning.own_data.corpus import FEW
+    from sweep.planning.own_data.findings import about_labels
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
@@ -79,6 +80,8 @@ def init(
         return
     for sentence in begun.sentences():
         say(sentence)
+    for sentence in about_labels(begun.source):
+        say(sentence, style="yellow")
     space = argument(begun.folder / SPACE)
     say(f"next: `sweep plan {space}`, `sweep run {space}`")
 

@@ -54,6 +54,13 @@ def resume(
             extend(folder, space, settings=settings, accept=accept)
 
     screen = console(stderr=True)
-    options = {"change": change, "take_up": take_up, "address": address}
-    done = shown.resume(folder, settings, screen, quiet=as_json, **options)
+    done = shown.resume(
+        folder,
+        settings,
+        screen,
+        quiet=as_json,
+        change=change,
+        take_up=take_up,
+        address=address,
+    )
     finish(done, as_json=as_json, export=False)

@@ -14,6 +14,7 @@ from sweep.store.data_sets import is_at_hand
 from sweep.store.files import require_new_file
 from trainables import catalogue
 from trainables.config import DataConfig, data_config
+from trainables.data import json_frames
 from trainables.data.corpus import Corpus, data_path, label_schema, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.schema import declared_pool_size, declared_training_size, to_json
@@ -21,7 +22,6 @@ from trainables.data.sizes import num_training_records
 from trainables.data.split import make_split
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
-from trainables.file_formats import json_lines
 from trainables.parse.function_types import function_types
 from trainables.parse.graph import graph
 
@@ -156,7 +156,7 @@ def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Writte
     count = 0
     with fresh.open("w", encoding="utf-8") as file:
         for utterance in entry.read(place, config=config):
-            file.write(json_lines.line(utterance, slots=True))
+            file.write(json_frames.line(utterance, slots=True))
             count += 1
     schema_file.write_text(to_json(schema), encoding="utf-8")
     fresh.replace(target)

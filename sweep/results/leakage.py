@@ -143,7 +143,9 @@ def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
         figures = attacks.sweep_panel(
             trials,
             deltas=[r.plan.delta or 1e-5 for r in records],
-            sampling=[r.privacy.sampling if r.privacy else "shuffle" for r in records],
+            sampling=[
+                cast(Sampling, r.privacy.sampling) if r.privacy else "shuffle" for r in records
+            ],
             units=[r.privacy.unit if r.privacy else "record" for r in records],
             scores=scores,
         )

@@ -233,7 +233,8 @@ class Pool:
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         self._unsent.append((number, event))
         await self._notify()
-        return await answer
+        verdict: Verdict = await answer
+        return verdict
 
     async def _hand_over(self, trial: _Trial) -> Assignment | None:
         """The assignment, or None where the driver does not permit the trial to start."""

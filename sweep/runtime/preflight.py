@@ -219,7 +219,9 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
 
     marks = {folder / f".shared-{uuid.uuid4().hex}": folder for folder in writes}
     # The folder of what is looked for, and the names in it where it is a folder itself.
-    expected = {str(mark): (folder, None) for mark, folder in marks.items()}
+    expected: dict[str, tuple[Path, list[str] | None]] = {
+        str(mark): (folder, None) for mark, folder in marks.items()
+    }
     if reads.is_dir():
         expected[str(reads)] = reads, _names(reads)
     try:

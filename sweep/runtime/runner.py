@@ -18,7 +18,7 @@ from sweep.planning.pricing import fixed_filter, price, require_total, total_fil
 from sweep.results import leakage
 from sweep.runtime import preflight, ray_session
 from sweep.runtime.driver import Driver, Watch, progress_of, run_trials
-from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RunSettings
+from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RunSettings, TrialJob
 from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
@@ -277,7 +277,8 @@ def run_pending(
     Raises: as `run_trials`.
     """
     phases.enter(phases.TRAINING)
-    taken_up, others = [], []
+    taken_up: list[TrialJob] = []
+    others: list[TrialJob] = []
     for record in folder.records(running=False):
         if record.status.is_resumed:
             workers = executed.processes(record.plan.config.training.num_workers)

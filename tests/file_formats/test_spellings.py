@@ -63,15 +63,66 @@ def test_ambiguous_spans_need_an_option(tmp_path: Path) -> None:
     assert tokens == characters == Utterance(("a", "b", "c", "d"), ("B-x", "O", "O", "O"), "")
 
 
+_EMOJI = "😀😀 fly to Rome"
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end", "value", "unit"),
+    [
+        (_EMOJI, 10, 14, "Rome", "characters"),
+        (_EMOJI, 12, 16, "Rome", "utf-16"),
+        (_EMOJI, 16, 20, "Rome", "bytes"),
+        (_EMOJI, 3, 4, "Rome", "tokens"),
+        ("from main station", 1, 2, "main station", "last-token"),
+        ("off to NYC", 7, 10, "new york", "characters"),
+    ],
+)
+def test_the_unit_of_spans_is_the_one_that_gives_their_text(
+    tmp_path: Path, text: str, start: int, end: int, value: str, unit: str
+) -> None:
+    entity = {"start": start, "end": end, "value": value, "entity": "city"}
+    source = open_source(lines(tmp_path, {"text": text, "entities": [entity]}), options=Options())
+    (found,) = source.utterances()
+    assert isinstance(found, Utterance)
+    assert source.unit == unit
+    assert found.tags[-1][2:] == "city"
+
+
+def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path: Path) -> None:
+    right = {"start": 3, "end": 7, "value": "Rome", "entity": "city"}
+    rows = [{"text": "to Rome now", "entities": [right, {**right, "value": "Roma"}]}] * 2
+    rows.append({"text": f"Rome {SECRET} or Oslo", "entities": [{**right, "end": 9}]})
+    (one, _, problem) = only(lines(tmp_path, *rows))
+    assert one == Utterance(("to", "Rome", "now"), ("O", "B-city", "O"), "")
+    assert re.search(r"entities in .* line 3 .* elsewhere .*--spans", str(problem))
+
+
+def test_a_span_in_other_units_without_its_text_is_a_problem_of_its_line(tmp_path: Path) -> None:
+    rows = [{"text": _EMOJI, "slots": [[12, 16, "city"]]}, {"text": "go", "slots": [[0, 2, "go"]]}]
+    path = lines(tmp_path, *rows)
+    problem, _ = only(path)
+    assert re.search(r"line 1 .*--spans characters or --spans utf-16", str(problem))
+    found, _ = only(path, spans="utf-16")
+    assert isinstance(found, Utterance)
+    assert found.tags == ("O", "O", "O", "B-city")
+
+
+def test_text_without_spaces_needs_tokens(tmp_path: Path) -> None:
+    rows = [{"text": "下个星期五在南京", "slots": [[0, 5, "date"]]}, {"tokens": ["下个", "南京"]}]
+    problem, found = only(lines(tmp_path, *rows))
+    assert re.search("line 1 .*field tokens", str(problem))
+    assert isinstance(found, Utterance)
+
+
 def test_signs_at_words(tmp_path: Path) -> None:
     path = lines(
         tmp_path, {"text": "Hi Maria!", "entities": [{"start": 3, "end": 8, "name": "who"}]}
     )
     source = open_source(path, options=Options())
-    assert source.num_snapped() == 1
     assert list(source.utterances()) == [Utterance(("Hi", "Maria!"), ("O", "B-who"), "")]
+    assert source.adjusted["extended"] == 1
     finer = open_source(path, options=Options(tokenize="punctuation"))
-    assert finer.num_snapped() == 0
+    assert not finer.adjusted
     assert list(finer.utterances()) == [Utterance(("Hi", "Maria", "!"), ("O", "B-who", "O"), "")]
 
 
@@ -132,7 +183,7 @@ def test_several_intents_are_declared_by_their_separator(tmp_path: Path) -> None
         ({"text": SECRET, "slots": [[SECRET, True, 1]]}, "with a name and whole numbers"),
         ({"text": f"{SECRET} b", "slots": [["x", 0, 2], ["y", 1, 2]]}, "share no token"),
         ({"text": SECRET, "part": SECRET}, "part in .* line 2 to be one of train, dev"),
-        ({"text": SECRET, "intent": 3}, "intent in .* line 2 to be a name"),
+        ({"text": SECRET, "intent": True}, "intent in .* line 2 to be a name"),
         ({"text": SECRET, "group": [SECRET]}, "group in .* line 2 to be a name"),
         ({"text": 5}, "text in .* line 2 to be text"),
         ({"text": " "}, "at least one token in .* line 2"),
@@ -177,7 +228,7 @@ def test_a_json_list_has_the_fields_of_json_lines(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (f'[{{"text": "{SECRET}"}}\n{{"text": "b"}}]', "expected JSON in .*a.json, line 2"),
-        ("[]", "expected utterances in .*a.json, got an empty json_list file"),
+        ("[]", "expected utterances in .*a.json, got an empty json file"),
     ],
 )
 def test_a_damaged_or_empty_json_list(tmp_path: Path, content: str, message: str) -> None:
@@ -228,9 +279,6 @@ def test_a_row_of_another_width(tmp_path: Path) -> None:
     assert str(problem) == f"expected 2 columns in {path} line 4, got 3"
 
 
-def test_what_fits_no_form_and_what_is_not_there(tmp_path: Path) -> None:
-    (tmp_path / "a.bin").write_bytes(b"\x00\x01")
-    with pytest.raises(InvalidInput, match=r"one of the formats .*json_lines.* got none"):
-        only(tmp_path / "a.bin")
+def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="got nothing there"):
         only(tmp_path / "b.csv")

@@ -23,7 +23,7 @@ from tests.torture.command_lines import command_line
 from tests.torture.damage import Home
 from tests.torture.grammar import Grammar
 from tests.torture.outcome import Tally, run
-from trainables.catalogue import names
+from trainables.file_formats.reading import READERS
 
 _INSTALLED_SHARE = 1 / 30
 _SEEDS_APART = 1_000_003
@@ -157,7 +157,7 @@ def predict(grammar: Grammar, bench: Bench) -> Given:
     )
 
 
-FORM_NAMES = names("file_formats")
+FORM_NAMES = tuple(READERS)
 FAMILIES: dict[str, Family] = {
     "space": space,
     "config": config,

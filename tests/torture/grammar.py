@@ -208,26 +208,21 @@ class Grammar:
         """A file of utterances in one of the forms of the shelf."""
         rows = [(self.random.choice(_WORDS), self.random.choice(_NAMES)) for _ in range(4)]
         makers: dict[str, Callable[[], str]] = {
-            "delimited": lambda: "text,intent\n" + "".join(f'"{t}",{i}\n' for t, i in rows),
+            "table": lambda: "text,intent\n" + "".join(f'"{t}",{i}\n' for t, i in rows),
             "conll": lambda: "".join(
                 "".join(f"{word} {self.random.choice(_TAGS)}\n" for word in t.split()) + "\n"
                 for t, _ in rows
             ),
-            "hugging_face": lambda: json.dumps(self.changed(_hugging_face(rows))),
-            "massive": lambda: "".join(
+            "json_lines": lambda: "".join(
                 json.dumps(self.changed({"utt": t, "annot_utt": f"[who : {t}]", "intent": i}))
                 + "\n"
                 for t, i in rows
             ),
-            "rasa_nlu": lambda: yaml.safe_dump(self.changed(_rasa(rows)), allow_unicode=True),
+            "rasa": lambda: yaml.safe_dump(self.changed(_rasa(rows)), allow_unicode=True),
         }
         if form not in makers:
             return self.damaged(self.records())
         return self.damaged(makers[form]().encode("utf-8", "surrogatepass"))
-
-
-def _hugging_face(rows: list[tuple[str, str]]) -> Any:
-    return [{"tokens": t.split(), "ner_tags": [0] * len(t.split()), "intent": i} for t, i in rows]
 
 
 def _rasa(rows: list[tuple[str, str]]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,19 @@ def utterances(path: Path) -> Iterator[tuple[str, Utterance]]:
     """
     for where, fields in without_problems(object_lines(path)):
         yield where, _utterance(fields, where)
+
+
+def line(utterance: Utterance, *, slots: bool) -> str:
+    """One record with the end of its line; without `slots` it has no tags."""
+    fields: dict[str, Any] = {"tokens": list(utterance.tokens)}
+    if slots:
+        fields["tags"] = list(utterance.tags)
+    if utterance.intent != NO_INTENT:
+        fields["intent"] = utterance.intent
+    fields["part"] = utterance.part
+    if utterance.group is not None:
+        fields["group"] = utterance.group
+    return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
 def _utterance(fields: dict[str, Any], where: str) -> Utterance:

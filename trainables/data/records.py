@@ -33,7 +33,7 @@ def size_problem(tokens: Sequence[str]) -> str | None:
     """
     if len(tokens) > MAX_TOKENS:
         return f"expected at most {MAX_TOKENS} words, got {len(tokens)}"
-    if any(len(token) > MAX_CHARACTERS for token in tokens):
+    if max(map(len, tokens), default=0) > MAX_CHARACTERS:
         return f"expected words of at most {MAX_CHARACTERS} characters, got a longer one"
     return None
 

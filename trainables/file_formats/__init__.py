@@ -1,22 +1,10 @@
-"""Common file formats of utterances; the folder is the registry.
+"""Files of utterances as other tools write them, read as records and judged one by one.
 
-An entry reads a file or folder record by record (`Record`, or a problem) and writes utterances in
-its format. `Source` combines an entry, its options and the survey of a first pass.
+`reading` takes rows out of files, `rasa` those of Rasa's; `fields` turns a row into a record,
+`judging` a record into an utterance or its problem; `source` combines them with a first pass.
 """
 
-from trainables.file_formats._record import Options, Record, SpanUnit
-from trainables.file_formats._source import Source, open_source
-from trainables.file_formats._survey import Survey
+from trainables.file_formats.fields import Options, Record, SpanUnit
+from trainables.file_formats.source import Source, Survey, open_source
 
 __all__ = ["Options", "Record", "Source", "SpanUnit", "Survey", "open_source"]
-
-ENTRIES = (
-    "bio_folder",
-    "conll",
-    "delimited",
-    "hugging_face",
-    "json_lines",
-    "json_list",
-    "massive",
-    "rasa_nlu",
-)

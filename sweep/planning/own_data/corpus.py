@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sweep.planning.own_data.parts import part_of
-from trainables import catalogue
-from trainables.data.bio import slots_lenient
+from trainables.data import json_frames
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.storage import PARTS, text_hash
 from trainables.errors import InvalidData, InvalidInput
@@ -56,30 +55,55 @@ class CorpusCounts:
         return LabelSchema(intents if self.intents else (NO_INTENT,), slots, source=source)
 
 
-def write_corpus(
-    source: Source,
-    path: Path,
-    *,
-    form: str,
-    skip_invalid: bool = False,
-) -> CorpusCounts:
-    """Write all records of a source in a format of the shelf; a missing part is split off the
-    training part.
+def write_corpus(source: Source, path: Path, *, skip_invalid: bool = False) -> CorpusCounts:
+    """Write all records of a source as JSON lines; a missing part is split off the training part.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped.
     """
-    parts = _parts_of(source)
+    parts = frozenset(source.survey.parts)
     counted = CorpusCounts(why=_why(parts))
-    records = _read_and_count(source, counted, parts, skip_invalid=skip_invalid)
-    catalogue.entry("file_formats", form).write(path, records, slots=source.has_slots)
+    write_lines(path, _read_and_count(source, counted, parts, skip_invalid), source)
     if not counted.parts:
         raise InvalidInput(f"expected utterances in {source.path}, got none that can be read")
     return counted
 
 
-def _parts_of(source: Source) -> frozenset[Part]:
-    """The parts of the source."""
-    return frozenset(u.part for u in source.utterances() if isinstance(u, Utterance))
+def convert(source: Source, to: Path, *, only: Part | None, skip_invalid: bool) -> dict[str, int]:
+    """Write all records of a source as JSON lines, or those of one part; returns their numbers.
+
+    Raises: InvalidInput for records that cannot be read, unless they are to be skipped; no file is
+        then left.
+    """
+    counts = {"num_records": 0, "num_invalid": 0}
+
+    def chosen() -> Iterator[Utterance]:
+        for found in source.utterances():
+            if isinstance(found, Utterance):
+                if only in (None, found.part):
+                    counts["num_records"] += 1
+                    yield found
+            elif skip_invalid:
+                counts["num_invalid"] += 1
+            else:
+                raise InvalidInput(
+                    f"{found} (--skip-invalid leaves such records out; `sweep data check` lists"
+                    " them)"
+                )
+
+    fresh = to.with_name(f".{to.name}.partial")
+    try:
+        write_lines(fresh, chosen(), source)
+        fresh.replace(to)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return counts
+
+
+def write_lines(path: Path, utterances: Iterable[Utterance], source: Source) -> None:
+    """Write a new file of JSON lines; without slots in the source no record has tags."""
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        for utterance in utterances:
+            file.write(json_frames.line(utterance, slots=source.has_slots))
 
 
 def _why(parts: frozenset[Part]) -> str:
@@ -95,7 +119,6 @@ def _read_and_count(
     source: Source,
     counted: CorpusCounts,
     parts: frozenset[Part],
-    *,
     skip_invalid: bool,
 ) -> Iterator[Utterance]:
     seen: set[int] = set()
@@ -117,7 +140,8 @@ def _read_and_count(
 def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:
     validation = 0 if "validation" in parts else _SHARE
     test = 0 if "test" in parts else _SHARE
-    return replace(utterance, part=part_of(utterance, validation=validation, test=test))
+    part = part_of(utterance, validation=validation, test=test)
+    return utterance if part == utterance.part else replace(utterance, part=part)
 
 
 def _count(utterance: Utterance, counted: CorpusCounts, seen: set[int]) -> None:
@@ -129,6 +153,6 @@ def _count(utterance: Utterance, counted: CorpusCounts, seen: set[int]) -> None:
     counted.parts[utterance.part] += 1
     if utterance.intent != NO_INTENT:
         counted.intents[utterance.intent] += 1
-    slots = frozenset(name for name, _, _ in slots_lenient(utterance.tags))
+    slots = frozenset(tag[2:] for tag in utterance.tags if tag != "O")
     counted.slots.update(slots)
     counted.labels[utterance.part, utterance.intent, slots] += 1

@@ -8,11 +8,87 @@ import numpy as np
 
 from sweep.planning.own_data.corpus import FEW
 from sweep.planning.own_data.inspection import ByPart, Inspection, labels_of
+from trainables import formats
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS
+from trainables.file_formats import Source
 
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
+
+
+_ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
+_SHOWN = 8  # names of fields
+
+
+def read_as(source: Source) -> dict[str, Any]:
+    """How a file was read, as plain data: names of its fields and counts."""
+    survey = source.survey
+    names: dict[str, list[str]] = {}
+    for role, name in survey.read:
+        names.setdefault(role, []).append(name)
+    return {
+        "form": source.form,
+        "encoding": ", ".join(source.encodings),
+        "span_unit": source.unit,
+        "read": {role: sorted(names[role]) for role in _ROLES if role in names},
+        "unread": survey.ignored,
+        "overlooked": survey.overlooked,
+        "num_read": survey.num_records,
+        "num_with_intent": survey.with_intent,
+        "num_with_slot": survey.with_slots,
+        "num_extended": source.adjusted["extended"],
+        "num_trimmed": source.adjusted["trimmed"],
+        "notes": dict(survey.notes),
+    }
+
+
+def reading(source: Source) -> list[str]:
+    """The same in sentences. The counts of adjusted slots are those of the last pass."""
+    facts = read_as(source)
+    named = ", ".join(f"{role} from {' and '.join(of)}" for role, of in facts["read"].items())
+    unit = f"; spans count {facts['span_unit']}" if facts["span_unit"] else ""
+    sentences = [
+        f"{source.path}: read as {facts['form']} in {facts['encoding']}; {named}{unread(source)}"
+        f"{unit}.",
+        f"{formats.count(facts['num_read'], 'record')}, {facts['num_with_intent']} with an intent,"
+        f" {facts['num_with_slot']} with a slot.",
+    ]
+    if facts["num_extended"]:
+        sentences.append(
+            f"Slots that begin or end inside a token were extended to the whole token"
+            f" ({facts['num_extended']}; --tokenize punctuation separates punctuation from words)."
+        )
+    if facts["num_trimmed"]:
+        sentences.append(f"Slots that lost white space at an end ({facts['num_trimmed']}).")
+    if facts["notes"]:
+        said = ", ".join(f"{count} {what}" for what, count in facts["notes"].items())
+        sentences.append(f"Not read: {said}.")
+    return sentences
+
+
+def unread(source: Source) -> str:
+    """The end of a sentence about the fields that are not read."""
+    names = source.survey.ignored
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"; not read: {', '.join(names[:_SHOWN])}{more}" if names else ""
+
+
+def about_labels(source: Source) -> list[str]:
+    """Warnings where labels may have been overlooked."""
+    sentences = [
+        f"The field {name} looks like labels and is not read (--{option} {name} reads it)."
+        for name, option in source.survey.overlooked.items()
+    ]
+    if not source.has_intents and not source.survey.with_slots:
+        sentences.append(
+            "No record has an intent or a slot (--intent, --tags and --slots name fields)."
+        )
+    if set(source.encodings) & {"cp1252"}:
+        sentences.append(
+            "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding names another."
+        )
+    return sentences
 
 
 def figures(found: Inspection) -> dict[str, Any]:

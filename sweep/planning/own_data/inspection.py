@@ -16,7 +16,7 @@ from trainables.data.storage import text_hash
 from trainables.errors import InvalidData
 from trainables.file_formats import Source
 
-SHOWN = 20  # problems that are listed; the rest is counted
+SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted
 _SIGNS = re.compile(r"[^\w\s]|_")
 _DIGITS = re.compile(r"\d+")
 
@@ -32,7 +32,7 @@ class Inspection:
 
     num_read: int = 0
     num_problems: int = 0
-    problems: list[str] = field(default_factory=list)
+    problems: dict[str, list[str]] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
     parts: Counter[Part] = field(default_factory=Counter)
     intents: ByPart = field(default_factory=lambda: defaultdict(Counter))
@@ -44,12 +44,15 @@ class Inspection:
     repeated: int = 0
     near: int = 0
 
-    def add_problem(self, kind: str, sentence: str) -> None:
-        """Count a problem; the first ones are kept as sentences."""
+    def add_problem(self, sentence: str) -> None:
+        """Count a problem; the first ones of a kind, which differ by numbers alone, are kept."""
         self.num_problems += 1
+        kind = _DIGITS.sub("#", sentence)
+        if kind not in self.problems and len(self.problems) == _MOST_KINDS:
+            kind = "other problems"
         self.kinds[kind] += 1
-        if len(self.problems) < SHOWN:
-            self.problems.append(sentence)
+        if len(listed := self.problems.setdefault(kind, [])) < SHOWN:
+            listed.append(sentence)
 
 
 def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
@@ -62,7 +65,7 @@ def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
     for where, utterance in source.located_utterances():
         found.num_read += 1
         if isinstance(utterance, InvalidData):
-            found.add_problem("not readable", str(utterance))
+            found.add_problem(str(utterance))
             continue
         if schema is not None:
             _require_labels(found, utterance, schema, where)
@@ -106,13 +109,9 @@ def _require_labels(
 ) -> None:
     # A label is not quoted, because with a wrong column it would be a text.
     if utterance.intent not in schema.intents:
-        found.add_problem(
-            "intent outside of the schema", f"expected an intent of the schema in {where}"
-        )
+        found.add_problem(f"expected an intent of the schema in {where}")
     if not {name for name, _, _ in slots_lenient(utterance.tags)} <= set(schema.slots):
-        found.add_problem(
-            "slot outside of the schema", f"expected only slots of the schema in {where}"
-        )
+        found.add_problem(f"expected only slots of the schema in {where}")
 
 
 def _shape(utterance: Utterance) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 from search_spaces.files import name_of
 from sweep.planning.own_data.corpus import FEW, CorpusCounts, write_corpus
+from sweep.planning.own_data.findings import read_as, reading, unread
 from sweep.planning.own_data.space import LEAST_BATCH, Start, text_of
 from trainables import formats
 from trainables.data.records import LabelSchema
@@ -35,7 +36,6 @@ class StartResult:
     counted: CorpusCounts
     schema: LabelSchema
     num_records: int
-    num_snapped: int
     least: int | None  # records of a label of the schema; None: it was given
 
     def facts(self) -> dict[str, Any]:
@@ -43,11 +43,7 @@ class StartResult:
         survey, schema = self.source.survey, self.schema
         return {
             "folder": str(self.folder),
-            "form": self.source.form,
-            "num_read": survey.num_records,
-            "ignored_fields": sorted(survey.ignored),
-            "span_unit": self.source.unit,
-            "num_snapped": self.num_snapped,
+            **read_as(self.source),
             "num_duplicates": self.counted.num_duplicates,
             "num_invalid": self.counted.num_invalid,
             "num_outside_schema": self.counted.outside(schema).total(),
@@ -66,15 +62,8 @@ class StartResult:
         facts = self.facts()
         corpus, schema = (argument(self.folder / name) for name in (UTTERANCES, SCHEMA))
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
-        labels = " and ".join(
-            formats.count(facts[f"num_{kind}s"], kind)
-            for kind in ("intent", "slot")
-            if facts[f"num_{kind}s"]
-        )
         found = [
-            f"{self.source.path}: {formats.count(facts['num_read'], 'record')} in the format"
-            f" {facts['form']}, with"
-            f" {labels}{_spans(facts)}{_unread_fields(facts['ignored_fields'])}.",
+            *reading(self.source),
             f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
             " first of equal ones.",
             f"Parts: {parts} ({facts['parts_because']}).",
@@ -114,12 +103,6 @@ class StartResult:
                 "Records have groups: with privacy.unit=group the guarantee is for a whole group,"
                 " and data.num_records counts groups."
             )
-        if facts["num_snapped"]:
-            found.append(
-                "Slots that begin or end inside a token were extended to the whole token"
-                f" ({facts['num_snapped']}; --tokenize punctuation separates punctuation from"
-                " words)."
-            )
         return found
 
 
@@ -148,7 +131,6 @@ def start(
         counted = write_corpus(
             source,
             partial / UTTERANCES,
-            form="json_lines",
             skip_invalid=skip_invalid,
         )
         _require_labels(counted, source)
@@ -180,7 +162,6 @@ def start(
         counted=counted,
         schema=schema,
         num_records=declared,
-        num_snapped=source.num_snapped(),
         least=given,
     )
 
@@ -190,7 +171,7 @@ def _require_labels(counted: CorpusCounts, source: Source) -> None:
     if not counted.intents and not counted.slots:
         raise InvalidInput(
             f"expected records with an intent or slots in {source.path}, got none"
-            f"{_unread_fields(sorted(source.survey.ignored))} (--intent, --tags and --slots name"
+            f"{unread(source)} (--intent, --tags and --slots name"
             " fields)"
         )
 
@@ -222,12 +203,3 @@ def _source(least: int) -> str:
     """Where the labels of at least so many records came from, as the privacy card quotes it."""
     some = f" (labels of {least} records or more)" if least > 1 else ""
     return f"read from the private records by sweep init{some} and declared public by their owner"
-
-
-def _spans(facts: dict[str, Any]) -> str:
-    return f" (spans count {facts['span_unit']})" if facts["span_unit"] else ""
-
-
-def _unread_fields(names: list[str]) -> str:
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"; ignored fields: {shown}" if names else ""

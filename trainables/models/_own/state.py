@@ -264,7 +264,8 @@ def _inherited(thing: Any) -> dict[str, Any]:
     """What an object of a user's class holds by a class that is not the user's."""
     if isinstance(thing, _CONTAINERS):
         return {"value": list(dict.items(thing) if isinstance(thing, dict) else thing)}
-    by_object: bool = type(thing).__reduce__ is object.__reduce__
+    own: Any = type(thing).__reduce__
+    by_object = own is object.__reduce__
     return {} if by_object else {"value": thing.__reduce_ex__(4)}
 
 

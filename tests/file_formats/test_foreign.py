@@ -1,0 +1,249 @@
+"""Corpora as the web's tools write them: each becomes, through `sweep init`, exactly the records
+that an independent reading of the same sentences gives.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sweep import cli
+
+SNIPS = Path(os.environ.get("SWEEP_DATA_DIR", "data")) / "snips" / "train"
+
+
+class Sentence(NamedTuple):
+    tokens: list[str]
+    tags: list[str]
+    intent: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.tokens)
+
+    @property
+    def slots(self) -> list[tuple[int, int, str]]:
+        """(first character, one past the last, name)."""
+        found: list[tuple[int, int, str]] = []
+        place = 0
+        for token, tag in zip(self.tokens, self.tags, strict=True):
+            end = place + len(token)
+            if tag.startswith("B-"):
+                found.append((place, end, tag[2:]))
+            elif tag.startswith("I-"):
+                found[-1] = (found[-1][0], end, tag[2:])
+            place = end + 1
+        return found
+
+    def pieces(self) -> list[tuple[str, str | None]]:
+        """The text in pieces with the names of their slots."""
+        found: list[tuple[str, str | None]] = []
+        done = 0
+        for start, end, name in self.slots:
+            found += [(self.text[done:start], None), (self.text[start:end], name)]
+            done = end
+        return [(text, name) for text, name in [*found, (self.text[done:], None)] if text]
+
+
+def sentences(number: int = 120) -> list[Sentence]:
+    """Of the public set where it is there, else made ones; each text once."""
+    if SNIPS.is_dir():
+        columns = [(SNIPS / name).read_text().splitlines() for name in ("seq.in", "seq.out")]
+        labels = (SNIPS / "label").read_text().split()
+        rows = [(x.split(), y.split(), z) for x, y, z in zip(*columns, labels, strict=True)]
+        rows = [row for row in rows if not set("[](){}:") & set("".join(row[0]))]
+    else:
+        rows = [
+            (["play", f"song{n}", "by", "ann"], ["O", "B-track", "O", "B-artist"], "PlayMusic")
+            if n % 2
+            else (["rain", "in", "new", f"town{n}"], ["O", "O", "B-city", "I-city"], "GetWeather")
+            for n in range(2 * number)
+        ]
+    texts = {" ".join(row[0]): row for row in rows}
+    return [Sentence(*row) for row in random.Random(7).sample(sorted(texts.values()), number)]
+
+
+def _lines(objects: list[Any]) -> str:
+    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
+
+
+def doccano(path: Path, given: list[Sentence]) -> None:
+    rows = [
+        {"id": n, "text": s.text, "cats": [s.intent], "label": s.slots, "Comments": []}
+        for n, s in enumerate(given)
+    ]
+    path.write_text(_lines(rows))
+
+
+def label_studio(path: Path, given: list[Sentence]) -> None:
+    tasks = []
+    for s in given:
+        values: list[dict[str, Any]] = [
+            {
+                "type": "labels",
+                "from_name": "label",
+                "to_name": "text",
+                "value": {"start": a, "end": b, "text": s.text[a:b], "labels": [name]},
+            }
+            for a, b, name in s.slots
+        ]
+        chosen = {"choices": [s.intent]}
+        values.append({"type": "choices", "from_name": "intent", "value": chosen})
+        done = {"id": 1, "was_cancelled": False, "result": values}
+        tasks.append({"id": len(tasks), "data": {"text": s.text}, "annotations": [done]})
+    path.write_text(json.dumps(tasks))
+
+
+def snips(path: Path, given: list[Sentence]) -> None:
+    intents: dict[str, Any] = {}
+    for s in given:
+        pieces = [
+            {"text": text} | ({} if name is None else {"entity": "any", "slot_name": name})
+            for text, name in s.pieces()
+        ]
+        intents.setdefault(s.intent, {"utterances": []})["utterances"].append({"data": pieces})
+    path.write_text(json.dumps({"intents": intents, "entities": {}, "language": "en"}))
+
+
+def spacy(path: Path, given: list[Sentence]) -> None:
+    names = {s.intent for s in given}
+    path.write_text(
+        json.dumps(
+            [
+                [s.text, {"entities": s.slots, "cats": {n: float(n == s.intent) for n in names}}]
+                for s in given
+            ]
+        )
+    )
+
+
+def fasttext(path: Path, given: list[Sentence]) -> None:
+    path.write_text("".join(f"__label__{s.intent} {s.text}\n" for s in given))
+
+
+def excel_csv(path: Path, given: list[Sentence]) -> None:
+    """As a German Excel saves a table: semicolons, a byte order mark, German names."""
+    rows = "".join(f'{n};"{s.text}";{s.intent}\r\n' for n, s in enumerate(given))
+    path.write_text("\ufeffNr;Äußerung;Absicht\r\n" + rows, encoding="utf-8", newline="")
+
+
+def utf_16(path: Path, given: list[Sentence]) -> None:
+    """What Excel calls Unicode text, with what pandas makes of lists."""
+    out = io.StringIO()
+    table = csv.writer(out, delimiter="\t", lineterminator="\r\n")
+    table.writerow(["text", "intent", "entities"])
+    for s in given:
+        spans = [{"start": a, "end": b, "label": name} for a, b, name in s.slots]
+        table.writerow([s.text, s.intent, repr(spans)])
+    path.write_bytes(out.getvalue().encode("utf-16"))
+
+
+def hugging_face(path: Path, given: list[Sentence]) -> None:
+    """A folder of the Hub: Parquet with class labels by number."""
+    import pyarrow
+    import pyarrow.parquet
+
+    tags = ["O", *sorted({tag for s in given for tag in s.tags} - {"O"})]
+    intents = sorted({s.intent for s in given})
+    features = {
+        "ner_tags": {"feature": {"names": tags, "_type": "ClassLabel"}, "_type": "Sequence"},
+        "label": {"names": intents, "_type": "ClassLabel"},
+    }
+    (path / "data").mkdir(parents=True)
+    (path / "README.md").write_text("# a data set")
+    for n, part in enumerate(("train", "validation", "test")):
+        of = given[n::3]
+        table = pyarrow.table(
+            {
+                "tokens": [s.tokens for s in of],
+                "ner_tags": [[tags.index(tag) for tag in s.tags] for s in of],
+                "label": [intents.index(s.intent) for s in of],
+            }
+        ).replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+        pyarrow.parquet.write_table(table, path / "data" / f"{part}-00000-of-00001.parquet")
+
+
+def parquet(path: Path, given: list[Sentence]) -> None:
+    import pandas as pd
+
+    spans = [[{"start": a, "end": b, "label": name} for a, b, name in s.slots] for s in given]
+    columns = {"text": [s.text for s in given], "intent": [s.intent for s in given]}
+    pd.DataFrame({**columns, "entities": spans}).to_parquet(path)
+
+
+def lower_bio(path: Path, given: list[Sentence]) -> None:
+    path.write_text(
+        "".join(
+            "".join(
+                f"{token} {tag[:1].lower()}{tag[1:]}\n"
+                for token, tag in zip(s.tokens, s.tags, strict=True)
+            )
+            + "\n"
+            for s in given
+        )
+    )
+
+
+def rasa(path: Path, given: list[Sentence]) -> None:
+    text = 'version: "3.1"\nnlu:\n'
+    for intent in sorted({s.intent for s in given}):
+        text += f"- intent: {intent}\n  examples: |\n"
+        for s in (each for each in given if each.intent == intent):
+            marked = "".join(t if name is None else f"[{t}]({name})" for t, name in s.pieces())
+            text += f"    - {marked}\n"
+    path.write_text(text)
+
+
+CORPORA: dict[str, tuple[Callable[[Path, list[Sentence]], None], str]] = {
+    "doccano.jsonl": (doccano, "intents and slots"),
+    "label_studio.json": (label_studio, "intents and slots"),
+    "snips.json": (snips, "intents and slots"),
+    "spacy.json": (spacy, "intents and slots"),
+    "fasttext.txt": (fasttext, "intents"),
+    "excel.csv": (excel_csv, "intents"),
+    "utf_16.tsv": (utf_16, "intents and slots"),
+    "hugging_face": (hugging_face, "intents and slots"),
+    "data.parquet": (parquet, "intents and slots"),
+    "lower_bio.txt": (lower_bio, "slots"),
+    "nlu.yml": (rasa, "intents and slots"),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_foreign_corpus_is_read_as_its_sentences(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    write, labels = CORPORA[name]
+    given = sentences()
+    write(tmp_path / name, given)
+    assert cli.run(("init", name, "--to", "mine", "--keep-rare-labels", "--json")) == 0
+    facts = json.loads(capsys.readouterr().out)
+    expected = {
+        s.text: (
+            s.tokens,
+            s.tags if "slots" in labels else None,
+            s.intent if "intents" in labels else None,
+        )
+        for s in given
+    }
+    rows = [json.loads(line) for line in Path("mine/utterances.jsonl").read_text().splitlines()]
+    found = {" ".join(r["tokens"]): (r["tokens"], r.get("tags"), r.get("intent")) for r in rows}
+    assert found == expected
+    with_slot = sum(set(s.tags) != {"O"} for s in given) if "slots" in labels else 0
+    assert (facts["num_read"], facts["num_with_slot"]) == (len(given), with_slot)
+    assert facts["num_with_intent"] == (len(given) if "intents" in labels else 0)
+    assert facts["num_invalid"] == facts["num_extended"] == facts["num_trimmed"] == 0
+    assert facts["overlooked"] == {}
+    if name == "hugging_face":
+        assert facts["parts"] == {"train": 40, "validation": 40, "test": 40}
+        assert facts["parts_because"] == "as in the data"

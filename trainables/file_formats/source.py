@@ -1,0 +1,259 @@
+"""A file with its format, its options and the survey of a first pass."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainables.data.records import NO_INTENT, Part, Utterance
+from trainables.data.tokenization import Tokenization
+from trainables.errors import InvalidData, InvalidInput
+from trainables.file_formats import reading
+from trainables.file_formats.fields import Options, Record, SpanUnit, are_spans, literal, record_of
+from trainables.file_formats.judging import PARTS, TAG, readings, utterance_of, word_places
+
+_LABELS = re.compile(
+    r"intent|label|class|categ|topic|domain|slot|entit|tag|span|cats|absicht", re.I
+)
+_OTHERS = re.compile(
+    r"(^|[._])(id|ids|lang|language|locale|date|time|tokens|words|sents|pos)$", re.I
+)
+_MOST_LABELS = 100  # different values of a column that looks like labels
+
+
+@dataclass
+class Column:
+    """What a field that is not read holds: `option` would read it, where it looks like labels."""
+
+    name: str
+    number: int = 0
+    nested: int = 0
+    values: set[str] = field(default_factory=set)
+    options: Counter[str] = field(default_factory=Counter)
+
+    def add(self, value: Any) -> None:
+        """One value."""
+        if isinstance(value, str) and value[:1] in ("[", "{"):
+            value = literal(value) or value
+        if value is None or value in ("", [], {}):
+            return
+        self.number += 1
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list) and all(isinstance(w, str) and TAG.fullmatch(w) for w in words):
+            self.options["tags"] += 1
+        elif isinstance(value, list) and are_spans(value):
+            self.options["slots"] += 1
+        elif isinstance(value, list | dict):
+            self.nested += 1
+        elif isinstance(value, str) and len(value) <= 60 and len(self.values) <= _MOST_LABELS:
+            self.values.add(value)
+
+    @property
+    def option(self) -> str | None:
+        """tags, slots or intent; None where it looks like no labels."""
+        if _OTHERS.search(self.name) or self.number == 0:
+            return None
+        for option in ("tags", "slots"):
+            if 2 * self.options[option] > self.number:
+                return option
+        is_few = 2 <= len(self.values) <= min(_MOST_LABELS, self.number / 2)
+        is_named = (self.values or self.nested) and _LABELS.search(self.name)
+        return "intent" if is_few or is_named else None
+
+
+@dataclass
+class Survey:
+    """Counts of a file's records. `read` counts records by role and name of a field, `units` the
+    spans that fit each unit, `values` those whose given text each unit gives.
+    """
+
+    num_records: int = 0
+    num_problems: int = 0
+    first_problem: InvalidData | None = None
+    with_intent: int = 0
+    with_slots: int = 0
+    with_annotation: int = 0
+    with_group: int = 0
+    with_part: int = 0
+    parts: set[Part] = field(default_factory=set)
+    num_spans: int = 0
+    units: Counter[SpanUnit] = field(default_factory=Counter)
+    values: Counter[SpanUnit] = field(default_factory=Counter)
+    read: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unread: dict[str, Column] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def ignored(self) -> list[str]:
+        """Names of the fields that are not read, sorted."""
+        return sorted(self.unread)
+
+    @property
+    def overlooked(self) -> dict[str, str]:
+        """Fields that look like labels and are not read, with the options that read them."""
+        found = {name: column.option for name, column in sorted(self.unread.items())}
+        return {name: option for name, option in found.items() if option is not None}
+
+    def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
+        """The unit of spans: as declared, else the one in which most of them have their given
+        text, else the only one that fits all of them.
+
+        Raises: InvalidInput where both or none do.
+        """
+        if declared is not None or self.num_spans == 0:
+            return declared
+        if self.values:
+            return max(_UNITS, key=lambda unit: self.values[unit])
+        tokens, characters = self.units["tokens"], self.units["characters"]
+        if tokens == self.num_spans and characters == self.num_spans:
+            raise InvalidInput(
+                f"expected --spans tokens or --spans characters: both readings fit the"
+                f" {self.num_spans} slots"
+            )
+        return "tokens" if tokens == self.num_spans else "characters"
+
+    def add(self, record: Record, tokenize: Tokenization) -> None:
+        """One record."""
+        self.num_records += 1
+        self.with_intent += any(intent.strip() for intent in record.intents)
+        self.with_annotation += record.tags is not None or "slots" in record.read
+        self.with_slots += bool(record.spans) or any(tag not in "Oo" for tag in record.tags or ())
+        self.with_group += record.group is not None
+        self.with_part += record.part is not None
+        self.parts.add(PARTS.get((record.part or "train").strip().lower(), "train"))
+        for role_and_name in record.read.items():
+            self.read[role_and_name] += 1
+        for name, value in record.unread.items():
+            self.unread.setdefault(name, Column(name)).add(value)
+        if not record.spans:
+            return
+        edges: set[int] | None = None
+        for span in record.spans:
+            self.num_spans += 1
+            found = readings(record, span)
+            self.units["tokens"] += "tokens" in found
+            if span.value is not None:
+                value = span.value.strip()
+                right = [unit for unit, text in found.items() if text.strip() == value]
+                for unit in right:
+                    self.values[unit] += 1
+                self.notes["synonyms"] += not right
+                continue
+            if edges is None:
+                places = word_places(record.spaced_text, tokenize)
+                edges = {edge for place in places for edge in place}
+            self.units["characters"] += "characters" in found and {span.start, span.end} <= edges
+
+
+_UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last-token")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file of utterances. `unit` is the unit of its spans; None without spans. `adjusted` counts
+    the slots that the last pass extended or trimmed.
+    """
+
+    path: Path
+    found: reading.Found
+    options: Options
+    survey: Survey
+    unit: SpanUnit | None
+    adjusted: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def form(self) -> str:
+        """The names of its formats."""
+        return ", ".join(self.found.forms)
+
+    @property
+    def encodings(self) -> tuple[str, ...]:
+        """The encodings of its files."""
+        return tuple(dict.fromkeys(file.encoding for file in self.found.files))
+
+    @property
+    def has_intents(self) -> bool:
+        """Whether its records have intents."""
+        return self.survey.with_intent > 0
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether some record is annotated with slots or tags."""
+        return self.survey.with_annotation > 0
+
+    def utterances(self) -> Iterator[Utterance | InvalidData]:
+        """Every record as an utterance, or its problem, in the order of the file."""
+        for _, found in self.located_utterances():
+            yield found
+
+    def located_utterances(self) -> Iterator[tuple[str, Utterance | InvalidData]]:
+        """(file and line, utterance or problem) in the order of the file."""
+        self.adjusted.clear()
+        for record in _records(self.found, self.options, Counter()):
+            if isinstance(record, InvalidData):
+                yield str(self.path), record
+                continue
+            try:
+                yield record.where, self._utterance(record)
+            except InvalidData as problem:
+                yield record.where, problem
+
+    def _utterance(self, record: Record) -> Utterance:
+        utterance = utterance_of(
+            record, options=self.options, unit=self.unit, adjusted=self.adjusted
+        )
+        if self.has_intents and utterance.intent == NO_INTENT:
+            raise InvalidData(f"expected an intent in {record.where}, as in other records")
+        if self.survey.with_group > 0 and utterance.group is None:
+            raise InvalidData(f"expected a group in {record.where}, as in other records")
+        return utterance
+
+
+def open_source(path: Path, *, options: Options, form: str | None = None) -> Source:
+    """The source of a file or folder; its format is detected unless given.
+
+    Raises: InvalidInput where no format fits, where the file has no record that can be read, or
+        where spans can be read in two ways.
+    """
+    found = reading.find(path, options, form)
+    survey = Survey(notes=Counter(found.notes))
+    for record in _records(found, options, survey.notes):
+        if isinstance(record, InvalidData):
+            survey.num_problems += 1
+            survey.first_problem = survey.first_problem or record
+        else:
+            survey.add(record, options.tokenize)
+    if survey.num_records == 0:
+        if survey.first_problem is not None:
+            raise survey.first_problem
+        forms = ", ".join(found.forms)
+        raise InvalidInput(f"expected utterances in {path}, got an empty {forms} file")
+    survey.notes += Counter()  # without zeros
+    return Source(
+        path=path, found=found, options=options, survey=survey, unit=survey.unit(options.spans)
+    )
+
+
+def _records(
+    found: reading.Found, options: Options, notes: Counter[str]
+) -> Iterator[Record | InvalidData]:
+    """Every record of the files, or its problem."""
+    names: Options | None = None
+    for row in reading.rows(found, options, notes):
+        if isinstance(row, InvalidData):
+            yield row
+        elif row.fields.get("answer") in ("reject", "ignore"):
+            notes["records whose answer is reject or ignore"] += 1
+        else:
+            where, fields, part = row
+            if names is None:  # of a table's columns, by number
+                names = _named(options, fields, found)
+            yield record_of(fields, where=where, options=names, notes=notes, part=part)
+
+
+def _named(options: Options, fields: Mapping[str, Any], found: reading.Found) -> Options:
+    return reading.by_name(options, list(fields)) if found.forms == ("table",) else options
