@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from trainables import attacks, evidence
 from trainables.attacks import Signals, one_run
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import membership
-from trainables.sections import SPLITS_WITH_COINS, SplitMode
+from trainables.sections import SPLITS_WITH_COINS, Sampling, SplitMode
 from trainables.seeding import generator
 
 SIGNALS, PICTURE = "signals.npz", "roc.png"
