@@ -4,15 +4,16 @@ no sweep runs:
     python benchmarks/carry_home_over.py ~/.sweeps
 
 An old ledger has lines of another form; an old sweep has its plan, its epochs and the states of
-its trials in files of their own. Every entry of the ledger is kept; it stays as `*.before`, and the
-files of a sweep are moved to its folder `before`. What is damaged is refused and stays as it is;
-the rest is carried over when the script is run again.
+its trials in files of their own, or a log that lacks its space. Every entry of the ledger is kept;
+it stays as `*.before`, and the files of a sweep are moved to its folder `before`. What is damaged
+is refused and stays as it is; the rest is carried over when the script is run again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,8 @@ from sweep.store import manifest
 from sweep.store.chained_log import ChainedLog
 from sweep.store.entries import SWEEP_ENTRY
 from sweep.store.files import read_json, write_json
-from sweep.store.sweep_folder import LOG
+from sweep.store.sweeps import LOG
+from trainables.files import read_yaml
 from trainables.system import locks
 
 _OF_SWEEP = (
@@ -48,11 +50,11 @@ def carry_over(home: Path) -> int:
     Raises: ValueError for what is damaged, or a sweep that runs.
     """
     count = carry_ledger(home / FILE) if (home / FILE).exists() else 0
-    for place in sorted(path.parent for path in home.glob("[!.]*/sweep.json")):
+    for place in sorted({path.parent for path in home.glob("[!.]*/sweep.json*")}):
         vault = place / "vault"
         if (vault / "ledger.jsonl").exists():
             carry_ledger(vault / "ledger.jsonl")
-        if (vault / "draws" / "sweep.json").exists():
+        if (vault / "draws").is_dir():
             selected = _read(vault / "selected.json")
             carry_sweep(vault / "draws", {} if selected is None else {"selected": selected})
             (vault / "selected.json").unlink(missing_ok=True)
@@ -74,13 +76,17 @@ def carry_sweep(place: Path, facts: dict[str, Any]) -> None:
     """Carry the folder of a sweep over; `facts` are noted in its log."""
     if locks.is_held(place / "lock"):
         raise ValueError(f"expected no sweep that runs, got {place}")
-    if not (place / LOG).exists():
-        found = [SWEEP_ENTRY.validate_python(fields) for fields in _entries_of(place, facts)]
+    is_logged = (place / LOG).exists()
+    if rows := _with_space(place) if is_logged else list(_entries_of(place, facts)):
+        found = [SWEEP_ENTRY.validate_python(fields) for fields in rows]
         fresh = _write(place / "carried.jsonl", SWEEP_ENTRY, found)
         for listed in place.glob("trials/*/manifest.json"):
             files = read_json(listed)["files"]
             kept = {name: mark for name, mark in files.items() if name not in _OF_TRIAL}
             write_json(listed, {"files": kept})
+        if is_logged:
+            (place / "before").mkdir(mode=0o700, exist_ok=True)
+            shutil.copy(place / LOG, place / "before")
         _rename(fresh, place / LOG)
     old = [place / name for name in _OF_SWEEP]
     old += [path for name in _OF_TRIAL for path in place.glob(f"trials/*/{name}")]
@@ -91,10 +97,30 @@ def carry_sweep(place: Path, facts: dict[str, Any]) -> None:
             path.rename(target)
 
 
+def _with_space(place: Path) -> list[dict[str, Any]]:
+    """The entries of a log whose plans lack their space, with it; none for any other log."""
+    log = ChainedLog(place / LOG, TypeAdapter(dict[str, Any]), advice="restore it from a copy")
+    found = log.read_new()
+    plans = [entry for entry in found if entry["entry"] == "planned" and "space" not in entry]
+    for entry in plans:
+        entry["space"] = _space_in(place)
+    return found if plans else []
+
+
+def _space_in(place: Path) -> Any:
+    """The space of an old sweep, whose file ends with the digest of its lines."""
+    path = place / "space.yaml"
+    body, _, digest = path.read_text(encoding="utf-8").rpartition("# sha256 ")
+    if hashlib.sha256(body.encode()).hexdigest() != digest.strip():
+        raise ValueError(f"expected {path} as it was written, got another")
+    return read_yaml(path, max_bytes=1 << 24)
+
+
 def _entries_of(place: Path, facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The entries of an old sweep's log."""
     yield {"entry": "made", "about": read_json(place / "sweep.json")}
-    yield {"entry": "planned", "plan": read_json(place / "plan.json")}
+    plan, space = read_json(place / "plan.json"), _space_in(place)
+    yield {"entry": "planned", "plan": plan, "space": space}
     for choice in _lines(place / "chosen.jsonl"):
         yield {"entry": "chosen", **choice}
     if facts:

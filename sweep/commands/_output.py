@@ -91,7 +91,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     from sweep.results.tables.leakage import violations
     from sweep.results.tables.trials import results_table
     from sweep.search.source import unrun
-    from sweep.store.status import TrialStatus
+    from sweep.store.state import TrialStatus
     from trainables.errors import TrialFailed
 
     folder = done.folder

@@ -11,8 +11,21 @@ from sweep.commands._options import TrackingUri
 from sweep.commands._output import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sweep.settings import Settings
     from sweep.store.sweeps import SweepFolder
+
+# Prefixes of names and the content of the files or folders; the others are corpora and locks.
+_KINDS = {
+    "parser-": "a parser with the words of its training pairs",
+    "programs-": "programs of private utterances",
+    "rows-": "features of private utterances",
+    "shadows": "predictions of shadow models for private records",
+    "figures": "computed epsilons; no private text",
+}
+_CORPUS = "a corpus: its distinct words, tokens and labels"
+_UNKNOWN = "unknown; treated as private"
 
 
 def delete(
@@ -78,18 +91,43 @@ def _delete_runs(settings: Settings, folder: SweepFolder) -> None:
 
 
 def _delete_cache(settings: Settings, *, yes: bool) -> None:
-    from sweep.store import caches
+    """Raises: InvalidInput while a sweep runs, because its trials read the cache."""
+    import shutil
 
-    found = caches.cache_entries(settings.cache_dir)
-    for entry in found:
-        say(f"{entry.path}: {entry.holds}, {entry.bytes / 1e6:.1f} MB")
+    from sweep.store import sweeps as store
+    from trainables.errors import InvalidInput
+
+    found = sorted(path for path in settings.cache_dir.glob("*") if path.suffix != ".lock")
+    for path in found:
+        say(f"{path}: {_holds(path)}, {_size(path) / 1e6:.1f} MB")
     if not found:
         say(f"{settings.cache_dir} is empty.")
         return
     if not yes:
         typer.confirm("Delete all of this? It is rebuilt when needed.", abort=True)
-    caches.remove(found, home=settings.home)
+    for name in store.names(settings.home):
+        if store.open_sweep(settings.home, name).is_running:
+            raise InvalidInput(f"sweep {name} is running and reads the cache: stop it first")
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
     say(
         f"{len(found)} entries are deleted. Private text and its features are also in each sweep's"
         " folder (`sweep delete NAME`) and in the corpora themselves."
     )
+
+
+def _holds(path: Path) -> str:
+    for beginning, what in _KINDS.items():
+        if path.name.startswith(beginning):
+            return what
+    return _CORPUS if (path / "corpus.json").exists() else _UNKNOWN
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of those in a folder."""
+    if path.is_file() or path.is_symlink():
+        return path.lstat().st_size
+    return sum(each.lstat().st_size for each in path.rglob("*") if not each.is_dir())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.store import sweeps as store
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData
 

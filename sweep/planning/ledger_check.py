@@ -100,10 +100,8 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
 
 
 def _epochs_done(folder: SweepFolder, trial: PlannedTrial) -> int:
-    rows, result = folder.epochs(trial.id), folder.result(trial.id)
-    return max(
-        int(rows[-1]["epochs_done"]) if rows else 0, int(result["epochs_done"]) if result else 0
-    )
+    found = folder.state().trial(trial.id)
+    return max(found.epochs_done, found.result["epochs_done"] if found.result else 0)
 
 
 def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -172,7 +173,8 @@ def replace_space(
                 f"expected no --space with strategy {search.strategy}: its price was fixed before"
                 " its first trial and holds for no other space (start a new sweep for another)"
             )
-    begun = {t.id: t for t in folder.plan().trials if folder.has_begun(t.id)}
+    ids = folder.state().begun
+    begun = {t.id: t for t in folder.plan().trials if t.id in ids}
     prepared = prepare_space(space, settings=settings, begun=begun, is_new=False)
     found = store.changes(folder.space(), prepared.space)
     if not found:
@@ -186,7 +188,8 @@ def replace_space(
     if begun:
         _require_same_choosing(folder.space(), prepared.space)
         _require_same_filter(folder, prepared.space, settings)
-        folder.note_changes(found)
+        before = folder.about().get("changes", ())
+        folder.note(changes=[*before, {"time": time.time(), "what": found}])
     folder.replace_plan(prepared.space, prepared.plan)
 
 

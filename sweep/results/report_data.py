@@ -18,8 +18,7 @@ from sweep.results.local_paths import in_text, in_word, paths_in, without_folder
 from sweep.results.tables.axes import value_at, varied_paths
 from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, label, noise_at, short
-from sweep.store.status import TrialStatus
-from sweep.store.sweep_folder import to_yaml
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
 from trainables.attacks import audited
@@ -68,7 +67,7 @@ def gather(
     )
     from sweep.results.export import card_of  # which imports the accounting library
 
-    about, space = folder.command_facts(), folder.space()
+    about, space, document = folder.command_facts(), folder.space(), folder.state().space
     choice, chosen = _choice(records, epsilon_max)
     return results.Sweep(
         name=folder.name,
@@ -84,9 +83,7 @@ def gather(
         ),
         git_commit=str(about["git_commit"] or ""),
         versions={str(key): str(value) for key, value in about["versions"].items()},
-        space=to_yaml(without_folders(space.document()))
-        if public
-        else (folder.path / "space.yaml").read_text(encoding="utf-8"),
+        space=format_yaml(without_folders(document) if public else document),
         config=_config(chosen, public=public),
         card=None if chosen is None else card_of(folder, chosen),
         delta=None if chosen is None else _delta(chosen.plan, public=public),

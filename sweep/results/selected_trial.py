@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sweep.results.privacy_cards import write_card
 from sweep.store import manifest
+from sweep.store.entries import EpochRow
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards.card import PrivacyCard
@@ -91,7 +92,7 @@ def sentence_of(folder: SweepFolder) -> str | None:
 
 def _copy(
     vault: Vault, draw: str, folder: SweepFolder, trial: PlannedTrial, *, card: PrivacyCard | None
-) -> dict[str, Any] | None:
+) -> Mapping[str, Any] | None:
     """Copy the files of a drawn trial into the sweep's folder atomically, without their times,
     which say how many trials ran before. Returns the fields of its result as the released trial,
     None without one.
@@ -110,10 +111,10 @@ def _copy(
         write_card(target, card)
     manifest.write(target)
     result = vault.draws.result(draw)
-    return result and {**result, "trial_id": trial.id, "privacy": card}
+    return None if result is None else {**result, "trial_id": trial.id, "privacy": card}
 
 
-def _of_the_release(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _of_the_release(rows: Sequence[EpochRow]) -> list[Mapping[str, Any]]:
     """Rows of epochs at the time of the release, without the epsilon of one trial, which is not the
     cost of its model.
     """

@@ -28,7 +28,8 @@ from sweep.runtime.events import (
 from sweep.runtime.jobs import ChosenJobs
 from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
-from sweep.store.status import TrialStatus
+from sweep.store.entries import Ran, Turn
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.delivery import Delivery
 from trainables import accountants, goals
@@ -117,7 +118,7 @@ class Driver:
         while not is_over:
             is_over = self._closing.wait(_CLOCK_SECONDS)
             with suppress(OSError, InvalidData):  # the next event reports a failing disk
-                self._folder.write_seconds_run(self._gate.time.seconds)
+                self._folder.add(Ran(seconds=self._gate.time.seconds))
 
     def __call__(self, event: TrialEvent) -> Verdict:
         """Record the event and answer it.
@@ -158,7 +159,7 @@ class Driver:
                 return Verdict(False, str(damage))
             reason = self._gate.begin(trial.id, attempt=event.attempt, epochs_done=done)
         if reason is not None:
-            self._folder.deny_trial(trial.id, reason=reason)
+            self._folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
             self._show(priced, TrialStatus.PLANNED)
             return Verdict(False, reason)
         if done == 0:
@@ -182,8 +183,7 @@ class Driver:
                 f"{damage}: restore the checkpoint from a copy, or remove it to restart the trial"
                 " (its charges stay)"
             ) from None
-        rows = self._folder.epochs(priced.trial.id)
-        return int(rows[-1]["epochs_done"]) if rows else 0
+        return self._folder.state().trial(priced.trial.id).epochs_done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
         """Compute the figures of a trial's later epochs and card during training, because exact
@@ -224,7 +224,8 @@ class Driver:
         return TrialStatus.STOPPED if result.stopped_early else TrialStatus.DONE
 
     def _fail(self, priced: PricedTrial, reason: str) -> None:
-        self._folder.fail_trial(priced.trial.id, when=time.time(), reason=reason)
+        trial, now = priced.trial.id, time.time()
+        self._folder.add(Turn(entry="failed", trial=trial, reason=reason, time=now))
         self._end(priced, TrialStatus.FAILED)
 
     def _end(self, priced: PricedTrial, status: TrialStatus) -> None:

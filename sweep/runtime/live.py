@@ -18,7 +18,7 @@ from sweep import phases
 from sweep.guard import Guard
 from sweep.results.tables.progress import Progress, View
 from sweep.runtime.driver import Watch
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from trainables.formats import number
 
 _LINE_SECONDS = 60.0

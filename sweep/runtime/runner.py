@@ -26,8 +26,9 @@ from sweep.spending.gate import SpendGate, open_gate, require_paid
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.data_sets import training_data
+from sweep.store.entries import Turn
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, about, require_storage, storage_faults
 from sweep.tracking.delivery import Delivery, Tracking, for_sweep
 from trainables.errors import InvalidData, InvalidInput
@@ -283,7 +284,8 @@ def run_pending(
         if record.status.is_resumed:
             workers = executed.processes(record.plan.config.training.num_workers)
             job = job_of(record.plan, folder, workers=workers)
-            (taken_up if folder.is_taken_up(job.trial_id) else others).append(job)
+            is_taken_up = folder.state().trial(job.trial_id).is_taken_up
+            (taken_up if is_taken_up else others).append(job)
     if source is not None and not (taken_up or others):
         # Ray need not start for a search that is over.
         first = source.next()
@@ -321,13 +323,12 @@ def _reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial]
     Raises: InvalidInput, with nothing changed, where a budget does not permit another epoch of one.
     """
     for trial in trials:
-        rows = folder.epochs(trial.id)
-        done = int(rows[-1]["epochs_done"]) if rows else 0
+        done = folder.state().trial(trial.id).epochs_done
         reason = gate.begin(trial.id, attempt=1, epochs_done=done, write=False)
         if reason is not None:
             raise InvalidInput(f"trial {trial.id} cannot continue: {reason}")
     for trial in trials:
-        folder.reopen_trial(trial.id)
+        folder.add(Turn(entry="reopened", trial=trial.id))
         gate.ended.discard(trial.id)
 
 

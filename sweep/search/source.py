@@ -21,7 +21,7 @@ from sweep.search import suggest as search
 from sweep.search.suggest import Observation, Suggestion
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial, group_of
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus, earlier_entry
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import figures
 from trainables.config import TrialConfig
@@ -158,7 +158,7 @@ def ended_early(folder: SweepFolder) -> str | None:
     limit = space.budget.trials
     if limit is not None and limit - len(plan.to_run) < num_seeds(space):
         why = f"budget.trials={limit} reached"
-    elif (denied := folder.search_denied()) is not None:
+    elif (denied := folder.state().search_denied) is not None:
         why = denied
     else:
         refused = [t for t in plan.trials if not t.runs and t.refused_by == "budget"]
@@ -175,7 +175,7 @@ def earlier_records(
 
     Raises: InvalidInput for a sweep that does not exist.
     """
-    if folder is not None and (kept := folder.earlier_trials()) is not None:
+    if folder is not None and (kept := folder.state().earlier_trials) is not None:
         return kept
     found = []
     known = branches(space)
@@ -183,7 +183,7 @@ def earlier_records(
         records = store.open_sweep(home, name).records()
         found += [r for r in records if r.status.is_finished and _is_point(space, r, known)]
     if folder is not None and found:
-        folder.keep_earlier_trials(found)
+        folder.add(earlier_entry(found))
     return found
 
 

@@ -306,7 +306,7 @@ def open_gate(
         spent=ledger.of_sweep(name),
         ended={record.plan.id for record in records if record.status.is_over},
         time=TimeSpent(
-            before=folder.seconds_run(),
+            before=folder.state().seconds_run,
             of_trials={record.plan.id: record.seconds for record in records},
         ),
     )

@@ -17,11 +17,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -130,7 +130,7 @@ class ChainedLog(Generic[_Entry]):
             position = position.after(line)
         self._append({"accepted": _digest_of(b"\n".join(lines)).decode()}, after=position)
 
-    def _append(self, fields: dict[str, Any], *, after: _Position) -> None:
+    def _append(self, fields: Mapping[str, object], *, after: _Position) -> None:
         assert self._is_alone
         assert not self._lines(after), "lines that were not read would be cut off"
         line = _line({"previous": after.digest, **fields})
@@ -260,7 +260,7 @@ class ChainedLog(Generic[_Entry]):
             os.close(descriptor)
 
 
-def _line(fields: dict[str, Any]) -> bytes:
+def _line(fields: Mapping[str, object]) -> bytes:
     body = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode()[1:]
     return b'%b%b",%b\n' % (_DIGEST, _digest_of(body), body)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 
 import numpy as np
 
 from sweep import phases
 from sweep.settings import Settings
-from sweep.store.sweeps import make_folders
+from sweep.store.sweeps import require_storage
 from trainables import catalogue
 from trainables.config import DataConfig, TrialConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
@@ -33,10 +34,10 @@ def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
 def open_data(config: DataConfig, settings: Settings) -> Corpus:
     """The corpus of a config, encoded at the first call.
 
-    Raises: InvalidData for a file that is missing or damaged; as `make_folders`.
+    Raises: InvalidData for a file that is missing or damaged; as `require_storage`.
     """
     phases.enter(phases.LOADING)
-    make_folders(settings)
+    require_storage(settings, check=partial(Path.mkdir, mode=0o700, parents=True, exist_ok=True))
     return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
 
 

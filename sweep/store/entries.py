@@ -5,6 +5,7 @@ Fields that are not named here are kept unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -75,11 +76,13 @@ class Result(TypedDict):
 
 
 class Panel(TypedDict):
-    """The comparison of a trial with others."""
+    """The comparison of a trial with others; `violation` has a certified bound on epsilon and the
+    claim that it violates.
+    """
 
     metrics: dict[str, Figure]
     notes: list[str]
-    violation: dict[str, Figure] | None
+    violation: dict[str, float] | None
     time: float
 
 
@@ -108,10 +111,11 @@ class Noted(_Entry):
 
 
 class Planned(_Entry):
-    """The plan, instead of an earlier one."""
+    """The plan and its space (`SearchSpace.document`), instead of earlier ones."""
 
     entry: Literal["planned"] = "planned"
     plan: PlanRow
+    space: dict[str, Any]
 
 
 class Chosen(_Entry):
@@ -132,7 +136,7 @@ class Earlier(_Entry):
     """The records of other sweeps' trials, which a search starts from."""
 
     entry: Literal["earlier"] = "earlier"
-    records: list[dict[str, Any]]
+    records: list[Mapping[str, Any]]
 
 
 class Ran(_Entry):

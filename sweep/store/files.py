@@ -1,11 +1,10 @@
 """Atomic file writes that survive a crash (temporary file, flush, rename), private to their owner.
-JSON with infinities as text. The seal of a YAML file.
+JSON with infinities as text.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -18,7 +17,6 @@ from trainables.privacy.summary import plain
 from trainables.system.disk import flush
 
 _MAX_BYTES = 1 << 30
-_SEAL = "# sha256 "
 
 
 def write_text(path: Path, text: str) -> None:
@@ -90,19 +88,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nan(item) for key, item in value.items()}
     return value
-
-
-def add_seal(text: str) -> str:
-    """Whole lines of YAML, and a comment with the SHA-256 of them: a file that is cut between two
-    fields is a smaller valid one, a space without its budget.
-
-    >>> is_whole(add_seal("a: 1\\nb: 2\\n")), is_whole("a: 1\\n")
-    (True, False)
-    """
-    return f"{text}{_SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n"
-
-
-def is_whole(text: str) -> bool:
-    """Whether a text ends with its seal."""
-    body, mark, _ = text.rpartition(_SEAL)
-    return bool(mark) and add_seal(body) == text

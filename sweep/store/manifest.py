@@ -45,8 +45,11 @@ class Manifest(BaseModel):
 
 def write(folder: Path) -> None:
     """Write the manifest of the files in `folder`."""
-    document = Manifest(files={name: _mark_of(path) for name, path in _files(folder)})
-    write_json(folder / FILE, document.model_dump())
+    files = {
+        name: {"size": path.stat().st_size, "sha256": _digest_of(os.fspath(path))}
+        for name, path in _files(folder)
+    }
+    write_json(folder / FILE, {"files": files})
 
 
 def is_there(folder: Path) -> bool:
@@ -132,10 +135,6 @@ def _size_of(path: str) -> int | None:
     except (OSError, ValueError):  # such as a name that is too long, or has NUL
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _mark_of(path: Path) -> FileMark:
-    return FileMark(size=path.stat().st_size, sha256=_digest_of(os.fspath(path)))
 
 
 def _digest_of(path: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
@@ -18,6 +19,7 @@ from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
 
+_Kind = TypeVar("_Kind")
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 CORPUS = ("name", "path")  # fields of `data` that say which corpus it is
 # Figures that follow from the number of training records, as on a card (`trainables.cards`).
@@ -218,12 +220,7 @@ def from_dict(document: Any) -> Plan:
 
     Raises: InvalidData for anything else.
     """
-    try:
-        return _PLAN.validate_python(document)
-    except (TypeError, ValueError):
-        raise InvalidData(
-            "expected the plan of a sweep as it was written, got other fields: it is damaged"
-        ) from None
+    return _read(_PLAN, document, "plan of a sweep")
 
 
 def trial_from(row: Any) -> PlannedTrial:
@@ -231,21 +228,38 @@ def trial_from(row: Any) -> PlannedTrial:
 
     Raises: InvalidData for anything else.
     """
+    return _read(_TRIAL, row, "fields of a planned trial")
+
+
+def _read(kind: TypeAdapter[_Kind], fields: Any, name: str) -> _Kind:
     try:
-        return _TRIAL.validate_python(row)
+        return kind.validate_python(fields)
     except (TypeError, ValueError):
-        raise InvalidData("expected the fields of a planned trial, got damaged ones") from None
+        raise InvalidData(f"expected the {name} as written, got others: damaged") from None
 
 
 def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
     return origin.model_dump(mode="json") if isinstance(origin, TrialConfig) else origin
 
 
-def group_of(config: dict[str, Any]) -> str:
+def group_of(config: Mapping[str, Any]) -> str:
     """A name shared by configs that differ by `training.seed` alone."""
     training = {**config.get("training", {}), "seed": 0}
     canonical = json.dumps({**config, "training": training}, sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
+    """Nested fields by dotted names.
+
+    >>> flat({"a": {"b": 1, "c": None}, "d": [1, 2]})
+    {'a.b': 1, 'a.c': None, 'd': [1, 2]}
+    """
+    found: dict[str, object] = {}
+    for key, value in fields.items():
+        is_nested = isinstance(value, dict)
+        found |= flat(value, f"{prefix}{key}.") if is_nested else {f"{prefix}{key}": value}
+    return found
 
 
 def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
@@ -290,16 +304,17 @@ def short(value: Any) -> str:
     >>> short({"kind": "none", "tau": 0.0}), short({"total_noise": 0.5})
     ('none', 'total_noise:0.5')
     """
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, dict) and set(value) == {"target_epsilon"}:
-        return f"ε ≤ {short(value['target_epsilon'])}"
-    if isinstance(value, dict) and value.get("kind") == "none":
-        return "none"
-    if isinstance(value, dict) and "kind" not in value:
-        return ":".join(f"{key}:{short(part)}" for key, part in value.items())
-    if isinstance(value, dict):
-        return ":".join(short(part) for part in value.values())
+    match value:
+        case float():
+            return f"{value:g}"
+        case {"target_epsilon": target} if len(value) == 1:
+            return f"ε ≤ {short(target)}"
+        case {"kind": "none"}:
+            return "none"
+        case {"kind": _}:
+            return ":".join(map(short, value.values()))
+        case dict():
+            return ":".join(f"{key}:{short(part)}" for key, part in value.items())
     return str(value)
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sweep import interrupts
 from trainables.system import locks
 
 FOLDER = ".starting"
-_STOP = "stop"
+_STOP = ".stop"
 
 
 @contextmanager
@@ -23,27 +23,19 @@ def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
     to stop interrupts the block (`interrupts.stop_when`); in a library it must poll the yielded
     function. Errors of the home's disk are ignored here.
     """
-    place = home / FOLDER
-    claim = place / f"{name}.{os.getpid()}-{time.monotonic_ns()}"
-    stop = place / f"{claim.name}.{_STOP}"
-    try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Looked at under its own name, an empty file would be removed before it is locked.
-        fresh = place / f".{claim.name}"
-        lock = locks.alone(fresh, patience=0.0)
-        lock.__enter__()
-        fresh.rename(claim)
-    except (OSError, TimeoutError):
-        yield lambda: False
-        return
-    try:
-        with interrupts.stop_when(stop.exists) as stop_requested:
-            yield stop_requested
-    finally:
-        for path in (claim, stop):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-        lock.__exit__(None, None, None)
+    claim = home / FOLDER / f"{name}.{os.getpid()}-{time.monotonic_ns()}"
+    with ExitStack() as held:
+        try:
+            claim.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Looked at under its own name, an empty file would be removed before it is locked.
+            fresh = claim.with_name(f".{claim.name}")
+            held.enter_context(locks.alone(fresh, patience=0.0))
+            fresh.rename(claim)
+        except (OSError, TimeoutError):
+            yield lambda: False
+            return
+        held.callback(_remove, claim)
+        yield held.enter_context(interrupts.stop_when(_request_for(claim).exists))
 
 
 def is_starting(home: Path, name: str) -> bool:
@@ -55,7 +47,7 @@ def request_stop(home: Path, name: str) -> bool:
     """Request every process that is starting the sweep to stop; returns whether there was one."""
     found = _live_files(home, name)
     for claim in found:
-        (claim.parent / f"{claim.name}.{_STOP}").touch(mode=0o600)
+        _request_for(claim).touch(mode=0o600)
     return bool(found)
 
 
@@ -63,12 +55,20 @@ def _live_files(home: Path, name: str) -> list[Path]:
     """The files of live processes; those of killed ones are removed."""
     held = []
     for claim in sorted(home.glob(f"{FOLDER}/*")):
-        if claim.suffix == f".{_STOP}" or claim.name.rpartition(".")[0] != name:
-            continue
-        if locks.is_held(claim):
-            held.append(claim)
-            continue
-        for path in (claim, claim.parent / f"{claim.name}.{_STOP}"):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        if claim.suffix != _STOP and claim.stem == name:
+            if locks.is_held(claim):
+                held.append(claim)
+            else:
+                _remove(claim)
     return held
+
+
+def _request_for(claim: Path) -> Path:
+    """The file whose presence requests the process with this file to stop."""
+    return claim.with_name(f"{claim.name}{_STOP}")
+
+
+def _remove(claim: Path) -> None:
+    for path in (claim, _request_for(claim)):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +14,55 @@ from pydantic import TypeAdapter
 from sweep.store import entries as log
 from sweep.store import plans
 from sweep.store.files import number
-from sweep.store.status import TrialStatus
 from trainables.cards.card import PrivacyCard
 from trainables.errors import InvalidData
 from trainables.figures import ATTACKS
+
+
+class TrialStatus(StrEnum):
+    """The status by a trial's files; its value is the word in JSON and tables.
+
+    refused      the plan does not run it
+    planned      nothing has run yet
+    running      a live process trains it
+    interrupted  epochs have run, and no process trains it now
+    done         trained to its last epoch and measured
+    stopped      stopped early (scheduler, budget), and measured
+    failed       raised an error, `sweep resume` tries it again
+    """
+
+    REFUSED = "refused"
+    PLANNED = "planned"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has a result: done or stopped."""
+        return self in (TrialStatus.DONE, TrialStatus.STOPPED)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended in this run of the sweep: finished or failed."""
+        return self.is_finished or self is TrialStatus.FAILED
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is planned, running or interrupted."""
+        return not self.is_over and self is not TrialStatus.REFUSED
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any epoch has run."""
+        return self not in (TrialStatus.REFUSED, TrialStatus.PLANNED)
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether `sweep resume` runs it: pending or failed."""
+        return self.is_pending or self is TrialStatus.FAILED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,27 +93,27 @@ class TrialState:
     trained. `is_taken_up`: the user continued it after it was stopped.
     """
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[log.EpochRow] = field(default_factory=list)
     seconds: float = 0.0
     last_epoch: int = 0  # of the last report; a smaller one repeats epochs
     has_started: bool = False
-    result: dict[str, Any] | None = None
+    result: log.Result | None = None
     failed: str | None = None
     denied: str | None = None
-    panel: dict[str, Any] = field(default_factory=dict)
+    panel: log.Panel | None = None
     is_taken_up: bool = False
 
     @property
     def epochs_done(self) -> int:
         """Number of finished epochs."""
-        return int(self.rows[-1]["epochs_done"]) if self.rows else 0
+        return self.rows[-1]["epochs_done"] if self.rows else 0
 
     @property
     def has_begun(self) -> bool:
         """Whether an epoch of the trial was ever permitted."""
         return bool(self.rows) if self.denied is not None else self.has_started
 
-    def add_epoch(self, row: dict[str, Any]) -> None:
+    def add_epoch(self, row: log.EpochRow) -> None:
         """Count an epoch instead of those from its number on."""
         done = row["epochs_done"]
         if done > self.last_epoch:
@@ -104,18 +150,19 @@ class TrialState:
                 seconds=self.seconds,
                 reason=self.failed if status is TrialStatus.FAILED else denied or plan.reason,
             )
-        result, panel = self.result, self.panel
+        result = self.result
+        panel = self.panel or {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
         return TrialRecord(
             plan=plan,
             status=status,
             epochs_done=result["epochs_done"],
-            metrics=with_leakage({**result["metrics"], **panel.get("metrics", {})}),
+            metrics=with_leakage(result["metrics"] | panel["metrics"]),
             seconds=float(result["seconds"].get("total") or self.seconds),
             # A scheduler also ends trials after their last epoch, which stops nothing.
             reason=result["reason"] if result["stopped_early"] else None,
-            notes=(*result["notes"], *panel.get("notes", ())),
+            notes=(*result["notes"], *panel["notes"]),
             privacy=result["privacy"],
-            violation=panel.get("violation"),
+            violation=panel["violation"],
             ended_at=result["time"],
         )
 
@@ -123,23 +170,23 @@ class TrialState:
 class SweepState:
     """What the entries of a sweep's log, added in their order, come to."""
 
-    def __init__(self, entries: Iterable[log.SweepEntry] = ()) -> None:
+    def __init__(self) -> None:
         self.about: dict[str, Any] = {}
+        self.space: dict[str, Any] = {}  # as `SearchSpace.document` has it
         self.seconds_run = 0.0
         self.search_denied: str | None = None
-        self._earlier: list[dict[str, Any]] | None = None
+        self._earlier: list[Mapping[str, Any]] | None = None
         self._trials: dict[str, TrialState] = {}
         self._plan: log.PlanRow | None = None
         self._rows: dict[str, log.TrialRow] = {}  # of the plan and of what a search has chosen
-        for entry in entries:
-            self.add(entry)
 
     def add(self, entry: log.SweepEntry) -> None:
         """Add the next entry."""
         match entry:
             case log.Made(about=facts) | log.Noted(facts=facts):
                 self.about |= facts
-            case log.Planned(plan=plan):
+            case log.Planned(plan=plan, space=space):
+                self.space = space
                 self._plan, self._rows = plan, {row["id"]: row for row in plan["trials"]}
                 self.__dict__.pop("plan", None)
             case log.Chosen(trials=rows):
@@ -154,11 +201,16 @@ class SweepState:
                 self._earlier = records
             case log.Ran(seconds=seconds):
                 self.seconds_run = seconds
+            case log.Released(trial=name, epochs=rows, result=result):
+                released = self._trials[name] = TrialState(has_started=True, result=result)
+                for row in rows:
+                    released.add_epoch(row)
             case _:
-                self._add_of_trial(entry)
+                self._add_of_trial(self._trials.setdefault(entry.trial, TrialState()), entry)
 
-    def _add_of_trial(self, entry: log.OfTrial) -> None:
-        trial = self._trials.setdefault(entry.trial, TrialState())
+    def _add_of_trial(
+        self, trial: TrialState, entry: log.Turn | log.Epoch | log.Ended | log.Compared
+    ) -> None:
         match entry:
             case log.Turn(entry="begun"):
                 trial.has_started, trial.failed, trial.denied = True, None, None
@@ -167,18 +219,13 @@ class SweepState:
             case log.Turn(entry="failed", reason=reason):
                 trial.failed = reason
             case log.Turn(entry="reopened"):
-                trial.result, trial.panel, trial.is_taken_up = None, {}, True
+                trial.result, trial.panel, trial.is_taken_up = None, None, True
             case log.Epoch(row=row):
-                trial.add_epoch(dict(row))
+                trial.add_epoch(row)
             case log.Ended(result=result):
-                trial.result = dict(result)
+                trial.result = result
             case log.Compared(panel=panel):
-                trial.panel = dict(panel)
-            case log.Released(epochs=rows, result=result):
-                trial = self._trials[entry.trial] = TrialState(has_started=True)
-                for row in rows:
-                    trial.add_epoch(dict(row))
-                trial.result = dict(result)
+                trial.panel = panel
 
     @cached_property
     def plan(self) -> plans.Plan:

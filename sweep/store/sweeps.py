@@ -2,7 +2,7 @@
 
     $SWEEP_HOME/<sweep>/
       sweep.jsonl       the log of the sweep (`entries`), with its head and its lock
-      space.yaml        the search space as it was run
+      space.yaml        the search space as it was run, for people; the log has it too
       lock              held by the process that runs the sweep
       stop              its presence requests that process to stop
       trials/<id>/
@@ -16,39 +16,372 @@ Folders are private to their owner (0700). All else about a sweep and its trials
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
 import subprocess
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from search_spaces.parts import Budget
-from search_spaces.space import SearchSpace, check_name
-from sweep.settings import Settings, hide_passwords
-from sweep.store import plans
-from sweep.store.files import add_seal, write_text
-from sweep.store.state import TrialRecord as TrialRecord  # re-exported
-from sweep.store.sweep_folder import LOG, to_yaml
-from sweep.store.sweep_folder import SweepFolder as SweepFolder
-from sweep.store.sweep_folder import running_already as running_already
-from trainables.errors import InvalidData, InvalidInput, StorageFailed, SweepError
-from trainables.system import disk, phase
-from trainables.system.disk import flush
+from pydantic import TypeAdapter, ValidationError
 
+from search_spaces.parts import Budget
+from search_spaces.space import SearchSpace, check_name, parse
+from sweep.settings import Settings, hide_passwords
+from sweep.store import entries as log
+from sweep.store import manifest, plans
+from sweep.store.chained_log import ChainedLog
+from sweep.store.files import jsonable, write_text
+from sweep.store.state import SweepState, TrialStatus
+from sweep.store.state import TrialRecord as TrialRecord  # re-exported
+from trainables.documents import format_yaml
+from trainables.errors import InvalidData, InvalidInput, StorageFailed
+from trainables.privacy.summary import plain
+from trainables.result import EpochReport, TrialResult
+from trainables.system import collector, disk, locks, phase
+
+LOG = "sweep.jsonl"
+_ADVICE = "restore the sweep's folder from a copy; the ledger keeps what was spent"
+_PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
+_COMMAND_FACTS: TypeAdapter[log.CommandFacts] = TypeAdapter(log.CommandFacts)
 # Other files in the home: names, and prefixes of them (the ledger's key and records).
 _OWN_NAMES = ("cache", "mlartifacts", "mlruns")
 _OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
 
 
+class SweepFolder:
+    """One sweep's folder. Reading needs no lock; only the holder of the lock writes. Safe for
+    several threads.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._holds_lock = False
+        self._threads = threading.RLock()
+        self._mark = (0, 0)  # inode and bytes of the log when it was last read
+        self._begin_reading()
+
+    def _begin_reading(self) -> None:
+        self._log = ChainedLog(self.path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
+        self._state = SweepState()
+
+    # ---- the log
+
+    def state(self) -> SweepState:
+        """The state by the log as it is now.
+
+        Raises: InvalidData for a missing or damaged log.
+        """
+        with self._threads:
+            try:
+                found = os.stat(self._log.path)
+            except OSError as error:
+                raise InvalidData(f"cannot read {self._log.path}: {error.strerror}") from None
+            if self._mark[0] not in (0, found.st_ino):  # restored from a copy
+                self._begin_reading()
+            if self._mark != (found.st_ino, found.st_size):
+                for entry in self._log.read_new():
+                    self._state.add(entry)
+                self._mark = (found.st_ino, found.st_size)
+            return self._state
+
+    def add(self, entry: log.SweepEntry) -> None:
+        """Add an entry to the log; it is on the disk when this returns."""
+        with self._threads:
+            self.state()
+            with self._log.alone():
+                self.state()
+                self._log.append(entry)
+
+    def create(self, about: Mapping[str, Any], space: SearchSpace, plan: plans.Plan) -> None:
+        """Write the files of a new sweep."""
+        with self._log.alone():
+            self._log.append(log.Made.model_validate({"about": about}))
+        self.replace_plan(space, plan)
+
+    def made(self) -> log.About:
+        """The facts that the sweep was created with, read alone."""
+        entry = self._log.first()
+        if not isinstance(entry, log.Made):
+            raise InvalidData(f"expected how the sweep was made in line 1 of {self._log.path}")
+        return entry.about
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the sweep's folder exists."""
+        return self._log.path.exists()
+
+    # ---- the sweep
+
+    @property
+    def name(self) -> str:
+        """The sweep's name, which is the folder's."""
+        return self.path.name
+
+    @property
+    def ledger_name(self) -> str:
+        """The sweep's name in the ledger, which knows it by the id after the name: unique among
+        deleted sweeps of that name, and the same for a folder that was renamed or copied.
+        """
+        return f"{self.name}@{self.made()['id'][:8]}"
+
+    def space(self) -> SearchSpace:
+        """The space as it was run."""
+        return parse(self.state().space)
+
+    def plan(self) -> plans.Plan:
+        """The plan, with all that a search has chosen."""
+        with self._threads:
+            return self.state().plan
+
+    def plan_of(self, trial_id: str) -> plans.PlannedTrial:
+        """The plan of one trial.
+
+        Raises: InvalidInput for an id (or the beginning of one) that no trial has.
+        """
+        found = [trial for trial in self.plan().trials if trial.id.startswith(trial_id)]
+        if len(found) != 1:
+            kind = "no trial" if not found else f"{len(found)} trials"
+            raise InvalidInput(
+                f"expected the id of a trial of {self.name}, got {trial_id!r}: {kind}"
+            )
+        return found[0]
+
+    def replace_plan(self, space: SearchSpace, plan: plans.Plan) -> None:
+        """Replace the space and its plan by changed ones; trials are kept.
+
+        Raises: InvalidInput where another process runs the sweep.
+        """
+        with self._lock():
+            document = plain(space.document())
+            self.add(log.Planned.model_validate({"plan": plan.to_dict(), "space": document}))
+            write_text(self.path / "space.yaml", format_yaml(document))
+
+    def add_choice(self, trials: Sequence[plans.PlannedTrial]) -> None:
+        """Add the trials of one choice of a search to the plan, on the disk when this returns.
+
+        Raises: InvalidInput where another process runs the sweep.
+        """
+        with self._lock():
+            rows = [trial.to_dict() for trial in trials]
+            self.add(log.Chosen.model_validate({"trials": rows}))
+
+    def about(self) -> dict[str, Any]:
+        """When the sweep was made, by which command, with which versions, and what was noted."""
+        return dict(self.state().about)
+
+    def command_facts(self) -> log.CommandFacts:
+        """As `about`, of a sweep that a command has made: `created`, `command`, `git_commit` and
+        `versions` exist.
+        """
+        try:
+            return _COMMAND_FACTS.validate_python(self.about())
+        except ValidationError as error:
+            field = error.errors(include_url=False)[0]["loc"][0]
+            raise InvalidData(
+                f"expected {field} among the facts of {self.name} as it was written"
+            ) from None
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to those of the sweep."""
+        self.add(log.Noted(facts=facts))
+
+    @property
+    def is_unsealed(self) -> bool:
+        """Whether all trials of a private selection are shown."""
+        return "unsealed" in self.about()
+
+    def deny_search(self, reason: str | None) -> None:
+        """Record why a search may choose no further trial; None: it may."""
+        if reason != self.state().search_denied:
+            self.add(log.SearchDenied(reason=reason))
+
+    def records(self, *, running: bool | None = None) -> list[TrialRecord]:
+        """Every trial of the plan, in its order; `running` None: by the lock."""
+        alive = self.is_running if running is None else running
+        with collector.paused(), self._threads:
+            state = self.state()
+            return [state.trial(t.id).record(t, running=alive) for t in state.plan.trials]
+
+    def statuses(self) -> Counter[TrialStatus]:
+        """The number of trials by status, faster than `records`."""
+        with collector.paused(), self._threads:
+            return self.state().statuses(running=self.is_running)
+
+    # ---- its trials
+
+    def trial_folder(self, trial_id: str) -> Path:
+        """The folder of a trial's files."""
+        return self.path / "trials" / trial_id
+
+    def start_folder(self, trial_id: str) -> Path:
+        """Create the trial's folder."""
+        folder = self.trial_folder(trial_id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def start_trial(self, trial: plans.PlannedTrial) -> Path:
+        """Create the trial's folder with its config; an earlier failure no longer counts."""
+        folder = self.start_folder(trial.id)
+        if not (folder / "config.yaml").exists():
+            write_text(folder / "config.yaml", format_yaml(plain(trial.fields)))
+        self.add(log.Turn(entry="begun", trial=trial.id))
+        return folder
+
+    def epochs(self, trial_id: str) -> list[log.EpochRow]:
+        """One row for each finished epoch, in order."""
+        with self._threads:
+            return list(self.state().trial(trial_id).rows)
+
+    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
+        """Record an epoch; False where it was trained before: a trial that is resumed reports the
+        epoch of its checkpoint again. After an earlier epoch than the last one, later ones no
+        longer count, but their seconds do.
+        """
+        with self._threads:
+            last = self.state().trial(trial_id).epochs_done
+            if report.epochs_done != last:
+                row = {**asdict(report), "time": when}
+                self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
+        return report.epochs_done > last
+
+    def begin_anew(self, trial_id: str, *, when: float) -> None:
+        """Record that the trial begins anew: none of its epochs counts, but their seconds do."""
+        self.add_epoch(trial_id, EpochReport(epochs_done=0, seconds=0.0, metrics={}), when=when)
+
+    def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
+        """Record a trial's result, after the manifest of its files."""
+        manifest.write(self.start_folder(result.trial_id))
+        fields = {**vars(result), "time": when, "reason": reason or None}
+        self.add(log.Ended.model_validate({"trial": result.trial_id, "result": fields}))
+
+    def release_trial(
+        self, trial_id: str, *, epochs: Sequence[Mapping[str, Any]], result: Mapping[str, Any]
+    ) -> None:
+        """Record all that is shown of a trial from a vault, whatever was shown before."""
+        fields = {"trial": trial_id, "epochs": epochs, "result": result}
+        self.add(log.Released.model_validate(fields))
+
+    def result(self, trial_id: str) -> Mapping[str, Any] | None:
+        """The fields of a trial's result; None without one."""
+        return self.state().trial(trial_id).result
+
+    def write_panel(self, trial_id: str, panel: Mapping[str, Any]) -> bool:
+        """Record the comparison of the trial with others; False where it is unchanged."""
+        before = self.state().trial(trial_id).panel
+        if before and jsonable(before) == jsonable({**panel, "time": before["time"]}):
+            return False
+        fields = {"trial": trial_id, "panel": {**panel, "time": time.time()}}
+        self.add(log.Compared.model_validate(fields))
+        return True
+
+    def record(self, trial: plans.PlannedTrial, *, running: bool) -> TrialRecord:
+        """The record of a trial; `running`: whether the sweep has a live process."""
+        with self._threads:
+            return self.state().trial(trial.id).record(trial, running=running)
+
+    # ---- the one process that runs it
+
+    @contextlib.contextmanager
+    def hold_lock(self) -> Iterator[None]:
+        """Hold the lock of the process that runs the sweep. It is released with the process.
+
+        Raises: InvalidInput where another process holds it or runs a copy of the folder, or where
+        the sweep was deleted.
+        """
+        with self._lock():
+            for copy in self.copies():
+                if copy.is_running:
+                    raise InvalidInput(
+                        f"sweep {copy.name} is running, a copy of {self.name}, which is the same"
+                        " sweep: `sweep stop` it first"
+                    )
+            (self.path / "stop").unlink(missing_ok=True)
+            yield
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Hold the lock; this object may hold it already."""
+        if self._holds_lock:
+            yield
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locks.alone(self.path / "lock", patience=_PATIENCE_SECONDS))
+            except FileNotFoundError:
+                raise self._deleted_error() from None
+            except TimeoutError:
+                raise running_already(self.name) from None
+            if [path.name for path in self.path.iterdir()] == ["lock"]:
+                # Deleted while this process waited; it has recreated the folder.
+                shutil.rmtree(self.path)
+                raise self._deleted_error()
+            self._holds_lock = True
+            stack.callback(setattr, self, "_holds_lock", False)
+            yield
+
+    def _deleted_error(self) -> InvalidInput:
+        return InvalidInput(f"no sweep named {self.name}: it was deleted")
+
+    def copies(self) -> list[SweepFolder]:
+        """The other folders beside it that are the same sweep; a link to it is no other folder."""
+        mine, here = self.made()["id"], self.path.resolve()
+        found = []
+        for place in self.path.parent.iterdir():
+            with contextlib.suppress(InvalidData, OSError):
+                if place.resolve() != here and (place / LOG).is_file():
+                    other = SweepFolder(place)
+                    found += [other] if other.made()["id"] == mine else []
+        return found
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process holds the lock."""
+        return locks.is_held(self.path / "lock")
+
+    def request_stop(self) -> None:
+        """Request the running process to stop; it checks about once a second."""
+        write_text(self.path / "stop", "")
+
+    @property
+    def is_stop_requested(self) -> bool:
+        """Whether a stop was requested since the sweep was started."""
+        return (self.path / "stop").exists()
+
+    def delete(self) -> None:
+        """Remove the sweep and all its files.
+
+        Raises: InvalidInput where it is running.
+        """
+        self.require_at_rest()
+        with self._lock():
+            # Renamed first: a partly removed sweep must not be listed, or block the name.
+            gone = self.path.with_name(f".{self.name}.{os.getpid()}.{time.monotonic_ns()}")
+            self.path.rename(gone)
+            shutil.rmtree(gone)
+
+    def require_at_rest(self) -> None:
+        """Raises: InvalidInput where it is running."""
+        if self.is_running:
+            raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
+
+
+def running_already(name: str) -> InvalidInput:
+    """The refusal to run a sweep twice at a time."""
+    return InvalidInput(f"sweep {name} is running already")
+
+
 def create(
-    home: Path, space: SearchSpace, plan: plans.Plan, *, about: dict[str, Any]
+    home: Path, space: SearchSpace, plan: plans.Plan, *, about: Mapping[str, Any]
 ) -> SweepFolder:
     """Create a new sweep's folder atomically.
 
@@ -63,27 +396,21 @@ def create(
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.mkdir(mode=0o700)
         (fresh / "trials").mkdir(mode=0o700)
-        write_text(fresh / "space.yaml", add_seal(to_yaml(space.document())))
-        SweepFolder(fresh).create_log(about, plan)
-        _publish(fresh, place)
-        flush(home)
+        SweepFolder(fresh).create(about, space, plan)
+        try:
+            fresh.rename(place)
+        except OSError:
+            if place.exists():  # another process has taken the name meanwhile
+                shutil.rmtree(fresh)
+                require_free(home, space.name)
+            raise
+        disk.flush(home)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
         if (failure := disk.failure_of(error, home)) is not None:
             raise StorageFailed(f"{failure}: {how_to_go_on(home, space.name)}") from None
         raise InvalidInput(f"cannot write to SWEEP_HOME={home}: {error.strerror}") from None
     return SweepFolder(place)
-
-
-def _publish(fresh: Path, place: Path) -> None:
-    """Raises: InvalidInput where another process has taken the name meanwhile."""
-    try:
-        fresh.rename(place)
-    except OSError:
-        if not place.exists():
-            raise
-        shutil.rmtree(fresh)
-        raise _name_exists(place.parent, place.name) from None
 
 
 def require_free(home: Path, name: str) -> Path:
@@ -93,7 +420,10 @@ def require_free(home: Path, name: str) -> Path:
     """
     place = _place(home, name)
     if place.exists():
-        raise _name_exists(home, name)
+        raise InvalidInput(
+            f"a sweep named {name} exists in {home}: expected another --name, or"
+            f" `sweep resume {name}`"
+        )
     return place
 
 
@@ -126,7 +456,7 @@ def names(home: Path) -> list[str]:
     if not home.is_dir():
         return []
     found = [entry for entry in home.iterdir() if _is_sweep(entry)]
-    return [entry.name for entry in sorted(found, key=lambda entry: _creation_time(entry))]
+    return [entry.name for entry in sorted(found, key=_creation_time)]
 
 
 def _is_sweep(entry: Path) -> bool:
@@ -141,19 +471,13 @@ def _is_sweep(entry: Path) -> bool:
 
 def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
     """The differences between two spaces, one sentence each."""
-    before, after = _flat(old.document()), _flat(new.document())
+    before, after = plans.flat(old.document()), plans.flat(new.document())
     absent = "nothing"
     return [
         f"{path}: {before.get(path, absent)!r} became {after.get(path, absent)!r}"
         for path in sorted(before.keys() | after.keys())
         if before.get(path, absent) != after.get(path, absent)
     ]
-
-
-def _name_exists(home: Path, name: str) -> InvalidInput:
-    return InvalidInput(
-        f"a sweep named {name} exists in {home}: expected another --name, or `sweep resume {name}`"
-    )
 
 
 def _creation_time(folder: Path) -> tuple[float, str]:
@@ -172,15 +496,6 @@ def _place(home: Path, name: str) -> Path:
         taken = ", ".join((*_OWN_NAMES, *(f"{prefix}*" for prefix in _OWN_PREFIXES)))
         raise InvalidInput(f"name: expected a name other than the home's own ({taken}), got {name}")
     return home / name
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    flat: dict[str, Any] = {}
-    for key, inner in value.items():
-        flat |= _flat(inner, f"{prefix}.{key}" if prefix else key)
-    return flat
 
 
 class Vault:
@@ -208,7 +523,7 @@ class Vault:
         mine = space.model_copy(update={"name": self.draws.name, "budget": Budget()})
         create(self.path, mine, plan, about={"command": [], "git_commit": None})
 
-    def selection(self) -> dict[str, Any] | None:
+    def selection(self) -> Mapping[str, Any] | None:
         """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
         return self.draws.about().get("selected") if self.is_sealed else None
 
@@ -242,22 +557,13 @@ def _git_commit() -> str | None:
     project), whose commit is not that of this code.
     """
     here = Path(__file__)
-    return _git(here, "rev-parse", "HEAD") if _git(here, "ls-files", here.name) else None
-
-
-def _git(here: Path, *words: str) -> str | None:
+    run = partial(subprocess.run, cwd=here.parent, capture_output=True, text=True, timeout=10)
     try:
-        found = subprocess.run(
-            ["git", *words],
-            cwd=here.parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
+        listed = run(["git", "ls-files", here.name], check=False).stdout
+        head = run(["git", "rev-parse", "HEAD"], check=False).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() or None
+    return head if listed and head else None
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -268,7 +574,7 @@ def _versions() -> Iterator[tuple[str, str]]:
             continue
 
 
-@contextmanager
+@contextlib.contextmanager
 def storage_faults(folder: SweepFolder) -> Iterator[None]:
     """Raises: StorageFailed instead of any error that the disk of a running sweep has caused."""
     was_there = folder.is_there
@@ -290,31 +596,20 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
         ) from None
 
 
-def require_storage(settings: Settings) -> None:
+def require_storage(
+    settings: Settings, *, check: Callable[[Path], None] = disk.require_writable
+) -> None:
     """Check that the folders of all sweeps can be written to, before anything is started.
 
     Raises: StorageFailed where the disk fails; InvalidInput for any other reason.
     """
-    _for_each_folder(settings, disk.require_writable)
-
-
-def make_folders(settings: Settings) -> None:
-    """Make the folders of all sweeps where they are missing.
-
-    Raises: as `require_storage`.
-    """
-    _for_each_folder(settings, partial(Path.mkdir, mode=0o700, parents=True, exist_ok=True))
-
-
-def _for_each_folder(settings: Settings, check: Callable[[Path], None]) -> None:
     for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
         try:
             check(folder)
         except (OSError, StorageFailed) as error:
-            raise _cannot_write(name, folder, error) from None
-
-
-def _cannot_write(name: str, folder: Path, error: OSError | StorageFailed) -> SweepError:
-    if (failure := disk.failure_of(error, folder)) is not None:
-        return StorageFailed(f"{failure}: nothing was started; run the same command again")
-    return InvalidInput(f"cannot write to {name}={folder}: {getattr(error, 'strerror', error)}")
+            if (failure := disk.failure_of(error, folder)) is not None:
+                raise StorageFailed(
+                    f"{failure}: nothing was started; run the same command again"
+                ) from None
+            why = getattr(error, "strerror", error)
+            raise InvalidInput(f"cannot write to {name}={folder}: {why}") from None

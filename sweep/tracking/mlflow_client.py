@@ -8,6 +8,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,11 +21,21 @@ from trainables.system import disk
 from trainables.system.locks import alone
 
 EXPERIMENT = "sweeps"
-Fields = Mapping[str, Any]
-_BATCH = 90  # MLflow takes at most 100 params or tags a call
+Fields = Mapping[str, object]
+_BATCH = 100  # params that MLflow takes at once
 _MOST_RUNS = 50_000  # that MLflow returns at once
 # Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
 _LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as the store has it: when it began, in milliseconds, its tags and newest metrics."""
+
+    id: str
+    started: int
+    tags: dict[str, str]
+    metrics: dict[str, float]
 
 
 class Store:
@@ -76,32 +87,40 @@ class Store:
                 hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
             ) from None
 
-    def runs_of(self, sweep_id: str) -> Sequence[Any]:
-        """The runs of a sweep, with tags and newest metrics."""
+    def runs_of(self, sweep_id: str) -> list[Run]:
+        """The runs of a sweep."""
         mine = f"tags.`sweep.id` = '{sweep_id}'"
-        return list(self.client.search_runs([self.experiment_id], mine, max_results=_MOST_RUNS))
+        found = self.client.search_runs([self.experiment_id], mine, max_results=_MOST_RUNS)
+        return [_run(each) for each in found]
 
-    def create(self, name: str, *, started: float, tags: Fields) -> Any:
+    def create(self, name: str, *, started: float, tags: Fields) -> Run:
         """Create a run."""
         known = {tag.key: tag.value for tag in _tags(tags)}
-        return self.client.create_run(
-            self.experiment_id, milliseconds(started), known, name[:_LONGEST_NAME]
+        return _run(
+            self.client.create_run(
+                self.experiment_id, milliseconds(started), known, name[:_LONGEST_NAME]
+            )
         )
 
-    def log(self, run_id: str, *, params: Fields, metrics: Sequence[Any], tags: Fields) -> None:
-        """Log parameters, metrics and tags, each cut to MLflow's limits."""
+    def log(
+        self, run: Run, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
+    ) -> None:
+        """Log parameters, metrics and tags, each cut to MLflow's limits; an empty tag is removed.
+        The tags come last, because they mark the rest as complete.
+        """
         from mlflow.entities import Param
 
-        given = [Param(accepted(k), _text(v)[:_LONGEST_PARAM]) for k, v in params.items()]
-        parts = range(0, max(len(given), len(metrics), 1), _BATCH)
-        for start in parts:
-            self.client.log_batch(
-                run_id,
-                metrics=metrics[start : start + _BATCH],
-                params=given[start : start + _BATCH],
-                # Last, because they mark the rest as complete.
-                tags=_tags(tags) if start == parts[-1] else [],
-            )
+        given = [Param(accepted(k), _text(v)[:_LONGEST_PARAM]) for k, v in (params or {}).items()]
+        kept = _tags(tags)
+        for key in (tags.keys() & run.tags.keys()) - {tag.key for tag in kept}:
+            self.client.delete_tag(run.id, key)
+            del run.tags[key]
+        is_one = len(given) + len(metrics) <= _BATCH  # which MLflow writes in this order
+        self.client.log_batch(run.id, metrics, given, kept if is_one else [])
+        if not is_one:
+            self.client.log_batch(run.id, tags=kept)
+        run.tags.update({tag.key: tag.value for tag in kept})
+        run.metrics.update({metric.key: metric.value for metric in metrics})
 
     def _open(self) -> Any:
         """The client. Files are made before MLflow makes them, which would let everyone read them
@@ -176,12 +195,19 @@ def require_answer(uri: str) -> None:
         ) from None
 
 
+def _run(found: Any) -> Run:
+    return Run(found.info.run_id, found.info.start_time, found.data.tags, found.data.metrics)
+
+
 def _tags(given: Fields) -> list[Any]:
     """Tags within MLflow's limits. An empty one would be a line of nothing on the run's page."""
     from mlflow.entities import RunTag
 
-    known = {key: value for key, value in given.items() if value not in (None, "")}
-    return [RunTag(accepted(key), _text(value)[:_LONGEST_TAG]) for key, value in known.items()]
+    return [
+        RunTag(accepted(key), _text(value)[:_LONGEST_TAG])
+        for key, value in given.items()
+        if value not in (None, "")
+    ]
 
 
 def _text(value: Any) -> str:

@@ -3,13 +3,20 @@
 Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
 (`sweep.id`, `sweep.trial`), a metric by its step and time. Delivering again completes the runs.
 Figures, tags and artifacts for the curator bear the name `curator_only`.
+
+A call takes MLflow ten milliseconds and more, so a trial's news are one batch and its artifacts one
+folder, and what the store has is read once.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dashboards import report
@@ -17,16 +24,20 @@ from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_data import gather
 from sweep.settings import Settings
+from sweep.store.entries import EpochRow
 from sweep.store.files import indented_json, number
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking import text
 from sweep.tracking.delivery import may_pass
-from sweep.tracking.mlflow_client import Store, milliseconds
+from sweep.tracking.mlflow_client import Run, Store, milliseconds
 from sweep.tracking.text import CURATOR
 from trainables.cards.page import to_markdown
+from trainables.documents import format_yaml
 
 _TABLE = "figures.json"
+# With this tag MLflow's pages and `mlflow.load_table` find the table.
+_TABLES = {"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])}
 _RESULT = " after "  # in the state of a trial that has a result
 # Written last: the delivered state of a trial, and its last delivered epoch with its time.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
@@ -39,8 +50,8 @@ class Tracker:
         """Open the store. Raises: as `Store`."""
         self._store = Store(settings)
         self._client = self._store.client
-        self._about: dict[str, Any] = {}  # of the sweep whose runs these are, by trial
-        self._runs: dict[str, Any] = {}
+        self._sweep = ""  # the id of the sweep whose runs these are, by trial
+        self._runs: dict[str, Run] = {}
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Sequence[str] | None = None, *, running: bool
@@ -74,49 +85,49 @@ class Tracker:
     def delete(self, folder: SweepFolder) -> None:
         """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""
         for run in self._store.runs_of(folder.about()["id"]):
-            self._client.delete_run(run.info.run_id)
+            self._client.delete_run(run.id)
 
     def _read_runs(self, folder: SweepFolder) -> None:
         """Read the sweep's run and those of its trials once; make the former with its artifacts."""
         about = folder.about()
-        if self._about.get("id") == about["id"]:
+        if self._sweep == about["id"]:
             return
-        found = self._store.runs_of(about["id"])
-        runs = {run.data.tags.get("sweep.trial", ""): run for run in found}
+        runs = {run.tags.get("sweep.trial", ""): run for run in self._store.runs_of(about["id"])}
         if "" not in runs:
             tags = {"sweep.id": about["id"], "sweep.name": folder.name}
             tags |= {"sweep.source": folder.space().source, "mlflow.source.name": "sweep"}
             tags |= {f"version.{name}": words for name, words in about.get("versions", {}).items()}
             tags |= {"mlflow.source.git.commit": about.get("git_commit")}
             runs[""] = self._store.create(folder.name, started=about["created"], tags=tags)
-        run_id = runs[""].info.run_id
-        self._client.update_run(run_id, status="RUNNING")
-        self._client.set_tag(run_id, "sweep.status", "running")
-        if len(self._client.list_artifacts(run_id)) < 2:
-            self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
+        run = runs[""]
+        self._client.update_run(run.id, status="RUNNING")
+        self._store.log(run, tags={"sweep.status": "running"})
+        if len(self._client.list_artifacts(run.id)) < 2:
+            self._client.log_text(run.id, format_yaml(folder.state().space), "space.yaml")
             # A plan has the number of records, declared or counted.
             plan = indented_json(folder.plan().to_dict())
-            self._client.log_text(run_id, plan, f"{CURATOR}/plan.json")
-        self._runs, self._about = runs, about
+            self._client.log_text(run.id, plan, f"{CURATOR}/plan.json")
+        self._runs, self._sweep = runs, about["id"]
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
-        """Update a trial's run: the news in one batch, because a call takes ten milliseconds."""
+        """Update a trial's run."""
         plan, rows = record.plan, folder.epochs(record.plan.id)
-        panel = folder.panel(plan.id)
-        state = record.status.value
+        panel = folder.state().trial(plan.id).panel
+        compared = panel["time"] if panel else None
+        state, is_over = record.status.value, record.status.is_over
         if record.status.is_finished:
-            compared = f", compared at {panel['time']}" if panel else ""
-            state = f"{state}{_RESULT}{record.epochs_done} epochs{compared}"
+            state += f"{_RESULT}{record.epochs_done} epochs"
+            state += f", compared at {compared}" if compared else ""
         run = self._runs.get(plan.id)
-        if run is not None and _holds_others(run.data.tags, rows, state):
-            self._client.delete_run(run.info.run_id)
+        if run is not None and _holds_others(run.tags, rows, state):
+            self._client.delete_run(run.id)
             run = None
         if run is None:
             begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
             own = {
-                "mlflow.parentRunId": self._runs[""].info.run_id,
+                "mlflow.parentRunId": self._runs[""].id,
                 "engine": plan.engine,
-                "sweep.id": self._about["id"],
+                "sweep.id": self._sweep,
                 "sweep.name": folder.name,
                 "sweep.trial": plan.id,
                 "sweep.variant": plan.variant,
@@ -125,62 +136,62 @@ class Tracker:
                 "sweep.warnings": "; ".join(plan.warnings),
             }
             run = self._store.create(text.run_name(plan), started=begun, tags=own)
-        run_id, before = run.info.run_id, run.data.tags
-        delivered = int(before.get(_EPOCH, "0").partition(" at ")[0])
+            self._runs[plan.id] = run
+        is_new, is_changed = _STATE not in run.tags, state != run.tags.get(_STATE)
+        delivered = int(run.tags.get(_EPOCH, "0").partition(" at ")[0])
         new = [row for row in rows if int(row["epochs_done"]) > delivered]
-        if state == before.get(_STATE) and not new:
+        if not is_changed and not new:
             return
-        is_new, is_over = _STATE not in before, record.status.is_over
-        metrics = []
+        curves, metrics = text.learning_curves(plan.task), []
         for row in new:
-            known = {name: row["metrics"].get(name) for name in text.learning_curves(plan.task)}
+            known = {name: row["metrics"].get(name) for name in curves}
             metrics += _metrics(known, step=int(row["epochs_done"]), when=row["time"])
-        tags: dict[str, Any] = {"sweep.status": record.status.value, "sweep.reason": ""}
-        tags |= {"mlflow.note.content": text.trial_note(record)} if is_new or is_over else {}
+        tags = {"sweep.status": record.status.value, "sweep.reason": ""}
+        if is_new or is_over:
+            tags["mlflow.note.content"] = text.trial_note(record)
         if is_over:
+            self._log_artifacts(folder, run, record)
             shown = text.headline(record) if record.status.is_finished else {}
-            had = run.data.metrics
-            final = {key: value for key, (_, value) in shown.items() if value != had.get(key)}
-            when = panel.get("time") or record.ended_at or time.time()
+            final = {key: v for key, (_, v) in shown.items() if v != run.metrics.get(key)}
+            when = compared or record.ended_at or time.time()
             metrics += _metrics(final, step=record.epochs_done, when=when)
             tags |= text.result_tags(record, shown)
+            tags |= _TABLES if record.status.is_finished else {}
             # MLflow's duration is that of the work: a paused trial has not worked while it waited.
             self._client.set_terminated(
-                run_id,
+                run.id,
                 status="FAILED" if record.status is TrialStatus.FAILED else "FINISHED",
-                end_time=run.info.start_time + milliseconds(record.seconds),
+                end_time=run.started + milliseconds(record.seconds),
             )
-        elif state != before.get(_STATE):
+        elif is_changed and not (is_new and record.status is TrialStatus.RUNNING):
             is_running = record.status is TrialStatus.RUNNING
-            self._client.update_run(run_id, status="RUNNING" if is_running else "KILLED")
-        if is_new or is_over:
-            self._log_artifacts(folder, run_id, record)
-        for key in tags.keys() & before.keys():
-            if tags[key] in (None, ""):  # such as why the trial failed before
-                self._client.delete_tag(run_id, key)
+            self._client.update_run(run.id, status="RUNNING" if is_running else "KILLED")
         tags[_STATE] = state
         tags[_EPOCH] = f"{rows[-1]['epochs_done']} at {rows[-1]['time']}" if rows else ""
         params = text.params_of(plan) if is_new else {}
-        self._store.log(run_id, params=params, metrics=metrics, tags=tags)
-        self._runs[plan.id] = self._client.get_run(run_id)
+        self._store.log(run, params=params, metrics=metrics, tags=tags)
 
-    def _log_artifacts(self, folder: SweepFolder, run_id: str, record: TrialRecord) -> None:
-        """Log the config and, as far as they are there, the card, ROC curves and figures."""
-        place = folder.trial_folder(record.plan.id)
-        self._client.log_artifact(run_id, str(place / "config.yaml"))
-        for picture in filter(lambda path: path.exists(), (place / "roc.json", place / "roc.png")):
-            self._client.log_artifact(run_id, str(picture), CURATOR)
-        card = record.privacy
-        if card is not None:  # by its fields, never the file
-            self._client.log_dict(run_id, card.to_dict(), JSON)
-            self._client.log_text(run_id, to_markdown(card), MARKDOWN)
-        logged = {item.path for item in self._client.list_artifacts(run_id)}
-        if record.status.is_finished and _TABLE not in logged:  # MLflow would append to it
-            self._client.log_table(run_id, text.figure_table(record), _TABLE)
+    def _log_artifacts(self, folder: SweepFolder, run: Run, record: TrialRecord) -> None:
+        """Log an ended trial's config and, as far as they are there, the card, ROC curves and
+        figures.
+        """
+        source = folder.trial_folder(record.plan.id)
+        with TemporaryDirectory() as name:
+            place = Path(name)
+            shutil.copy(source / "config.yaml", place)
+            for picture in source.glob("roc.*"):
+                (place / CURATOR).mkdir(exist_ok=True)
+                shutil.copy(picture, place / CURATOR)
+            if (card := record.privacy) is not None:  # its fields, not the file
+                (place / JSON).write_text(indented_json(card.to_dict()), encoding="utf-8")
+                (place / MARKDOWN).write_text(to_markdown(card), encoding="utf-8")
+            if record.status.is_finished:
+                (place / _TABLE).write_text(json.dumps(text.figure_table(record)))
+            self._client.log_artifacts(run.id, name)
 
     def _end(self, folder: SweepFolder, records: Sequence[TrialRecord]) -> None:
         """Write the counts, the best trial and the report on the sweep's run."""
-        run_id, created = self._runs[""].info.run_id, float(self._about["created"])
+        run, created = self._runs[""], float(folder.about()["created"])
         finished = [record for record in records if record.status.is_finished]
         is_over = not any(record.status.is_pending for record in records)
         note = text.sweep_note(folder.space().description or "", records)
@@ -189,17 +200,17 @@ class Tracker:
         tags[CURATOR] = f"best_{text.MIA_AUC}" if f"best_{text.MIA_AUC}" in found else ""
         when = max((record.ended_at or 0.0 for record in finished), default=created)
         metrics = _metrics(found, step=len(finished), when=when)
-        self._store.log(run_id, params={}, metrics=metrics, tags=tags)
+        self._store.log(run, metrics=metrics, tags=tags)
         # Wall-clock without pauses; the trials of a private selection have another clock.
-        ran = folder.seconds_run() or sum(record.seconds for record in records)
-        self._client.set_terminated(run_id, status=status, end_time=milliseconds(created + ran))
+        ran = folder.state().seconds_run or sum(record.seconds for record in records)
+        self._client.set_terminated(run.id, status=status, end_time=milliseconds(created + ran))
         for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
             page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
             name = "report.html" if place == 1 else f"report-{place}.html"
-            self._client.log_text(run_id, report.html(page, public=True), name)
+            self._client.log_text(run.id, report.html(page, public=True), name)
 
 
-def _holds_others(tags: Mapping[str, str], rows: list[dict[str, Any]], state: str) -> bool:
+def _holds_others(tags: Mapping[str, str], rows: Sequence[EpochRow], state: str) -> bool:
     """Whether a run has epochs or a result that no longer count. They cannot be removed from it."""
     ended = tags.get(_STATE, "").partition(", ")[0]
     if _RESULT in ended and ended != state.partition(", ")[0]:

@@ -39,7 +39,7 @@ class Registry:
         """
         client, trial = self._store.client, record.plan.id
         runs = self._store.runs_of(folder.about()["id"])
-        mine = [run.info.run_id for run in runs if run.data.tags.get("sweep.trial") == trial]
+        mine = [run.id for run in runs if run.tags.get("sweep.trial") == trial]
         tags = {"sweep": folder.name, "trial": trial}
         tags |= {name: str(record.metrics.get(name)) for name in ("epsilon", "ser")}
         try:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweep.results import select
-from sweep.store.plans import PlannedTrial, setting
+from sweep.store.plans import PlannedTrial, flat, setting
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 from trainables.errors import InvalidInput
@@ -48,8 +48,8 @@ def metric_name(figure: str) -> str:
 
 def learning_curves(task: str) -> list[str]:
     """The public figures that are known after each epoch and that a search may optimise."""
-    known = map(figures.registry().__getitem__, figures.objectives(task))
-    return [figure.name for figure in known if figure.per_epoch and figure.is_public]
+    known = figures.registry()
+    return [n for n in figures.objectives(task) if known[n].per_epoch and known[n].is_public]
 
 
 def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
@@ -78,20 +78,22 @@ def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
 
 
 def figure_table(record: TrialRecord) -> dict[str, list[Any]]:
-    """The figures that may be published, as columns."""
-    known = {n: v for n, v in sorted(record.metrics.items()) if record.plan.may_publish(n)}
+    """The figures that may be published, as MLflow's tables are: `columns`, and rows of `data`."""
     return {
-        "figure": list(known),
-        "label": [figures.label(name) for name in known],
-        # JSON has no infinity.
-        "value": [v if v is not None and math.isfinite(v) else None for v in known.values()],
+        "columns": ["figure", "label", "value"],
+        "data": [
+            # JSON has no infinity.
+            [name, figures.label(name), v if v is not None and math.isfinite(v) else None]
+            for name, v in sorted(record.metrics.items())
+            if record.plan.may_publish(name)
+        ],
     }
 
 
-def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
+def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
     """The number of trials by status, and the figures of the best one. Pure."""
     finished = [record for record in records if record.status.is_finished]
-    found: dict[str, Any] = {"trials": len(records), "trials_done": len(finished)}
+    found: dict[str, float] = {"trials": len(records), "trials_done": len(finished)}
     found |= {f"trials_{w}": sum(r.status == w for r in records) for w in ("failed", "refused")}
     try:
         # As everywhere: by what was found on validation records, where that is known.
@@ -101,33 +103,24 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
     if not others:  # on one corpus
         names = (select.headline(records), LEAKAGE, EPSILON, EPSILON_PAPER, "seconds")
         for name in names:
-            if not best.plan.reveals_count(name) and select.value(best, name) is not None:
-                found[f"best_{metric_name(name)}"] = select.value(best, name)
+            value = select.value(best, name)
+            if value is not None and not best.plan.reveals_count(name):
+                found[f"best_{metric_name(name)}"] = value
     return found
 
 
-def params_of(plan: PlannedTrial) -> dict[str, Any]:
-    """A trial's config, the axes of its space among it, by dotted paths, each once."""
+def params_of(plan: PlannedTrial) -> dict[str, object]:
+    """A trial's config, the axes of its space among it, by dotted paths, each once, without missing
+    values.
+    """
     fields = dict(plan.fields)
     if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
         fields.pop("privacy", None)
-    return flat(fields)
-
-
-def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested fields by dotted names, without missing values.
-
-    >>> flat({"a": {"b": 1, "c": None}, "d": [1, 2]})
-    {'a.b': 1, 'd': '1, 2'}
-    """
-    found: dict[str, Any] = {}
-    for key, value in fields.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            is_list = isinstance(value, list | tuple)
-            found[f"{prefix}{key}"] = ", ".join(map(str, value)) if is_list else value
-    return found
+    return {
+        path: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        for path, value in flat(fields).items()
+        if value is not None
+    }
 
 
 def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> dict[str, str]:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sweep.store.sweep_folder import LOG
-from sweep.store.sweeps import SweepFolder
+from sweep.store.sweeps import LOG, SweepFolder
 
 START = "0" * 32
 

@@ -29,7 +29,7 @@ import yaml
 from sweep.phases import COMPARING, DELIVERING, STARTING_RAY
 from sweep.store import starting
 from sweep.store import sweeps as store
-from sweep.store.sweep_folder import LOG
+from sweep.store.sweeps import LOG
 from tests.sweep.sweeps import space_in
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from sweep.results.tables.axes import curve, setting_columns, short_ids, varied_
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.results.tables.trials import STYLES
 from sweep.store.plans import PlannedTrial
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from trainables import formats
 
 

@@ -11,7 +11,7 @@ from sweep.results import select
 from sweep.results.standing import interval_of
 from sweep.results.tables.axes import curve, setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 

@@ -22,7 +22,7 @@ from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger, selection_charge, selection_entry
 from sweep.store.data_sets import TrainingData, training_data
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, Vault
 from trainables.accountants import release
 from trainables.errors import InvalidInput, TrialFailed

@@ -9,8 +9,9 @@ import pytest
 from search_spaces.space import rename
 from sweep.planning import cost
 from sweep.planning.prepare import prepare_space
+from sweep.store import entries as log
 from sweep.store import sweeps as store
-from sweep.store.sweep_folder import LOG
+from sweep.store.sweeps import LOG
 from tests.sweep.sweeps import space_in
 from trainables.config import parse
 from trainables.result import EpochReport, TrialResult
@@ -62,7 +63,7 @@ def test_a_step_costs_the_median_of_finished_trials_of_its_kind(settings):
     finish(second, two, 1.0, stopped=True)
     second.start_trial(sgd)
     second.add_epoch(sgd.id, EpochReport(epochs_done=1, seconds=77.0, metrics={}), when=1.0)
-    second.fail_trial(sgd.id, when=2.0, reason="broke")
+    second.add(log.Turn(entry="failed", trial=sgd.id, reason="broke", time=2.0))
     assert one.steps == STEPS
     assert estimate(settings, one.config) == pytest.approx(100 * 18.0 / STEPS)
     assert estimate(settings, sgd.config) == pytest.approx(100 * 0.9 / STEPS)

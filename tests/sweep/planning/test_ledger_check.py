@@ -12,8 +12,7 @@ from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
-from sweep.store.sweep_folder import LOG
-from sweep.store.sweeps import SweepFolder, Vault
+from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import run_untracked

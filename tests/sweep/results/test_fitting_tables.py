@@ -20,7 +20,7 @@ from sweep.results.tables.plan import plan_table
 from sweep.results.tables.progress import Progress, live_table
 from sweep.results.tables.trials import group_table, results_table
 from sweep.store.plans import Plan
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
 

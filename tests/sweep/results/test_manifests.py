@@ -18,7 +18,7 @@ from sweep.results.exported import damages, require_export
 from sweep.results.predict import load_model
 from sweep.results.report_data import gather
 from sweep.store import manifest
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.untracked import run_untracked

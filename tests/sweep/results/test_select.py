@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sweep.results import gap, select, standing
 from sweep.results.tables.trials import results_table
 from sweep.store.plans import PlannedTrial
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from trainables.config import parse
 from trainables.errors import InvalidInput

@@ -12,9 +12,8 @@ from sweep.runtime import runner
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
 from sweep.spending.ledger import FILE, Ledger
-from sweep.store.status import TrialStatus
-from sweep.store.sweep_folder import LOG
-from sweep.store.sweeps import SweepFolder
+from sweep.store.state import TrialStatus
+from sweep.store.sweeps import LOG, SweepFolder
 from tests.sweep.logs import entries, rewrite_sweep
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker

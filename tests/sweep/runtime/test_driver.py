@@ -19,6 +19,7 @@ from sweep.runtime.events import TrialEvent, Verdict
 from sweep.spending.entries import Entry, PricedTrial
 from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
+from sweep.store import entries as log
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
@@ -282,7 +283,7 @@ def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(tmp_path: Path
     stage = Stage(tmp_path, budget={"seconds": 100})
     for event in (begin(stage.first), epoch(stage.first, 1)):
         stage.driver(event)
-    stage.folder.write_seconds_run(100.0)
+    stage.folder.add(log.Ran(seconds=100.0))
     assert not stage.again()(begin(stage.first)).go_on
     assert curve(stage, stage.first) == [(1, 0.5)]
 
@@ -350,12 +351,12 @@ def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path: Path) -> No
 
 def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
     stage = Stage(tmp_path, budget={"seconds": 100})
-    stage.folder.write_seconds_run(99.99)
+    stage.folder.add(log.Ran(seconds=99.99))
     with stage.again() as driver:
         time.sleep(0.02)
         verdict = driver(begin(stage.first))
         assert (verdict.go_on, verdict.reason) == (False, "budget.seconds=100 reached")
-    assert stage.folder.seconds_run() > 100
+    assert stage.folder.state().seconds_run > 100
 
 
 def test_the_time_of_a_long_epoch_is_kept_while_it_runs(
@@ -367,12 +368,12 @@ def test_the_time_of_a_long_epoch_is_kept_while_it_runs(
     with stage.driver:
         deadline, seen = time.monotonic() + 60, {0.0}
         while len(seen) < 3 and time.monotonic() < deadline:
-            seen.add(stage.folder.seconds_run())
+            seen.add(stage.folder.state().seconds_run)
             time.sleep(0.01)
         assert len(seen) == 3
-    kept = stage.folder.seconds_run()
+    kept = stage.folder.state().seconds_run
     time.sleep(0.05)
-    assert stage.folder.seconds_run() == kept
+    assert stage.folder.state().seconds_run == kept
 
 
 def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path: Path) -> None:

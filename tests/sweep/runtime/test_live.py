@@ -19,7 +19,7 @@ from sweep.results.tables.progress import Progress, View
 from sweep.runtime.driver import progress_of
 from sweep.runtime.live import lines, preparing, watching
 from sweep.runtime.shown import num_expected
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import parse

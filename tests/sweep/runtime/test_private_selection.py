@@ -29,8 +29,7 @@ from sweep.runtime.shown import view_of
 from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
-from sweep.store.sweep_folder import LOG
-from sweep.store.sweeps import SweepFolder, Vault
+from sweep.store.sweeps import LOG, SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep

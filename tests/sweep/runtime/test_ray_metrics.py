@@ -15,7 +15,7 @@ from dashboards.live_metrics import metrics
 from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_metrics as ray_metrics
 from sweep.runtime.ray_metrics import Recorder, record_metrics
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.ray_metrics import OwnRay, own_ray
 from tests.sweep.sweeps import write_corpus

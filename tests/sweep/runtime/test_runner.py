@@ -133,7 +133,7 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
     assert parent.data.metrics["trials_done"] == 3
     # Of all trials one after another it would be wrong where several run at a time.
     whole = (parent.info.end_time - parent.info.start_time) / 1000
-    assert whole == pytest.approx(toy.seconds_run(), abs=0.01)
+    assert whole == pytest.approx(toy.state().seconds_run, abs=0.01)
     assert runs.experiment.artifact_location == (done / "home" / "mlartifacts").as_uri()
     (child,) = runs.find("tags.engine = 'edp_sgd' and params.`privacy.noise_multiplier` = '1.0'")
     assert child.data.params["privacy.max_grad_norm"] == "1.0"

@@ -14,7 +14,7 @@ from search_spaces.search import NumTrials
 from sweep.planning.prepare import prepare_space
 from sweep.search import private_selection
 from sweep.search.private_selection import best_of, draw_number, draw_points, random_of
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput

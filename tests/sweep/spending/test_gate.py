@@ -18,7 +18,7 @@ from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
 from sweep.spending.gate import SpendGate, TimeSpent, open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.plans import PlannedTrial
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialStatus
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, epsilon_sweep, paper_zcdp, release
 from trainables.config import PrivacyConfig, TrainingConfig, parse

@@ -235,7 +235,7 @@ def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path: Path) -> Non
     records = folder.records()
     assert statuses(folder) == ["planned"] * 3
     assert {record.reason for record in records} == {"budget.seconds=1e-06 reached"}
-    assert not any(folder.has_begun(record.plan.id) for record in records)
+    assert not any(folder.state().trial(record.plan.id).has_begun for record in records)
     assert not Ledger(folder.path.parent / FILE).entries()
     extend(folder, tmp_path, axes={Z: EPSILONS})
     assert statuses(folder) == ["done"] * 3

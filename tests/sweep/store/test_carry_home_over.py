@@ -17,11 +17,11 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
 from sweep.store import sweeps as store
 from sweep.store.files import read_json, write_json
-from sweep.store.sweep_folder import LOG
-from sweep.store.sweeps import SweepFolder, Vault
-from tests.sweep.logs import entries
+from sweep.store.sweeps import LOG, SweepFolder, Vault
+from tests.sweep.logs import entries, rewrite_sweep
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import run_untracked
+from trainables.errors import InvalidData
 
 _SELECTION = {
     "name": "drawn",
@@ -49,6 +49,13 @@ def old_ledger(path: Path) -> None:
     )
 
 
+def seal(place: Path) -> None:
+    """End the space's file with the digest of its lines, as it did before."""
+    text = (place / "space.yaml").read_text()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    (place / "space.yaml").write_text(f"{text}# sha256 {digest}\n")
+
+
 def _old_line(fields: dict[str, Any]) -> bytes:
     body = json.dumps(fields).encode()
     return b"%08x %d %b" % (zlib.crc32(body), len(body), body)
@@ -58,6 +65,7 @@ def old_sweep(place: Path) -> None:
     """Write a sweep as it was before: a file for each thing."""
     about: dict[str, Any] = {}
     files: dict[str, Any] = {}
+    seal(place)
     for entry in entries(place / LOG):
         trial, kind = f"trials/{entry.get('trial')}", entry["entry"]
         if kind == "made":
@@ -120,8 +128,8 @@ def seen(home: Path) -> dict[str, Any]:
             about = {k: v for k, v in each.about().items() if k != "selected"}
             trials = [trial.id for trial in each.plan().trials]
             found[f"{name}: {each.name}"] = (
-                *(each.records(), about, each.space(), each.seconds_run()),
-                *([each.epochs(n), each.panel(n), each.result(n)] for n in trials),
+                *(each.records(), about, each.space(), each.state().seconds_run),
+                *([each.epochs(n), each.state().trial(n).panel, each.result(n)] for n in trials),
                 [manifest.differences(each.trial_folder(n)) for n in trials],
             )
     return found
@@ -141,6 +149,8 @@ def test_an_old_home_is_carried_over_whole(home: Path, tmp_path: Path) -> None:
     before = seen(home)
     assert len(before) == 7
     make_old(home)
+    listed = next(home.glob("toy/trials/*/manifest.json"))
+    assert "result.json" in read_json(listed)["files"]
     assert store.names(home) == []
     assert carry_over(home) == len(before["ledger"]) > 5
     assert seen(home) == before
@@ -150,6 +160,22 @@ def test_an_old_home_is_carried_over_whole(home: Path, tmp_path: Path) -> None:
     assert (home / "ledger.jsonl.before").exists()
     assert (home / "toy" / "before" / "plan.json").exists()
     assert not list((home / "toy").glob("trials/*/result.json"))
+    assert "result.json" not in read_json(listed)["files"]
+
+
+def test_a_log_gets_the_space_that_it_lacks(home: Path) -> None:
+    before = seen(home)
+    for folder in (SweepFolder(home / "toy"), Vault(SweepFolder(home / "drawn")).draws):
+        rewrite_sweep(folder, "planned", lambda e: {k: v for k, v in e.items() if k != "space"})
+        seal(folder.path)
+    with pytest.raises(InvalidData, match=r"planned\.space"):
+        SweepFolder(home / "toy").records()
+    carry_over(home)
+    assert seen(home) == before
+    assert not list(home.glob("drawn/before")), "it had its space"
+    content = [path.read_bytes() for path in home.rglob("sweep.jsonl")]
+    carry_over(home)
+    assert [path.read_bytes() for path in home.rglob("sweep.jsonl")] == content
 
 
 @pytest.mark.parametrize(
@@ -160,8 +186,9 @@ def test_an_old_home_is_carried_over_whole(home: Path, tmp_path: Path) -> None:
         lambda home: _drop_line(home / FILE, -2),
         lambda home: _replace(next(home.glob("toy/trials/*/result.json")), b"0.", b"1."),
         lambda home: next(home.glob("toy/trials/*/epochs.jsonl")).unlink(),
+        lambda home: _replace(home / "toy" / "space.yaml", b"epochs: 3", b"epochs: 4"),
     ],
-    ids=["a byte", "a line", "the last line", "a result", "epochs"],
+    ids=["a byte", "a line", "the last line", "a result", "epochs", "the space"],
 )
 def test_what_is_damaged_is_refused_and_stays(home: Path, damage: Any) -> None:
     make_old(home)
@@ -208,11 +235,3 @@ def _replace(path: Path, old: bytes, new: bytes) -> None:
 def _drop_line(path: Path, number: int) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(line for line in lines if line is not lines[number]))
-
-
-def test_a_moved_file_is_in_no_manifest(home: Path) -> None:
-    make_old(home)
-    listed = next(home.glob("toy/trials/*/manifest.json"))
-    assert "result.json" in read_json(listed)["files"]
-    carry_over(home)
-    assert "result.json" not in read_json(listed)["files"]

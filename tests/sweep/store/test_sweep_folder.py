@@ -12,7 +12,6 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,17 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
-from sweep.store import manifest, sweep_folder
+from sweep.store import entries as log
+from sweep.store import manifest
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.state import with_leakage
-from sweep.store.status import TrialStatus
+from sweep.store.state import TrialState, TrialStatus, with_leakage
 from sweep.store.sweeps import SweepFolder
 from trainables.config import parse
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_yaml
 from trainables.result import EpochReport, TrialResult
-from trainables.system import locks
 
 CONFIG = parse({"engine": "sgd", "training": {"epochs": 3}})
 TRIAL = PlannedTrial(
@@ -77,9 +75,13 @@ def result(**fields: Any) -> TrialResult:
     return TrialResult(**{**base, **fields})
 
 
+def of(files: SweepFolder) -> TrialState:
+    return files.state().trial(TRIAL.id)
+
+
 def status(files: SweepFolder, *, runs: bool = True, running: bool = False) -> TrialStatus:
     """The status, which every way to it and every reader finds."""
-    found = files.state().trial(TRIAL.id).status(runs=runs, running=running)
+    found = of(files).status(runs=runs, running=running)
     plan = TRIAL if runs else replace(TRIAL, reason="no", refused_by="budget")
     assert files.record(plan, running=running).status is found
     again = SweepFolder(files.path)
@@ -127,14 +129,14 @@ def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files: SweepF
 
 def test_a_denied_trial_has_begun_where_an_epoch_has_run(files: SweepFolder) -> None:
     """Otherwise it has spent nothing, and an extension may leave it out."""
-    assert (status(files), files.has_begun(TRIAL.id)) == (TrialStatus.PLANNED, False)
+    assert (status(files), of(files).has_begun) == (TrialStatus.PLANNED, False)
     files.start_trial(TRIAL)
-    assert files.has_begun(TRIAL.id)
-    files.deny_trial(TRIAL.id, reason="no room")
-    assert (status(files), files.has_begun(TRIAL.id)) == (TrialStatus.PLANNED, False)
+    assert of(files).has_begun
+    files.add(log.Turn(entry="denied", trial=TRIAL.id, reason="no room"))
+    assert (status(files), of(files).has_begun) == (TrialStatus.PLANNED, False)
     assert files.record(TRIAL, running=True).reason == "no room"
     files.add_epoch(TRIAL.id, epoch(1), when=1.0)
-    assert (status(files), files.has_begun(TRIAL.id)) == (TrialStatus.INTERRUPTED, True)
+    assert (status(files), of(files).has_begun) == (TrialStatus.INTERRUPTED, True)
     files.start_trial(TRIAL)
     assert status(files, running=True) is TrialStatus.RUNNING, "a new start is a new permission"
     assert files.record(TRIAL, running=True).reason is None
@@ -142,7 +144,7 @@ def test_a_denied_trial_has_begun_where_an_epoch_has_run(files: SweepFolder) -> 
 
 def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files: SweepFolder) -> None:
     files.start_trial(TRIAL)
-    files.fail_trial(TRIAL.id, when=1.0, reason="broke")
+    files.add(log.Turn(entry="failed", trial=TRIAL.id, reason="broke", time=1.0))
     assert status(files, runs=False) is TrialStatus.REFUSED
     assert status(files) is TrialStatus.FAILED
     assert files.record(TRIAL, running=False).reason == "broke"
@@ -152,23 +154,15 @@ def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files: SweepFolder) -
     assert status(files, runs=False) is TrialStatus.DONE
 
 
-def test_a_running_trial_has_the_figures_of_its_last_epoch(files: SweepFolder) -> None:
+def test_a_running_trial_has_the_figures_of_its_last_epoch_as_numbers(files: SweepFolder) -> None:
     files.start_trial(TRIAL)
-    files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0, epsilon=math.inf), when=1.0)
-    files.add_epoch(TRIAL.id, epoch(2, train_loss=1.0), when=2.0)
+    files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0), when=1.0)
+    figures = {"epsilon_spent": math.inf, "validation_loss": math.nan, "train_loss": 1.0}
+    files.add_epoch(TRIAL.id, epoch(2, **figures), when=2.0)
     record = files.record(TRIAL, running=True)
-    assert (record.status, record.epochs_done) == (TrialStatus.RUNNING, 2)
-    assert (record.metrics, record.seconds) == ({"train_loss": 1.0}, 1.0)
-
-
-def test_the_figures_of_an_epoch_are_numbers_also_where_they_are_infinite(
-    files: SweepFolder,
-) -> None:
-    files.start_trial(TRIAL)
-    figures = {"epsilon_spent": math.inf, "validation_loss": math.nan, "train_loss": 2.0}
-    files.add_epoch(TRIAL.id, epoch(1, **figures), when=1.0)
-    (row,) = files.epochs(TRIAL.id)
-    assert row["metrics"] == {"epsilon_spent": math.inf, "validation_loss": None, "train_loss": 2.0}
+    assert (record.status, record.epochs_done, record.seconds) == (TrialStatus.RUNNING, 2, 1.0)
+    assert record.metrics == figures | {"validation_loss": None}
+    assert files.epochs(TRIAL.id)[-1]["metrics"] == record.metrics
 
 
 def test_a_finished_trial_has_its_result_and_its_comparison(files: SweepFolder) -> None:
@@ -188,9 +182,9 @@ def test_a_comparison_that_says_the_same_is_not_written_again(files: SweepFolder
     """Its time is when it was made, and trackers deliver what has a new time."""
     panel = {"metrics": {"gap": math.inf}, "notes": [], "violation": None}
     assert files.write_panel(TRIAL.id, panel)
-    written = files.panel(TRIAL.id)["time"]
+    written = of(files).panel
     assert not files.write_panel(TRIAL.id, panel)
-    assert files.panel(TRIAL.id)["time"] == written
+    assert of(files).panel is written
     assert files.write_panel(TRIAL.id, {**panel, "metrics": {"gap": 1.0}})
 
 
@@ -212,22 +206,15 @@ def test_a_reason_is_shown_where_it_stopped_something(
 
 
 def test_a_result_without_its_duration_has_that_of_its_epochs(files: SweepFolder) -> None:
-    files.start_trial(TRIAL)
+    folder = files.start_trial(TRIAL)
     for number in (1, 2, 3):
         files.add_epoch(TRIAL.id, epoch(number), when=1.0)
+    (folder / "weights").write_bytes(b"w")
     files.finish_trial(result(seconds={}), when=1.0, reason="")
     assert files.record(TRIAL, running=False).seconds == 1.5
-
-
-def test_the_end_of_a_trial_promises_and_keeps_its_files(files: SweepFolder) -> None:
-    folder = files.start_trial(TRIAL)
-    (folder / "weights").write_bytes(b"w")
-    files.finish_trial(result(), when=1.0, reason="")
     assert manifest.differences(folder) == ()
     (folder / "weights").write_bytes(b"v")
     assert manifest.differences(folder) == ("weights has another content",)
-    (folder / "manifest.json").unlink()
-    assert manifest.differences(folder) == ("manifest.json is missing",)
 
 
 def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(
@@ -237,10 +224,10 @@ def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(
     files.add_epoch(TRIAL.id, epoch(1), when=1.0)
     files.finish_trial(result(stopped_early=True, epochs_done=1), when=1.0, reason="enough")
     files.write_panel(TRIAL.id, {"metrics": {"gap": 1.0}, "notes": [], "violation": None})
-    assert (status(files), files.is_taken_up(TRIAL.id)) == (TrialStatus.STOPPED, False)
-    files.reopen_trial(TRIAL.id)
-    assert (status(files), files.is_taken_up(TRIAL.id)) == (TrialStatus.INTERRUPTED, True)
-    assert (files.result(TRIAL.id), files.panel(TRIAL.id)) == (None, {})
+    assert (status(files), of(files).is_taken_up) == (TrialStatus.STOPPED, False)
+    files.add(log.Turn(entry="reopened", trial=TRIAL.id))
+    assert (status(files), of(files).is_taken_up) == (TrialStatus.INTERRUPTED, True)
+    assert (of(files).result, of(files).panel) == (None, None)
     assert files.record(TRIAL, running=False).epochs_done == 1
     files.finish_trial(result(), when=2.0, reason="")
     assert status(files) is TrialStatus.DONE
@@ -262,16 +249,18 @@ _STEPS: dict[str, Callable[[SweepFolder], object]] = {
     "first epoch": lambda files: files.add_epoch(TRIAL.id, epoch(1, loss=math.nan), when=1.0),
     "third epoch": lambda files: files.add_epoch(TRIAL.id, epoch(3, epsilon=math.inf), when=3.0),
     "begin anew": lambda files: files.begin_anew(TRIAL.id, when=4.0),
-    "deny": lambda files: files.deny_trial(TRIAL.id, reason="no room"),
-    "fail": lambda files: files.fail_trial(TRIAL.id, when=5.0, reason="broke"),
+    "deny": lambda files: files.add(log.Turn(entry="denied", trial=TRIAL.id, reason="no room")),
+    "fail": lambda files: files.add(
+        log.Turn(entry="failed", trial=TRIAL.id, reason="broke", time=5.0)
+    ),
     "end": lambda files: files.finish_trial(result(), when=6.0, reason="why"),
-    "reopen": lambda files: files.reopen_trial(TRIAL.id),
+    "reopen": lambda files: files.add(log.Turn(entry="reopened", trial=TRIAL.id)),
     "compare": lambda files: files.write_panel(
         TRIAL.id, {"metrics": {"gap": math.inf}, "notes": ["n"], "violation": None}
     ),
     "choose": lambda files: files.add_choice([replace(TRIAL, id="chosen"), TRIAL]),
     "plan": lambda files: files.replace_plan(files.space(), PLAN),
-    "clock": lambda files: files.write_seconds_run(files.seconds_run() + 1.0),
+    "clock": lambda files: files.add(log.Ran(seconds=files.state().seconds_run + 1.0)),
     "search": lambda files: files.deny_search("no room left"),
     "note": lambda files: files.note(budget_total=8.0),
 }
@@ -289,12 +278,11 @@ def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(
         for reader in (follower, SweepFolder(files.path)):
             assert reader.records() == files.records()
             assert reader.about() == files.about()
-            assert reader.epochs(TRIAL.id) == files.epochs(TRIAL.id)
-            assert reader.result(TRIAL.id) == files.result(TRIAL.id)
-            assert reader.panel(TRIAL.id) == files.panel(TRIAL.id)
+            assert of(reader) == of(files)
             assert reader.statuses() == Counter(record.status for record in files.records())
-            assert reader.seconds_run() == files.seconds_run()
-            assert reader.search_denied() == files.search_denied()
+            found, expected = reader.state(), files.state()
+            assert found.seconds_run == expected.seconds_run
+            assert found.search_denied == expected.search_denied
 
 
 def test_the_strongest_attack_is_worked_out_of_stored_figures() -> None:
@@ -352,7 +340,8 @@ def test_checking_the_lock_does_not_block_a_sweep(
     files: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`sweep list` at the instant of a `sweep resume`: the resume waits, and is not refused."""
-    monkeypatch.setattr(sweep_folder, "_PATIENCE_SECONDS", 60.0)  # on a busy machine too
+    assert 0 < store._PATIENCE_SECONDS < 1, "a second start is refused at once"
+    monkeypatch.setattr(store, "_PATIENCE_SECONDS", 60.0)  # on a busy machine too
     (files.path / "lock").touch()
     with (files.path / "lock").open() as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
@@ -362,27 +351,6 @@ def test_checking_the_lock_does_not_block_a_sweep(
             assert SweepFolder(files.path).is_running
         done_looking.join()
     assert not files.is_running
-
-
-def test_a_second_look_at_the_lock_is_quick(
-    files: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the wait that it is allowed, which a busy machine does not stretch."""
-    waits, alone = list[float](), locks.alone
-
-    def patient(path: Path, *, patience: float = -1) -> AbstractContextManager[None]:
-        waits.append(patience)
-        return alone(path, patience=patience)
-
-    monkeypatch.setattr(locks, "alone", patient)
-    with (
-        files.hold_lock(),
-        pytest.raises(InvalidInput, match="is running"),
-        SweepFolder(files.path).hold_lock(),
-    ):
-        pass
-    assert len(waits) == 2
-    assert all(0 < wait < 1 for wait in waits)
 
 
 def test_a_running_sweep_keeps_its_plan_and_its_folder(files: SweepFolder) -> None:
@@ -425,22 +393,15 @@ def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(files: SweepFolde
         assert not files.is_stop_requested
 
 
-def test_a_space_that_is_cut_at_any_line_is_no_smaller_one(files: SweepFolder) -> None:
+def test_the_space_is_that_of_the_log_whatever_became_of_its_file(files: SweepFolder) -> None:
     """Without its last fields a YAML file is a valid space, which may have no budget."""
-    path = files.path / "space.yaml"
-    whole = path.read_text()
-    space = files.space()
-    lines = whole.splitlines(keepends=True)
-    for end in range(len(lines)):
-        path.write_text("".join(lines[:end]))
-        with pytest.raises(InvalidData, match="as it was written, got a truncated or edited file"):
-            files.space()
-    path.write_text(whole.replace("epochs: 3", "epochs: 4"))
-    with pytest.raises(InvalidData, match="truncated or edited"):
-        files.space()
-    files.replace_plan(space, files.plan())
-    assert path.read_text() == whole
-    assert files.space() == space
+    path, space = files.path / "space.yaml", files.space()
+    assert spaces.parse(read_yaml(path)) == space
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    assert SweepFolder(files.path).space() == space
+    changed = space.model_copy(update={"description": "another"})
+    files.replace_plan(changed, files.plan())
+    assert spaces.parse(read_yaml(path)) == SweepFolder(files.path).space() == changed
 
 
 def test_everything_is_its_owners_alone(files: SweepFolder) -> None:
@@ -461,7 +422,7 @@ def test_each_choice_is_seen_once_and_in_its_order(files: SweepFolder) -> None:
     assert early.plan() is early.plan(), "nothing is parsed again"
     files.add_choice([c, d])
     assert ids(early) == [TRIAL.id, "refused", "c", "d"]
-    path = files.path / sweep_folder.LOG
+    path = files.path / store.LOG
     path.write_bytes(path.read_bytes() + path.read_bytes().splitlines()[-1][:-9])
     files.add_choice([d, TRIAL, e])
     assert ids(early) == ids(SweepFolder(files.path)) == [TRIAL.id, "refused", "c", "d", "e"]
@@ -484,7 +445,7 @@ def test_a_damaged_log_is_one_problem_with_the_next_step(
 ) -> None:
     files.start_trial(TRIAL)
     files.finish_trial(result(), when=1.0, reason="")
-    path = files.path / sweep_folder.LOG
+    path = files.path / store.LOG
     path.write_bytes(damage(path.read_bytes()))
     again = SweepFolder(files.path)
     named = rf"expected whole entries in {path}, .*: restore the sweep's folder from a copy"
@@ -499,17 +460,17 @@ def test_a_damaged_log_is_one_problem_with_the_next_step(
 def test_a_restored_copy_of_a_log_is_read_anew(files: SweepFolder, tmp_path: Path) -> None:
     shutil.copytree(files.path, tmp_path / "copy")
     files.start_trial(TRIAL)
-    assert files.has_begun(TRIAL.id)
+    assert of(files).has_begun
     for name in ("sweep.jsonl", "sweep.head"):
         (tmp_path / "copy" / name).replace(files.path / name)
-    assert not files.has_begun(TRIAL.id)
+    assert not of(files).has_begun
 
 
 def test_nothing_is_recorded_in_a_folder_that_was_removed(files: SweepFolder) -> None:
     files.plan()
     shutil.rmtree(files.path)
     with pytest.raises(InvalidData, match="cannot read"):
-        files.write_seconds_run(1.0)
+        files.add(log.Ran(seconds=1.0))
     assert not files.path.exists()
 
 

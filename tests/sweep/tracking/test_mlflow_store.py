@@ -19,7 +19,7 @@ from sweep.runtime import runner
 from sweep.settings import Settings, from_environment
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import for_sweep, may_pass
-from sweep.tracking.mlflow_client import EXPERIMENT, Store
+from sweep.tracking.mlflow_client import EXPERIMENT, Run, Store
 from sweep.tracking.mlflow_store import Tracker
 from sweep.tracking.text import accepted
 from tests.sweep.logs import rewrite_sweep
@@ -136,12 +136,11 @@ def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(
     (refused, *others) = [trial.id for trial in sweep.plan().trials]
     log = Store.log
 
-    def picky(self: Store, run_id: str, *, params: Any, metrics: Any, tags: Any) -> None:
-        is_refused = self.client.get_run(run_id).data.tags.get("sweep.trial") == refused
+    def picky(self: Store, run: Run, *, params: Any = (), **others: Any) -> None:
+        is_refused = params and run.tags["sweep.trial"] == refused
         with monkeypatch.context() as patch:
             patch.setattr("sweep.tracking.mlflow_client.accepted", lambda name: name)
-            given = {**params, "": 1} if is_refused else params
-            log(self, run_id, params=given, metrics=metrics, tags=tags)
+            log(self, run, params={**dict(params), **({"": 1} if is_refused else {})}, **others)
 
     monkeypatch.setattr(Store, "log", picky)
     with pytest.raises(MlflowException) as problem:
@@ -158,11 +157,12 @@ def test_any_name_and_any_length_is_accepted(settings: Settings) -> None:
     names = [
         *("a@b#c", "a#b@c", "kéy", "x y", "", ".", "..", "../x", "/x", "x//y", "x/./y", "x/", ":"),
         *("a\0b", "é" * 300, "/" * 300, "..x", " ", "\n", "漢字", "model.options.a@b#c", "e\ud800"),
+        *(f"p{n}" for n in range(100)),  # more than MLflow takes at once
     ]
-    run = store.create("n" * 999, started=0.0, tags={"note": "x" * 99_999}).info.run_id
+    run = store.create("n" * 999, started=0.0, tags={"note": "x" * 99_999})
     values = {name: f"{name}\0\ud800" + "é" * 9_999 for name in names}
     store.log(run, params=values, metrics=[], tags=values)
-    data = store.client.get_run(run).data
+    data = store.client.get_run(run.id).data
     assert set(data.params) == {accepted(name) for name in names}
     assert len(data.params) == len(names), "two names remain two"
     assert data.params["kéy"].startswith("kéy")
@@ -194,7 +194,7 @@ def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path: Path) -> 
     settings.home.mkdir(mode=0o755)
     store = Store(settings)
     run = store.create("t1", started=0.0, tags={})
-    store.client.log_text(run.info.run_id, "mia_auc", "curator_only/roc.json")
+    store.client.log_text(run.id, "mia_auc", "curator_only/roc.json")
     entries = {path.name: path.stat().st_mode & 0o077 for path in settings.home.iterdir()}
     assert {"mlflow.db", "mlartifacts"} <= entries.keys()
     assert [name for name, others in entries.items() if others] == []
