@@ -359,6 +359,8 @@ def test_passes_keep_units_whole_where_they_fit_and_bound_memory():
         Pass(8, 9, 4, 5),
     ]
     assert [p.stop - p.start for p in passes(draw, limit=None, units_apart=True)] == [1, 2, 5, 1]
+    pairs = checks.draw_of([[1, 2], [3, 4], [5, 6], [7, 8]])
+    assert [p.stop for p in passes(pairs, limit=4, units_apart=False)] == [4, 8]
 
 
 @pytest.mark.parametrize(

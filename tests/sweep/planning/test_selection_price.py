@@ -112,8 +112,11 @@ def _without_noise():
 
 
 @pytest.mark.parametrize("target", [1.0, 8.0])
-def test_the_noise_of_a_target_is_found_and_kept(tmp_path, target):
-    prepared = _prepare(tmp_path, base=_without_noise(), search={"target_epsilon": target})
+@pytest.mark.parametrize("epochs", [[30], [9, 30], [30, 9]])  # the dearest is first or last
+def test_the_noise_of_a_target_is_found_and_kept(tmp_path, target, epochs):
+    axes = {**_document()["axes"], "training.epochs": epochs}
+    search = {"target_epsilon": target}
+    prepared = _prepare(tmp_path, base=_without_noise(), search=search, axes=axes)
     assert prepared.price is not None
     assert 0.99 * target <= prepared.price.epsilon_selected <= target
     (noise,) = {trial.noise_multiplier for trial in prepared.plan.trials}
