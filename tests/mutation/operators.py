@@ -326,7 +326,9 @@ def _expression(node: ast.expr, parent: ast.AST) -> Iterator[tuple[str, ast.expr
                 name = "entry swallowed" if is_key else "part forgotten"
                 yield name, type(node)(rest, node.ctx)
     elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-        if isinstance(parent, ast.Call | ast.keyword) and "seed" in (_name(node), _name(node)[1:]):
+        is_given = isinstance(parent, ast.Call | ast.keyword)
+        is_given = is_given and node is not getattr(parent, "func", None)
+        if is_given and "seed" in (_name(node), _name(node)[1:]):
             yield "seed or key", ast.Constant(0)
     elif isinstance(node, ast.Dict) and len(node.keys) > 1:
         for place in range(len(node.keys)):

@@ -201,16 +201,20 @@ def test_an_export_says_which_choices_no_epsilon_covers(toy, tmp_path, objective
     search = space.search.model_copy(update=search)
     attacked = {**space.base, "evaluation": {}}
     toy.replace_plan(space.model_copy(update={"search": search, "base": attacked}), toy.plan())
-    place = export_trial(toy, toy.records()[1], tmp_path / "out", chosen_by=chosen_by)
+    record = toy.records()[1]
+    edit("privacy_card.json", lambda card: card.update(provenance="of my own"))(
+        toy.trial_folder(record.plan.id)
+    )
+    manifest.write(toy.trial_folder(record.plan.id))
+    place = export_trial(toy, record, tmp_path / "out", chosen_by=chosen_by)
     about = json.loads((place / "about.json").read_text())
     assert about["chosen_by"] == chosen_by
     assert (about["repeat"], about["predict"]) == (
         "sweep run config.yaml --set data.schema_file=PATH --set data.path=PATH",
         "sweep predict . < utterances",
     )
-    card = json.loads((place / "privacy_card.json").read_text())
-    notes = [line for line in about["notes"] if line != card["provenance"]]
-    assert len(about["notes"]) - len(notes) == bool(card["provenance"])
+    provenance, *notes = about["notes"]
+    assert provenance == "of my own"
     assert len(notes) == said + (objective == "leakage")
     assert all("from private records without noise" in line for line in notes)
 
