@@ -69,6 +69,7 @@ def test_an_encoding_that_is_no_western_one_is_an_option(tmp_path: Path) -> None
         ("a.txt", b"xylophone", "text in no known form"),
         ("a.json", b'{"name": "xylophone", "sentences": [{"of": 1}]}', "the keys name, sentences"),
         ("a.json", b'[{"of": "xylophone"}]', "a list of objects with the keys of"),
+        ("a.json", b'{"call xylophone": "x"}', r"an object with the keys \(1 of them\)"),
         ("a.json", b'{"a": [{"text": "x"}], "b": [{"text": "y"}]}', "one list of .* got a, b"),
     ],
 )
@@ -340,6 +341,12 @@ def test_excel(tmp_path: Path) -> None:
             table.to_excel(book, sheet_name=sheet, index=False)
     with pytest.raises(InvalidInput, match=r"a sheet a part, got a, b"):
         read(path)
+    pd.DataFrame([[SECRET, "stop"]]).to_excel(path, index=False, header=False)
+    with pytest.raises(InvalidInput, match="--no-header") as refused:
+        read(path)
+    assert SECRET not in str(refused.value)
+    (found,) = read(path, text="1", intent="2", header=False)
+    assert found == Utterance((SECRET,), ("O",), "stop")
 
 
 # ---- MASSIVE

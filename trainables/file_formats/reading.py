@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, takewhile, zip_longest
@@ -57,6 +57,7 @@ class Row(NamedTuple):
 
 
 Rows = Iterator[Row | InvalidData]
+Cells = tuple[str, list[str]]  # file and line, values
 
 
 @dataclass(frozen=True)
@@ -293,10 +294,11 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         document = [document]
     lists = list(_lists(document, (), options))
     if document != [] and not lists:
-        keys = list(document)[:5] if isinstance(document, dict) else []
-        seen = f"an object with the keys {', '.join(keys)}" if keys else kind_of(document)
-        if isinstance(document, list) and isinstance(document[0], dict):
-            seen = f"a list of objects with the keys {', '.join(list(document[0])[:5])}"
+        seen = kind_of(document)
+        if isinstance(document, dict):
+            seen = f"an object with the keys {_shown(document)}"
+        elif isinstance(document, list) and isinstance(document[0], dict):
+            seen = f"a list of objects with the keys {_shown(document[0])}"
         raise InvalidData(
             f"expected a list of records with a text in {file.path}, got {seen} (--text names the"
             f" field; {_CONVERT})"
@@ -305,13 +307,19 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
     in_parts = len(lists) > 1 and all(end.lower() in PARTS for end in ends)
     by_intent = all(_is_pieces(each) for _, listed in lists for each in listed[:1])
     if len(lists) > 1 and not in_parts and not by_intent:
-        named = ", ".join(".".join(keys) for keys, _ in lists[:5])
+        named = _shown([".".join(keys) for keys, _ in lists])
         raise InvalidData(f"expected one list of records in {file.path}, got {named} ({_CONVERT})")
     for (trail, listed), end in zip(lists, ends, strict=True):
         at = " ".join((str(file.path), ".".join(trail))).strip()
         for number, value in enumerate(listed, start=1):
             row = _json_row(value, f"{at} object {number}", end if by_intent and trail else None)
             yield row._replace(part=end) if in_parts and isinstance(row, Row) else row
+
+
+def _shown(keys: Collection[str]) -> str:
+    """Some keys, or their number where they may be texts of records."""
+    is_plain = len(keys) <= 20 and all(re.fullmatch(r"[\w.:-]{1,40}", key) for key in keys)
+    return ", ".join(list(keys)[:5]) if is_plain else f"({len(keys)} of them)"
 
 
 def _is_pieces(value: Any) -> bool:
@@ -342,13 +350,19 @@ def _lists(
 def _table(file: File, options: Options, notes: Counter[str]) -> Rows:
     """A row of values a record. A quote that is never closed costs its own line: a parser of CSV
     alone takes everything behind it for one value, and records would be merged in silence.
+    """
+    return _with_names(_cells(file), file.path, options)
+
+
+def _with_names(cells: Iterator[Cells | InvalidData], path: Path, options: Options) -> Rows:
+    """Rows by the names in the first one, or by number.
 
     Raises: InvalidInput where no column is known to contain the text, or where the first line may
         be a record; InvalidData where the names of the columns cannot be read.
     """
     names: list[str] | None = None
     supposed: dict[int, str] = {}  # names by column, where no option says that there are names
-    for found in _cells(file):
+    for found in cells:
         if isinstance(found, InvalidData):
             if names is None and options.header is not False:  # a record would be read as names
                 raise found
@@ -358,23 +372,23 @@ def _table(file: File, options: Options, notes: Counter[str]) -> Rows:
         if not any(cell.strip() for cell in row):
             continue
         if names is None:
-            has_names = _has_names(row, options, file.path)
+            has_names = _has_names(row, options, path)
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
                 names = [_column_name(cell) for cell in row]
             if len(set(names)) < len(names):
-                raise InvalidInput(f"expected each column of {file.path} to have a name of its own")
+                raise InvalidInput(f"expected each column of {path} to have a name of its own")
             if options.header is None and has_names:
                 supposed = {place: name for place, name in enumerate(names) if is_usual(name)}
             if not has_text(dict.fromkeys(names), by_name(options, names)):
-                raise InvalidInput(_unknown(file.path, len(names)))
+                raise InvalidInput(_unknown(path, len(names)))
             if has_names:
                 continue
         if len(row) != len(names):
             yield InvalidData(f"expected {len(names)} columns in {where}, got {len(row)}")
         elif any(row[place].strip().lower() == name for place, name in supposed.items()):
             raise InvalidInput(
-                f"expected --header or --no-header for {file.path}: a word of its first line, which"
+                f"expected --header or --no-header for {path}: a word of its first line, which"
                 f" may be a column's name, comes again in {where}"
             )
         else:
@@ -432,7 +446,7 @@ def _unknown(path: Path, count: int) -> str:
     )
 
 
-def _cells(file: File) -> Iterator[tuple[str, list[str]] | InvalidData]:
+def _cells(file: File) -> Iterator[Cells | InvalidData]:
     """(file and first line, values) of every row, in order, or the problem of a line. A quoted
     value may have line breaks, but not whole rows.
     """
@@ -489,7 +503,9 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
     import pandas as pd
 
     try:
-        sheets = pd.read_excel(file.path, sheet_name=None, dtype=object, engine="openpyxl")
+        sheets = pd.read_excel(
+            file.path, sheet_name=None, header=None, dtype=str, engine="openpyxl"
+        )
     except ImportError:
         raise InvalidInput(
             f"expected the extra excel for {file.path} (pip install 'dp-nlu-sweep[excel]'), or the"
@@ -505,11 +521,10 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
         named = ", ".join(list(sheets)[:5])
         raise InvalidInput(f"expected one sheet in {file.path}, or a sheet a part, got {named}")
     for name, sheet in sheets.items():
-        cells = sheet.rename(columns={each: _column_name(str(each)) for each in sheet})
-        for number, fields in enumerate(cells.to_dict("records"), start=2):
-            known = {str(k): None if pd.isna(each) else each for k, each in fields.items()}
-            if any(each is not None for each in known.values()):
-                yield Row(f"{file.path} {name} row {number}", known, name if in_parts else None)
+        listed = enumerate(sheet.fillna("").itertuples(index=False), start=1)
+        cells = ((f"{file.path} {name} row {n}", [str(cell) for cell in row]) for n, row in listed)
+        for row in _with_names(cells, file.path, options):
+            yield row._replace(part=name if in_parts else None) if isinstance(row, Row) else row
 
 
 def _parquet(file: File, options: Options, notes: Counter[str]) -> Rows:

@@ -256,4 +256,8 @@ def _records(
 
 
 def _named(options: Options, fields: Mapping[str, Any], found: reading.Found) -> Options:
-    return reading.by_name(options, list(fields)) if found.forms == ("table",) else options
+    return (
+        reading.by_name(options, list(fields))
+        if found.forms in (("table",), ("excel",))
+        else options
+    )
