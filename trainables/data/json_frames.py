@@ -15,6 +15,7 @@ from trainables.data.storage import PARTS
 from trainables.errors import InvalidData
 from trainables.files import object_lines, without_problems
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _FIELDS = frozenset({"text", "tokens", "tags", "slots", "intent", "part", "group"})
 
 
@@ -37,7 +38,7 @@ def line(utterance: Utterance, *, slots: bool) -> str:
     fields["part"] = utterance.part
     if utterance.group is not None:
         fields["group"] = utterance.group
-    return json.dumps(fields, ensure_ascii=False) + "\n"
+    return _ENCODER.encode(fields) + "\n"
 
 
 def _utterance(fields: dict[str, Any], where: str) -> Utterance:

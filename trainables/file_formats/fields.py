@@ -114,6 +114,8 @@ def fields_of(value: Any) -> dict[str, Any] | None:
     """The named fields of one record of a JSON file; None of what is none: an object, spaCy's pairs
     of a text and its labels, a task of Label Studio, a text in pieces of Snips.
     """
+    if isinstance(value, dict) and "data" not in value:
+        return value
     match value:
         case [str(text), dict(labels)]:
             return {"text": text, **labels}

@@ -252,7 +252,11 @@ def _is_json_lines(file: File) -> bool:
 def rows(found: Found, options: Options, notes: Counter[str]) -> Rows:
     """Every row of the files, or its problem, in order; `notes` counts what is not read."""
     for file in found.files:
-        for row in READERS[file.form](file, options, notes):
+        read = READERS[file.form](file, options, notes)
+        if file.part is None:
+            yield from read
+            continue
+        for row in read:
             yield row._replace(part=row.part or file.part) if isinstance(row, Row) else row
 
 
