@@ -44,6 +44,8 @@ def test_the_largest_loss_of_a_step_is_that_of_the_sampled_gaussian(rate):
     assert pld._largest_loss(poisson(20.0, rate=rate)) == pytest.approx(expected, rel=1e-9)
     beside = replace(poisson(20.0, rate=rate), unsampled=((10.0, 1),))
     assert pld._largest_loss(beside) == pytest.approx(0.5 / 10.0**2 + 1)
+    beyond = pld._largest_loss(poisson(0.03, rate=rate))  # the range of exp
+    assert beyond == pytest.approx((0.5 / 0.03 + 10) / 0.03, rel=0.02)
 
 
 def test_a_single_step_is_put_on_a_coarser_grid_than_a_long_composition():
