@@ -16,6 +16,7 @@ from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
 from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import Rows
+from trainables.layers.rounding import FLOAT32, upper_row_norms
 from trainables.layers.tied_table import TiedTableEntry
 from trainables.layers.units import Units
 
@@ -148,3 +149,9 @@ def test_an_lstm_starts_as_the_literature_has_it():
     forget = torch.zeros(2, 64)
     forget[:, 16:32] = 1.0
     torch.testing.assert_close(layer.bias.detach(), forget)
+
+
+def test_an_upper_norm_covers_a_rounding_of_each_number():
+    """In whatever order a processor adds the squares."""
+    width = 1 << 16
+    assert upper_row_norms(torch.ones(1, width)).item() >= 256 * (1 + FLOAT32 * width)

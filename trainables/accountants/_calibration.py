@@ -200,25 +200,24 @@ def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str
     Raises: CannotAnalyze where the noise that meets the target is outside of its theorem, or its
         bound falls from above the target to far below it at once.
     """
-    refusals: list[CannotAnalyze] = []
+
+    def known(z: float) -> float:
+        return _figure(unit.scale_noise(z), delta=delta, accountant=accountant)
 
     def figure(z: float) -> float:
         try:
-            return _figure(unit.scale_noise(z), delta=delta, accountant=accountant)
-        except CannotAnalyze as refusal:
-            refusals.append(refusal)
+            return known(z)
+        except CannotAnalyze:
             return math.inf
 
-    if math.isinf(figure(_MOST)) and refusals:
-        raise refusals[0]
+    known(_MOST)
     guess = _calibrate(unit, delta, target_epsilon, None)
     z = smallest_noise_multiplier(figure, target_epsilon=target_epsilon, start=guess, stride=1.1)
     if (met := figure(z)) < _LEAST_SHARE * target_epsilon:
-        if refusals:  # with a little less noise there is no figure that could meet the target
-            raise refusals[0]
+        more = known(z * _LEAST_SHARE)  # raises where a little less noise has no figure at all
         raise CannotAnalyze(
             f"{accountant} has no bound between {format_epsilon(met)} and"
-            f" {format_epsilon(figure(z * _LEAST_SHARE))} at delta={delta:g}: expected a larger"
+            f" {format_epsilon(more)} at delta={delta:g}: expected a larger"
             " target, or another privacy.accountant"
         )
     return z
