@@ -29,8 +29,8 @@ from trainables.layers.embedding import EmbeddingEntry
 from trainables.layers.layer_norm import LayerNormEntry
 from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import LstmEntry
+from trainables.optimizers._optimizer import TorchOptimizer
 from trainables.privacy.flat import FlatGradient
-from trainables.privacy.flat_adam import FlatAdam
 
 _ENTRIES = (CharCnnEntry, CrfEntry, EmbeddingEntry, LayerNormEntry, LinearEntry, LstmEntry)
 _PARTS: tuple[tuple[Any, str, str], ...] = (
@@ -40,8 +40,8 @@ _PARTS: tuple[tuple[Any, str, str], ...] = (
     *((entry, "add_gradient", "weight gradients") for entry in _ENTRIES),
     (FlatGradient, "norm", "norm of the flat gradient"),
     (FlatGradient, "group_norms", "norm of the flat gradient"),
-    (_private, "add_noise_", "clip factor, noise and Adam in one"),
-    (FlatAdam, "step", "Adam"),
+    (_private, "add_noise_", "clip factor and noise"),
+    (TorchOptimizer, "step", "Adam"),
 )
 _WARM_UP = 3
 

@@ -27,7 +27,6 @@ SELECTION = (
     "tests/engines/test_precision.py",
     "tests/privacy/test_box_muller.py",
     "tests/privacy/test_clipping.py",
-    "tests/privacy/test_flat_adam.py",
     "tests/privacy/test_noise.py",
     "tests/privacy/test_rounding.py",
     "tests/system/test_native.py",

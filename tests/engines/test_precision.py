@@ -106,5 +106,5 @@ def test_a_step_in_bf16_keeps_weights_and_moments_in_float32():
         engine.step(0, 0)
         after.append(engine.released.clone())
         assert {p.dtype for p in model.parameters()} == {torch.float32}
-        assert engine.state_dict()["adam.exp_avg"].dtype == torch.float32
+        assert engine.state_dict()["optimizer.0.exp_avg"].dtype == torch.float32
     assert 1e-4 < float((after[0] - after[1]).norm() / after[0].norm()) < 3e-2

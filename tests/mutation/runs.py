@@ -31,8 +31,8 @@ from .targets import targets
 _USED_BY = {
     "trainables/layers/_dropout.c": "trainables/layers/dropout.py",
     "trainables/layers/_gram.c": "trainables/layers/gram.py",
+    "trainables/privacy/_box_muller.c": "trainables/privacy/box_muller.py",
 }
-_NATIVE = "trainables/privacy/_native.py"
 _LEAST_TESTS = 3
 _NOT_LIVE = "not live"  # to be put under the import instead
 
@@ -162,8 +162,7 @@ class Runner:
         folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
         near = (f"tests/{folder}/", mutant.file)
         if isinstance(mutant, CMutant):
-            file = _USED_BY.get(mutant.file, _NATIVE)
-            names = self.reach.of(file, (0, 0), anywhere=True)
+            names = self.reach.of(_USED_BY[mutant.file], (0, 0), anywhere=True)
         else:
             names = self.reach.of(mutant.file, mutant.lines, anywhere=False)
         if mutant.at_import and not names:  # what runs at import is in no test's reach
@@ -232,14 +231,13 @@ def _bare(mutant: Mutant | CMutant, names: Sequence[str]) -> tuple[str | None, s
 def _is_used(mutant: CMutant) -> bool:
     """Whether what is built of the source passes the comparison with its Python form."""
     from trainables.layers import dropout, gram
-    from trainables.privacy import _native
+    from trainables.privacy import box_muller
 
     if "dropout" in mutant.file:
         return dropout._native_factors() is not None
     if "gram" in mutant.file:
         return gram._native_norms() is not None
-    made = (_native.add_normals(), _native.add_noise(), _native.adam())
-    return all(function is not None for function in made)
+    return box_muller._native_normals() is not None
 
 
 def append_to(path: Path) -> Callable[[dict[str, Any]], None]:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.refusals import refused
 from trainables import catalogue
 from trainables.optimizers.adamw import DECAY
 from trainables.privacy.flat import FlatGradient, Layout
@@ -52,6 +53,15 @@ def test_an_interruption_changes_nothing(name):
     later = make(name, model)
     later.load_state_dict(state)
     assert torch.equal(walk(model, later, range(3, 6), noise=noise), whole)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_state_of_another_model_is_refused(name):
+    other = nn.Linear(3, 4)
+    trained = make(name, other)
+    walk(other, trained, range(1), noise=(0.3, 0.1))
+    with refused("expected optimiser state of"):
+        make(name, start()).load_state_dict(trained.state_dict())
 
 
 @pytest.mark.parametrize("name", NAMES)

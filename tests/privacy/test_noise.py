@@ -4,9 +4,7 @@ False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
 """
 
 import inspect
-import os
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from scipy.stats import chi2, kstest, norm, poisson
 
 from trainables.config import parse
 from trainables.engines import Setup
-from trainables.privacy import _native, noise
+from trainables.privacy import noise
 from trainables.privacy.noise import (
     GaussianSource,
     SecretKey,
@@ -87,17 +85,17 @@ def test_segments_have_their_own_scale_across_chunks():
 
 
 def test_segments_never_share_their_noise():
-    """The pass that is not fused, which a float64 target and a GPU's noise take: equal
-    segments get what one segment over both would have got.
+    """Equal segments get what one segment over both would have got, also by the way that a
+    float64 target and a GPU's noise take.
     """
     halves = [(slice(0, 1000), 2.0), (slice(1000, 2000), 2.0)]
-    fused, apart = torch.zeros(2000), torch.zeros(2000, dtype=torch.float64)
-    add_noise_(fused, stream=KEY.stream("h"), segments=halves)
+    direct, apart = torch.zeros(2000), torch.zeros(2000, dtype=torch.float64)
+    add_noise_(direct, stream=KEY.stream("h"), segments=halves)
     add_noise_(apart, stream=KEY.stream("h"), segments=halves)
-    for found in (fused.double(), apart):
+    for found in (direct.double(), apart):
         correlation = float(found[:1000] @ found[1000:]) / (1000 * 4)
         assert abs(correlation) * 1000**0.5 < norm.isf(5e-7)
-    torch.testing.assert_close(fused.double(), apart, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(direct.double(), apart, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:3", "mps"])
@@ -148,16 +146,6 @@ def test_a_key_shows_nothing(tmp_path):
 def test_a_key_has_32_bytes(size):
     with pytest.raises(ValueError, match=f"expected a key of 32 bytes, got {size} bytes"):
         SecretKey(b"s" * size)
-
-
-@pytest.mark.skipif(
-    shutil.which("cc") is None or os.environ.get("SWEEP_NATIVE") == "0",
-    reason="no C compiler on this machine, or none is wanted",
-)
-def test_what_can_be_compiled_is_used():
-    """A comparison that always fails would leave the slow form without a word."""
-    assert _native.add_normals() is not None
-    assert _native.adam() is not None
 
 
 def test_a_new_key_is_new_and_shared():

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from trainables.layers import dropout, gram
-from trainables.privacy import _native
-from trainables.privacy.noise import GaussianSource
+from trainables.privacy import box_muller
 from trainables.system import native
 
 COMPILES = shutil.which("cc") is not None and os.environ.get("SWEEP_NATIVE") != "0"
 LOADERS: tuple[Callable[[], object], ...] = (
-    _native.add_normals,
-    _native.adam,
+    box_muller._native_normals,
     dropout._native_factors,
     gram._native_norms,
     lambda: native.library(gram._SOURCE),
@@ -38,8 +36,6 @@ def test_a_library_is_loaded_exactly_where_there_is_a_compiler(
 ) -> None:
     assert (loader() is not None) == COMPILES
     assert bool(_loaded()) == COMPILES
-    if not COMPILES:
-        assert not GaussianSource(bytes(64)).is_compiled
 
 
 def test_without_a_compiler_a_library_made_before_is_not_loaded(

@@ -167,7 +167,6 @@ class Engine(ABC):
         self._decay = catalogue.entry("learning_rates", setup.learning_rate_decay).factor
         self._repeats_batch = mechanism.is_whole_batch and self._physical is None
         self._last: tuple[Ids, Any] | None = None
-        self._is_updated = False  # by the pass that added the noise of this step
         self._next_step = 0
         self._local_workers = mechanism.num_workers // comm.world_size
         _refuse_different_weights(self.layout, comm)
@@ -206,14 +205,12 @@ class Engine(ABC):
             begin_step(epoch, step)
         self.model.train()
         self._flat.zero_()
-        self._is_updated = False
         stats = self._fill(draw, epoch=epoch, index=index)
         self._flat.message[-1] = self._local_workers
         self.comm.all_reduce_sum(self._flat.message)
         self._refuse_missing_share()
-        if not self._is_updated:
-            self._optimizer.noise_stds = self._noise_stds(epoch)
-            self._optimizer.step(self._flat, share=1 / self._divisor(draw))
+        self._optimizer.noise_stds = self._noise_stds(epoch)
+        self._optimizer.step(self._flat, share=1 / self._divisor(draw))
         self.released = self._flat.data
         return stats
 

@@ -22,7 +22,6 @@ from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy import scaling
 from trainables.privacy.clipping import GradientHook, refuse_mixing
 from trainables.privacy.flat import FlatGradient
-from trainables.privacy.flat_adam import FlatAdam
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import add_noise_
 from trainables.privacy.sampling import Draw
@@ -157,18 +156,8 @@ class PrivateEngine(Engine):
             segments = self._segments(std)
         first_worker = self.comm.rank * self._local_workers
         stream = self._key.stream(*self._stream, first_worker, index)
-        # The sum of a single process is complete, so noise and Adam's step are one pass.
-        alone = self.comm.world_size == 1 and self._local_workers == self._mechanism.num_workers
-        self._is_updated = bool(
-            add_noise_(
-                self._flat.data,
-                stream=stream,
-                segments=segments,
-                factor=factor,
-                secure=self._secure,
-                adam=self._optimizer if alone and isinstance(self._optimizer, FlatAdam) else None,
-                share=1 / self._mechanism.num_microbatches,
-            )
+        add_noise_(
+            self._flat.data, stream=stream, segments=segments, factor=factor, secure=self._secure
         )
 
     def _noise_stds(self, epoch: int) -> list[float]:

@@ -1,12 +1,19 @@
-"""Adam (Kingma and Ba 2015), compiled over the flat gradient where possible."""
+"""Adam (Kingma and Ba 2015), torch's own."""
 
 from __future__ import annotations
 
-from trainables.optimizers._optimizer import Optimizer
+import torch
+
+from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
 from trainables.privacy.flat import Layout
-from trainables.privacy.flat_adam import FlatAdam
 
 
 def make(layout: Layout, *, learning_rate: float) -> Optimizer:
     """Adam with torch's defaults."""
-    return FlatAdam(layout, learning_rate=learning_rate)
+    # The fused pass reads memory in order, whatever the strides of a weight.
+    fused = all(p.is_contiguous() for p in layout.parameters)
+    return TorchOptimizer(
+        layout,
+        lambda parameters: torch.optim.Adam(parameters, lr=learning_rate, fused=fused),
+        learning_rate=learning_rate,
+    )

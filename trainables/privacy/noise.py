@@ -5,7 +5,8 @@ step) through keyed BLAKE2b, so two names give independent streams and none reve
 never shown, logged or derived from a seed (`reproducible_noise` does derive it, and then no epsilon
 holds).
 
-The noise is AES-256-CTR and the Box-Muller of `box_muller`, drawn on the CPU for every device.
+The noise is AES-256-CTR of `cryptography` and the Box-Muller of `box_muller`, drawn on the CPU for
+every device.
 torch's `normal_` ends at 5.8 standard deviations on a CPU and near 6.7 on CUDA; millions of
 coordinates reach that end, which reveals more than a delta of 1e-5 allows, and its generator takes
 only 32 bits of a seed on a CPU, 64 on CUDA. A GPU draws with it only where a config asks for that.
@@ -13,7 +14,6 @@ only 32 bits of a seed on a CPU, 64 on CUDA. A GPU draws with it only where a co
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
@@ -24,8 +24,7 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
-from trainables.privacy import _native, box_muller
-from trainables.privacy.flat_adam import FlatAdam
+from trainables.privacy import box_muller
 from trainables.system.communication import Communicator
 
 _KEY_BYTES = 32
@@ -77,61 +76,25 @@ class GaussianSource:
     """Independent N(0, 1) float32 from one stream, in order, by AES-256-CTR and Box-Muller."""
 
     def __init__(self, stream: bytes) -> None:
-        self._key, self._counter = stream[:32], stream[32:48]
-        self._pass = _native.add_noise()
-        self._offset = 0  # in the stream, with a compiled cipher
-        if self._pass is None:
-            cipher = Cipher(algorithms.AES(self._key), modes.CTR(self._counter))
-            self._encryptor = cipher.encryptor()
-            raw = np.empty(_MOST_BYTES + 16, dtype=np.uint8)  # room for one more block
-            self._raw = raw.data
-            self._words = raw[:_MOST_BYTES].view(np.uint32)
-            self._address = raw.ctypes.data
-            self._native = _native.add_normals()
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether `add_` can include an optimiser's step."""
-        return self._pass is not None
+        cipher = Cipher(algorithms.AES(stream[:32]), modes.CTR(stream[32:48]))
+        self._encryptor = cipher.encryptor()
+        self._raw = np.empty(_MOST_BYTES + 16, dtype=np.uint8)  # room for one more block
 
     def fill_(self, out: Tensor) -> Tensor:
         """Overwrite `out` (float32, CPU, contiguous, one dimension) with N(0, 1)."""
         self.add_(out.zero_())
         return out
 
-    def add_(
-        self,
-        target: Tensor,
-        *,
-        std: float = 1.0,
-        factor: float = 1.0,
-        where: slice | None = None,
-        update: _native.Update | None = None,
-    ) -> None:
-        """target[where] = target[where] * factor + std * N(0, 1), in one pass (as in `fill_`).
-
-        With `update`, where `is_compiled`, its step is taken on those numbers too; `target` is the
-        whole flat gradient then.
-        """
-        where = where or slice(0, target.numel())
-        if self._pass is not None:
-            step = None if update is None else ctypes.addressof(update)
-            self._offset = self._pass(
-                self._key, self._counter, self._offset, target.data_ptr(), where.start, where.stop,
-                factor, std, step,
-            )  # fmt: skip
-            return
-        for start in range(where.start, where.stop, _CHUNK):
-            part = target[start : min(start + _CHUNK, where.stop)]
-            half = (part.numel() + 1) // 2
-            more = box_muller.num_extra(half)
-            self._encryptor.update_into(_ZEROS[: 8 * half + 4 * more], self._raw)
-            if self._native is None:
-                box_muller.add_normals(self._words, half, part.numpy(), factor=factor, std=std)
-            else:
-                first, rest = part.data_ptr(), part.numel() - half
-                second = first + 4 * half
-                self._native(self._address, half, rest, more, factor, std, first, second)
+    def add_(self, target: Tensor, *, std: float = 1.0, factor: float = 1.0) -> None:
+        """target = target * factor + std * N(0, 1), read and written once (as in `fill_`)."""
+        numbers = target.numpy()
+        for start in range(0, len(numbers), _CHUNK):
+            part = numbers[start : start + _CHUNK]
+            half = (len(part) + 1) // 2
+            size = 4 * (2 * half + box_muller.num_extra(half))
+            self._encryptor.update_into(_ZEROS[:size], self._raw)
+            words = self._raw[:size].view(np.uint32)
+            box_muller.add_normals(words, half, part, factor=factor, std=std)
 
 
 def is_cipher(device: torch.device, *, secure: bool) -> bool:
@@ -146,33 +109,25 @@ def add_noise_(
     segments: Sequence[tuple[slice, float]],
     factor: float = 1.0,
     secure: bool = True,
-    adam: FlatAdam | None = None,
-    share: float = 1.0,
-) -> bool:
+) -> None:
     """target = target * factor + independent Gaussian noise of each segment's standard deviation.
 
     `segments` cover `target` [D] in order, without gaps or overlap. The same stream gives the same
     noise: use each for one step of one worker. Without `secure` a GPU draws with its own generator.
     A CPU's float32 target is read and written once.
-
-    With `adam` the same pass includes its step on `share` times the result where possible, and
-    `target` is multiplied by `share`; returns True where it did.
     """
     if not is_cipher(target.device, secure=secure):
         _add_device_noise_(target.mul_(factor), stream, segments)
-        return False
+        return
     source = GaussianSource(stream)
     direct = target.device.type == "cpu" and target.dtype == torch.float32
-    together = direct and source.is_compiled and adam is not None and adam.is_compiled
-    update = adam.begin(share=share) if together and adam is not None else None
     for where, std in segments:
+        part = target[where]
         if direct:
-            source.add_(target, std=std, factor=factor, where=where, update=update)
+            source.add_(part, std=std, factor=factor)
         else:
-            part = target[where]
             noise = source.fill_(torch.empty(part.numel(), dtype=torch.float32))
             part.mul_(factor).add_(noise.to(part.device, part.dtype), alpha=std)
-    return together
 
 
 def _add_device_noise_(
