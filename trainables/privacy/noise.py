@@ -92,7 +92,7 @@ class GaussianSource:
             part = numbers[start : start + _CHUNK]
             half = (len(part) + 1) // 2
             size = 4 * (2 * half + box_muller.num_extra(half))
-            self._encryptor.update_into(_ZEROS[:size], self._raw)
+            self._encryptor.update_into(_ZEROS[:size], self._raw.data)
             words = self._raw[:size].view(np.uint32)
             box_muller.add_normals(words, half, part, factor=factor, std=std)
 
