@@ -19,7 +19,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SELECTION = (
     "tests/layers",
-    "tests/engines/test_clipping_bound.py",
     "tests/engines/test_engine_noise.py",
     "tests/engines/test_engine_sensitivity.py",
     "tests/engines/test_engine_steps.py",

@@ -7,6 +7,7 @@ allow list, named here or as fields of a document (`export_documents`, `PrivacyC
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Collection
@@ -171,6 +172,9 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
     for name in PrivacyCard.model_fields:
         if getattr(written, name) != getattr(own, name):
             raise InvalidData(f"expected {place} to match the trial, got another {name}")
+    epsilon = record.metrics.get(EPSILON)
+    if epsilon is not None and not math.isclose(epsilon, own.epsilon, rel_tol=1e-6):
+        raise InvalidData(f"expected {place} to match the trial, got another epsilon")
     return card
 
 

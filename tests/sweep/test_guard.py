@@ -66,7 +66,7 @@ def require_results(home: Path) -> None:
         (rich.live.Live, "start", True, "the live table"),
         (rich.live.Live, "refresh", True, "the live table"),
         (rich.live.Live, "stop", True, "the live table"),
-        (leakage, "draw", False, "a picture of ROC curves"),
+        (leakage, "draw", False, "a picture of curves"),
         (trials, "results_table", False, "the table of results"),
     ],
 )
@@ -95,7 +95,7 @@ def test_what_shows_a_sweep_never_ends_it(
 
 
 @pytest.mark.parametrize(
-    "name", ["create_run", "log_artifact", "log_batch", "log_table", "log_text", "set_terminated"]
+    "name", ["create_run", "log_artifacts", "log_batch", "log_text", "set_terminated"]
 )
 def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up(
     name: str,

@@ -83,7 +83,7 @@ class FittedTable:
         present = [
             column
             for column in self.columns
-            if _says_something(column) and not _is_of_one_value(column)
+            if _says_something(column) and not self._is_of_one_value(column)
         ]
         found = _fitting(present, width, below=_WORDS_WHOLE, whole=True)
         if found is None:
@@ -101,6 +101,13 @@ class FittedTable:
         ]
         return found, missing
 
+    def _is_of_one_value(self, column: Column) -> bool:
+        """Whether its cells are alike, so that a note says it in less room; in a live table they
+        need not stay so.
+        """
+        is_alike = len({_plain(cell) for cell in column.cells}) == 1 < len(column.cells)
+        return is_alike and column.worth < ALWAYS and self.says_what_is_left_out
+
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
@@ -109,7 +116,7 @@ class FittedTable:
         alike = [
             f"{column.name or column.head}: {_plain(column.cells[0])} in every row"
             for column in self.columns
-            if _is_of_one_value(column) and _says_something(column)
+            if self._is_of_one_value(column) and _says_something(column)
         ]
         if self.title:
             yield Text(break_lines(self.title, width), style="bold")
@@ -125,15 +132,6 @@ class FittedTable:
 def _says_something(column: Column) -> bool:
     """Whether a column has a cell other than blanks and dashes."""
     return any(_plain(cell).strip(" -") for cell in column.cells)
-
-
-def _is_of_one_value(column: Column) -> bool:
-    """Whether its cells are alike, so that a note says it in less room."""
-    return (
-        column.worth < ALWAYS
-        and len(column.cells) > 1
-        and len({_plain(cell) for cell in column.cells}) == 1
-    )
 
 
 def _fitting(

@@ -137,8 +137,9 @@ def a_sweep():
 def test_a_column_for_each_axis_that_varies_and_none_for_what_is_constant_or_empty():
     table = results_table("s", a_sweep())
     shown, missing = table.columns_at(200)
-    assert [column.head for column in shown] == ["", "id", "C", "z0", "SER", "epsilon", "time"]
+    assert [column.head for column in shown] == ["", "id", "C", "z0", "SER", "epsilon"]
     assert missing == []
+    assert "time: 1.0 s in every row" in " ".join(print_table(table, 200).split())
     text = print_table(table, 80)
     assert "ε ≤ 8" in text
     assert "1e-05" in text
@@ -156,9 +157,9 @@ def test_the_live_table_keeps_its_columns_while_trials_come():
 
 def test_what_there_is_no_room_for_is_named():
     records = [replace(r, metrics={**r.metrics, "leakage": 0.5}) for r in a_sweep()]
-    table = results_table("s", records, curves=lambda _: (0.9, 0.1))
+    table = results_table("s", records, curves=lambda name: (0.9, 0.1 + 0.8 * (name[0] == "1")))
     assert "no room" not in print_table(table, 80)
-    assert "no room for: curves" in " ".join(print_table(table, 50).split())
+    assert "no room for: curves" in " ".join(print_table(table, 45).split())
     assert "by epoch" in print_table(table, 80)
 
 

@@ -16,6 +16,7 @@ from sweep import cli
 from sweep.results.export import export_trial, public_metrics
 from sweep.results.exported import damages, require_export
 from sweep.results.predict import load_model
+from sweep.results.privacy_cards import write_card
 from sweep.results.report_data import gather
 from sweep.store import manifest
 from sweep.store.state import TrialStatus
@@ -202,9 +203,9 @@ def test_an_export_says_which_choices_no_epsilon_covers(toy, tmp_path, objective
     attacked = {**space.base, "evaluation": {}}
     toy.replace_plan(space.model_copy(update={"search": search, "base": attacked}), toy.plan())
     record = toy.records()[1]
-    edit("privacy_card.json", lambda card: card.update(provenance="of my own"))(
-        toy.trial_folder(record.plan.id)
-    )
+    assert record.privacy is not None
+    record = replace(record, privacy=record.privacy.model_copy(update={"provenance": "of my own"}))
+    write_card(toy.trial_folder(record.plan.id), record.privacy)
     manifest.write(toy.trial_folder(record.plan.id))
     place = export_trial(toy, record, tmp_path / "out", chosen_by=chosen_by)
     about = json.loads((place / "about.json").read_text())

@@ -258,7 +258,7 @@ def _same_secrets(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 def _outcome(folder: SweepFolder) -> tuple[object, ...]:
     (record,) = folder.records()
-    drawn = [(t.id, t.values) for t in Vault(folder).draws.plan().trials]
+    drawn = [(t.id.rpartition("-")[0], t.values) for t in Vault(folder).draws.plan().trials]
     entries = [(e.trial, e.release) for e in Ledger(folder.path.parent / FILE).entries()]
     figures = {name: record.metrics[name] for name in ("ser", "epsilon")}
     return record.plan.values, figures, drawn, entries

@@ -50,7 +50,9 @@ def ray_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     real = runner.run_trials
     monkeypatch.setattr(runner, "run_trials", run_trials)
     monkeypatch.setattr(runner, "Tracking", NoTracker)
-    monkeypatch.setattr(runner, "tracking_and_ray", start_ray)
+    monkeypatch.setattr(runner.ray_session, "session", start_ray)
+    monkeypatch.setattr(runner.ray_session, "set_environment", lambda executed: None)
+    monkeypatch.setattr(runner.preflight, "require_room", lambda *_: _[-1])
     return started
 
 

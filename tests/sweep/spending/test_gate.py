@@ -337,7 +337,7 @@ def folder_with(space: SearchSpace, ended: list[str], seconds: float = 0.0) -> A
         space=lambda: space,
         ledger_name="s",
         records=lambda *, running: records,
-        seconds_run=lambda: seconds,
+        state=lambda: SimpleNamespace(seconds_run=seconds),
     )
 
 
