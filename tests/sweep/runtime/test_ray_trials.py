@@ -354,10 +354,9 @@ def say_where(config: Any, *, folder: Path, comm: Communicator, **_: Any) -> Non
 
     It waits for all trials, so that each has a slot of its own.
     """
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    (folder / "where").write_text(
-        f"{comm.device} {seen} {importlib.import_module('ray').get_gpu_ids()}"
-    )
+    seen, ray = os.environ.get("CUDA_VISIBLE_DEVICES"), importlib.import_module("ray")
+    given = ray.get_gpu_ids() if ray.is_initialized() else []  # else it would start a Ray
+    (folder / "where").write_text(f"{comm.device} {seen} {given}")
     deadline = time.monotonic() + 600
     together = int((folder.parent / "together").read_text())
     while len(list(folder.parent.glob("*/where"))) < together and time.monotonic() < deadline:
