@@ -6,10 +6,10 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboards import comparison, palette
-from dashboards.results import Roc, Sweep, Trial
+from dashboards.results import Estimate, Roc, Sweep, Trial
 from trainables import formats
 from trainables.engines._look import Mark
 from trainables.figures import LEAKAGE, label
@@ -187,21 +187,10 @@ def slices(sweep: Sweep) -> list[Chart]:
             assert ser is not None
             x = float(values.index(value)) if names else float(value)
             shown = value if isinstance(value, str) else formats.number(value)
-            points.append(
-                Point(
-                    x=x,
-                    y=ser.value,
-                    low=ser.low,
-                    high=ser.high,
-                    words=f"{trial.name}: {axis} {shown}, SER {formats.share(ser.value)}, epsilon"
-                    f" {formats.epsilon(trial.epsilon)}",
-                    series=palette.name(palette.band(trial.epsilon)),
-                    look=palette.band(trial.epsilon),
-                    mark=palette.mark(trial.engine, trial.decay),
-                    trial=trial.id,
-                    is_chosen=trial.id == sweep.choice.trial,
-                )
-            )
+            words = f"{trial.name}: {axis} {shown}, SER {formats.share(ser.value)}, epsilon"
+            words += f" {formats.epsilon(trial.epsilon)}"
+            look = palette.band(trial.epsilon)
+            points.append(_point(sweep, trial, x, ser, words=words, look=look))
         found.append(
             Chart(
                 name=f"slice-{_slug(axis)}",
@@ -332,22 +321,26 @@ def _over_epsilon(sweep: Sweep, metric: str, epsilon: str, *, what: str) -> tupl
         words += f" ({between})" if between else ""
         words += f", epsilon {formats.epsilon(trial.epsilon)}"
         words += f", epsilon_paper {formats.epsilon(trial.epsilon_paper)}"
-        found.append(
-            Point(
-                x=x,
-                y=y.value,
-                low=y.low,
-                high=y.high,
-                words=words,
-                series=palette.words(trial.engine, trial.decay),
-                look=trial.engine,
-                mark=palette.mark(trial.engine, trial.decay),
-                trial=trial.id,
-                label=trial.name if len(sweep.measured_trials) <= MOST_LABELS else "",
-                is_chosen=trial.id == sweep.choice.trial,
-            )
-        )
+        point = _point(sweep, trial, x, y, words=words, look=trial.engine)
+        is_named = len(sweep.measured_trials) <= MOST_LABELS
+        found.append(replace(point, label=trial.name) if is_named else point)
     return tuple(sorted(found, key=lambda point: point.x))
+
+
+def _point(sweep: Sweep, trial: Trial, x: float, y: Estimate, *, words: str, look: str) -> Point:
+    """A figure of a trial with its interval, in the mark of its engine or decay."""
+    return Point(
+        x=x,
+        y=y.value,
+        low=y.low,
+        high=y.high,
+        words=words,
+        series=palette.words(look, trial.decay),
+        look=look,
+        mark=palette.mark(trial.engine, trial.decay),
+        trial=trial.id,
+        is_chosen=trial.id == sweep.choice.trial,
+    )
 
 
 def _epsilon(trial: Trial, kind: str) -> float | None:

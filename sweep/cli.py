@@ -60,10 +60,10 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    files = [module.name for module in pkgutil.iter_modules(commands.__path__)]
-    grouped = [(group, name) for group, names in _GROUPS.items() for name in names]
-    others = sorted({name for name in files if name[0] != "_"} - {name for _, name in grouped})
-    for group, name in [*grouped, *(("Commands", name) for name in others)]:
+    places = [name for names in _GROUPS.values() for name in names]
+    files = [each.name for each in pkgutil.iter_modules(commands.__path__) if each.name[0] != "_"]
+    for name in sorted(files, key=lambda name: places.index(name) if name in places else 99):
+        group = next((words for words, names in _GROUPS.items() if name in names), "Commands")
         command = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=group)

@@ -43,10 +43,9 @@ def report(
 
     folder = store.open_sweep(from_environment().home, name)
     target = output or Path(f"{name}-report")
-    parts = by_corpus(folder.records())
-    mattered, next_steps = (
-        (None, []) if public or len(parts) != 1 else answers(folder, folder.records())
-    )
+    records = folder.records()
+    is_answered = not public and len(by_corpus(records)) == 1
+    mattered, next_steps = answers(folder, records) if is_answered else (None, [])
     made = write(
         folder,
         target,

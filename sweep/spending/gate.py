@@ -144,10 +144,6 @@ class SpendGate:
         for entry in spent:
             self._count(entry)
 
-    def attempt_of(self, trial_id: str) -> int:
-        """The number of the present attempt at a trial."""
-        return self._attempts[trial_id][0]
-
     def begin(
         self, trial_id: str, *, attempt: int, epochs_done: int, write: bool = True
     ) -> str | None:

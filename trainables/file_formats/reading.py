@@ -664,7 +664,7 @@ def _fasttext(file: File, options: Options, notes: Counter[str]) -> Rows:
 
 def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
     """`seq.in`, `seq.out` and `label` with a record a line, the latter two where they are there."""
-    paths = {"tokens": "seq.in", "tags": "seq.out", "intent": "label"}
+    paths = dict(zip(("tokens", "tags", "intent"), BIO_NAMES, strict=True))
     there = {role: file.path / name for role, name in paths.items() if (file.path / name).is_file()}
     if len(there) == 1:
         yield InvalidData(f"expected seq.out or label in {file.path}, got neither")

@@ -15,8 +15,6 @@ from trainables.file_formats import Source
 
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
-
-
 _ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
 _SHOWN = 8  # names of fields
 
@@ -84,7 +82,7 @@ def about_labels(source: Source) -> list[str]:
         sentences.append(
             "No record has an intent or a slot (--intent, --tags and --slots name fields)."
         )
-    if set(source.encodings) & {"cp1252"}:
+    if "cp1252" in source.encodings:
         sentences.append(
             "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding names another."
         )

@@ -76,7 +76,7 @@ class FittedTable:
     notes: Sequence[str] = ()
     styles: Sequence[str] = ()
     settings: Column | None = None
-    says_what_is_left_out: bool = True
+    is_live: bool = False
 
     def columns_at(self, width: int) -> tuple[list[Column], list[str]]:
         """The columns that fit into `width` cells, and the names of those left out."""
@@ -106,7 +106,7 @@ class FittedTable:
         need not stay so.
         """
         is_alike = len({_plain(cell) for cell in column.cells}) == 1 < len(column.cells)
-        return is_alike and column.worth < ALWAYS and self.says_what_is_left_out
+        return is_alike and column.worth < ALWAYS and not self.is_live
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -123,7 +123,7 @@ class FittedTable:
         if columns:
             yield _to_table(columns, width, self.styles)
         legends = [*alike, *(column.legend for column in columns if column.legend)]
-        if missing and self.says_what_is_left_out:
+        if missing and not self.is_live:
             legends.append(f"no room for: {', '.join(missing)}")
         for line in filter(None, [" · ".join(dict.fromkeys(legends)), *self.notes]):
             yield Text(break_lines(line, width), style="dim")

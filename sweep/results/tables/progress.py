@@ -78,9 +78,7 @@ def live_table(
             worth=30,
         ),
     ]
-    return FittedTable(
-        title=f"{name}: {summary}", columns=columns, settings=together, says_what_is_left_out=False
-    )
+    return FittedTable(title=f"{name}: {summary}", columns=columns, settings=together, is_live=True)
 
 
 def _trials(

@@ -157,7 +157,7 @@ def test_the_live_table_keeps_its_columns_while_trials_come():
 
 def test_what_there_is_no_room_for_is_named():
     records = [replace(r, metrics={**r.metrics, "leakage": 0.5}) for r in a_sweep()]
-    table = results_table("s", records, curves=lambda name: (0.9, 0.1 + 0.8 * (name[0] == "1")))
+    table = results_table("s", records, curves=lambda name: (0.9, float(name[0])))
     assert "no room" not in print_table(table, 80)
     assert "no room for: curves" in " ".join(print_table(table, 40).split())
     assert "by epoch" in print_table(table, 80)

@@ -144,10 +144,10 @@ def test_a_retry_is_charged_beside_the_attempt_that_failed() -> None:
     for attempt in (1, 2):
         assert train(opened, "a", 0, 1, attempt=attempt) == [None] * 2
     assert [(e.attempt, e.epochs) for e in charges.entries] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    assert opened.attempt_of("a") == 2
-    resumed = gate(trial("a"), spent=charges.entries)
+    again = Charges()
+    resumed = gate(trial("a"), charge=again, spent=charges.entries)
     assert train(resumed, "a", 2) == [None]
-    assert resumed.attempt_of("a") == 3
+    assert again.entries[-1].attempt == 3
 
 
 @pytest.mark.parametrize(
