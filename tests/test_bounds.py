@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from search_spaces import space as spaces
@@ -61,13 +59,13 @@ TPE = {"search": {"strategy": "tpe", "num_samples": 2}}
         ({"data": {"name": "y" * 10**6}}, "expected data.name"),
     ],
 )
-def test_a_config_refuses_what_is_no_number_or_too_large(fields: Any, words: str) -> None:
+def test_a_config_refuses_what_is_no_number_or_too_large(fields, words):
     with pytest.raises(InvalidInput, match=words) as caught:
         parse(fields)
     assert len(str(caught.value)) < 2_100
 
 
-def test_whole_floats_and_null_are_what_they_were() -> None:
+def test_whole_floats_and_null_are_what_they_were():
     found = parse({"training": {"epochs": 3.0}, "privacy": {"delta": None}})
     assert found.training.epochs == 3
     assert found == parse({"training": {"epochs": 3}})
@@ -101,6 +99,6 @@ def test_whole_floats_and_null_are_what_they_were() -> None:
         ),
     ],
 )
-def test_a_space_refuses_what_is_no_number_or_too_large(fields: Any, words: str) -> None:
+def test_a_space_refuses_what_is_no_number_or_too_large(fields, words):
     with pytest.raises(InvalidInput, match=words):
         spaces.parse({"name": "a", "base": {"engine": "sgd"}, **fields})

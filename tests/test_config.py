@@ -49,23 +49,21 @@ _TEXT = {"data": {"name": "smcalflow"}, "model": {"name": "causal_lm"}}
         ({"trainings": {}}, "unknown field trainings: did you mean training?"),
     ],
 )
-def test_a_foreign_field_is_refused_with_the_nearest_name(
-    fields: dict[str, Any], line: str
-) -> None:
+def test_a_foreign_field_is_refused_with_the_nearest_name(fields, line):
     with pytest.raises(InvalidInput) as found:
         parse(fields)
     assert str(found.value).startswith(line)
     assert "\n" not in str(found.value)
 
 
-def test_a_part_by_itself_says_the_same() -> None:
+def test_a_part_by_itself_says_the_same():
     with pytest.raises(InvalidInput, match=r"^unknown field model\.num_heads for model clc"):
         model_part(name="clc", num_heads=3)
     with pytest.raises(InvalidInput, match=r"^expected data\.name to be one of atis, .*got 'at'"):
         data_config(name="at")
 
 
-def test_sizes_of_a_loaded_encoder_are_its_own() -> None:
+def test_sizes_of_a_loaded_encoder_are_its_own():
     loaded = {"name": "bert", "encoder": "minilm"}
     assert parse({"model": loaded}).id == parse({"model": {**loaded, "num_layers": 4}}).id
     assert "hidden_size" not in parse({"model": loaded}).model_dump()["model"]
@@ -108,7 +106,7 @@ def test_sizes_of_a_loaded_encoder_are_its_own() -> None:
         ),
     ],
 )
-def test_no_field_is_overwritten_in_silence(fields: dict[str, Any], line: str) -> None:
+def test_no_field_is_overwritten_in_silence(fields, line):
     with pytest.raises(InvalidInput) as found:
         parse(fields)
     assert str(found.value) == line
@@ -129,7 +127,7 @@ def test_no_field_is_overwritten_in_silence(fields: dict[str, Any], line: str) -
         ([], "config: expected a mapping, got []"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(fields: Any, line: str) -> None:
+def test_what_is_wrong_is_said_in_one_line(fields, line):
     with pytest.raises(InvalidInput) as found:
         parse(fields)
     assert str(found.value).startswith(line)
@@ -234,16 +232,14 @@ def law_of(config: TrialConfig) -> dict[str, Any]:
 
 @settings(max_examples=300, deadline=None)
 @given(first=CONFIGS, second=CONFIGS)
-def test_ids_are_equal_exactly_where_what_is_read_is(
-    first: dict[str, Any], second: dict[str, Any]
-) -> None:
+def test_ids_are_equal_exactly_where_what_is_read_is(first, second):
     left, right = read(first), read(second)
     assert (left.id == right.id) == (law_of(left) == law_of(right))
 
 
 @settings(max_examples=300, deadline=None)
 @given(first=RELEASES, second=RELEASES)
-def test_what_is_released_has_one_id(first: dict[str, Any], second: dict[str, Any]) -> None:
+def test_what_is_released_has_one_id(first, second):
     """The mechanism is all that accountants and the step read of `privacy`."""
     left, right = read(first), read(second)
     ran, other = (build(config, num_records=640) for config in (left, right))
@@ -252,9 +248,7 @@ def test_what_is_released_has_one_id(first: dict[str, Any], second: dict[str, An
 
 @settings(max_examples=200, deadline=None)
 @given(first=METHODS, second=METHODS)
-def test_a_method_s_unread_fields_are_no_part_of_the_id(
-    first: dict[str, Any], second: dict[str, Any]
-) -> None:
+def test_a_method_s_unread_fields_are_no_part_of_the_id(first, second):
     configs = [
         read({"task": "synthesis", "engine": "dp_sgd", **_TEXT, "synthesis": fields})
         for fields in (first, second)
@@ -287,9 +281,7 @@ def test_a_method_s_unread_fields_are_no_part_of_the_id(
         ),
     ],
 )
-def test_an_engine_and_a_method_refuse_what_they_lack(
-    section: str, fields: dict[str, Any], line: str
-) -> None:
+def test_an_engine_and_a_method_refuse_what_they_lack(section, fields, line):
     whole: dict[str, Any] = {"engine": "sgd", section: fields}
     if section == "synthesis":
         whole |= {"task": "synthesis", **_TEXT}
@@ -300,14 +292,14 @@ def test_an_engine_and_a_method_refuse_what_they_lack(
 
 @settings(max_examples=200, deadline=None)
 @given(fields=st.one_of(CONFIGS, RELEASES))
-def test_a_dump_is_read_back_to_the_same_trial(fields: dict[str, Any]) -> None:
+def test_a_dump_is_read_back_to_the_same_trial(fields):
     config = read(fields)
     again = parse(json.loads(json.dumps(config.model_dump(mode="json"))))
     assert again == config
     assert again.id == config.id
 
 
-def test_reading_a_config_of_any_entry_imports_no_torch() -> None:
+def test_reading_a_config_of_any_entry_imports_no_torch():
     code = (
         "import sys; from trainables.config import SHELVES; from trainables import catalogue;"
         "every = [f'trainables.{s}.{n}' for s in SHELVES.values() for n in catalogue.names(s)];"
@@ -319,7 +311,7 @@ def test_reading_a_config_of_any_entry_imports_no_torch() -> None:
 
 
 @pytest.mark.parametrize("shelf", SHELVES.values())
-def test_every_file_of_a_shelf_is_listed(shelf: str) -> None:
+def test_every_file_of_a_shelf_is_listed(shelf):
     folder = Path(catalogue.shelf_of(shelf).__path__[0])
     found = [f.stem for f in folder.glob("[!_]*.py") if "class Config(" in f.read_text()]
     assert tuple(sorted(found)) == catalogue.names(shelf)

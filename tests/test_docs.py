@@ -36,11 +36,11 @@ def broken_links(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     assert broken_links(page) == []
 
 
-def test_the_index_lists_every_page() -> None:
+def test_the_index_lists_every_page():
     index = ROOT / "docs" / "README.md"
     links = re.findall(r"\]\((\S+\.md)\)", index.read_text("utf-8"))
     linked = {(index.parent / link).resolve() for link in links}
@@ -52,13 +52,13 @@ DIALECT = re.compile(r"\b(told|untold|judged|judges|nobody|asked for)\b", re.IGN
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
-def test_guides_are_in_the_terms_of_the_field(page: Path) -> None:
+def test_guides_are_in_the_terms_of_the_field(page):
     """Trials are significant or indistinguishable, text is scored, a search has observations."""
     found = [line for line in page.read_text("utf-8").splitlines() if DIALECT.search(line)]
     assert found == []
 
 
-def test_paths_of_pages_in_the_source_exist() -> None:
+def test_paths_of_pages_in_the_source_exist():
     files = subprocess.run(
         ["git", "ls-files", "*.py", "*.yaml", "*.template", "*.toml", "*.j2"],
         cwd=ROOT,
@@ -76,7 +76,7 @@ def test_paths_of_pages_in_the_source_exist() -> None:
     assert lost == set()
 
 
-def test_a_broken_link_is_found(tmp_path: Path) -> None:
+def test_a_broken_link_is_found(tmp_path):
     (tmp_path / "there.md").write_text("# What is there?\n")
     page = tmp_path / "page.md"
     page.write_text(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from trainables.metrics._score import compare
 from trainables.saved import load
 
 
-def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path):
     """Numpy raises another error for each part of an archive: headers, sizes, compressed data."""
     table = np.arange(6 * len(NAMES), dtype=np.int64).reshape(6, len(NAMES))
     evidence.write_counts(tmp_path, np.arange(6), from_table(table))
@@ -33,7 +32,7 @@ def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path: Path) -> 
     assert refused > len(whole) / 2
 
 
-def test_means_over_trials_are_compared_over_the_test_records(tmp_path: Path) -> None:
+def test_means_over_trials_are_compared_over_the_test_records(tmp_path):
     """One trial against two: one has its counts, the other twice as many errors."""
     errors = [NAMES.index(n) for n in ("intent_errors", "substituted", "deleted", "inserted")]
     rng = np.random.default_rng(0)
@@ -56,14 +55,14 @@ def test_means_over_trials_are_compared_over_the_test_records(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a": 1}', '{"a": {"fpr": ["x"]}}', "", "\xff"])
-def test_curves_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
+def test_curves_that_are_none_are_refused(tmp_path, text):
     (tmp_path / evidence.ROC).write_text(text, encoding="latin-1")
     with pytest.raises(InvalidData, match="roc"):
         evidence.read_curves(tmp_path)
 
 
 @pytest.mark.parametrize("field", ["tokenize", "intent_separator"])
-def test_a_field_of_another_type_is_damage(tmp_path: Path, field: str) -> None:
+def test_a_field_of_another_type_is_damage(tmp_path, field):
     about = {"model": {"name": "clc"}, "intents": ["a"], "slots": [], "schema_source": "made"}
     save_file({}, str(tmp_path / "weights.safetensors"))
     (tmp_path / "model.json").write_text(json.dumps(about | {field: ["space"]}))
@@ -71,7 +70,7 @@ def test_a_field_of_another_type_is_damage(tmp_path: Path, field: str) -> None:
         load(tmp_path)
 
 
-def test_a_folder_nested_too_deep_to_be_read_is_damaged(tmp_path: Path) -> None:
+def test_a_folder_nested_too_deep_to_be_read_is_damaged(tmp_path):
     for name in ("model.json", "weights.safetensors"):
         (tmp_path / name).write_text("[" * 100_000)
     with pytest.raises(InvalidData, match="readable model"):

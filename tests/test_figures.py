@@ -57,7 +57,7 @@ def new_metric(drop_in: DropIn) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("new_metric")
-def test_a_new_metric_is_one_file() -> None:
+def test_a_new_metric_is_one_file():
     frames = [Frame("a", (("s", 0, 1),)), Frame("b", ())]
     assert score(frames, frames, bootstrap_samples=0)["slot_accuracy"] == 1.0
     assert figures.cost("validation_slot_accuracy", 0.5) == -0.5
@@ -70,12 +70,12 @@ def test_a_new_metric_is_one_file() -> None:
     assert {"slot_accuracy", "validation_slot_accuracy"} <= set(comparison.compared_figures())
 
 
-def test_what_is_not_registered_is_for_the_curator() -> None:
+def test_what_is_not_registered_is_for_the_curator():
     for name in ("train_accuracy", "member_loss_mean", "mia_new_auc", "slot_accuracy", ""):
         assert not figures.is_public(name)
 
 
-def test_nothing_computed_from_gradients_or_by_attacks_is_public() -> None:
+def test_nothing_computed_from_gradients_or_by_attacks_is_public():
     private = ("train_", "gradient", "clip_", "nonfinite", "mia_", "leakage", "delta_mia")
     estimates = ("epsilon_lower_bound", "epsilon_estimate")
     for name, figure in figures.registry().items():
@@ -84,7 +84,7 @@ def test_nothing_computed_from_gradients_or_by_attacks_is_public() -> None:
             assert "curator" in figure.help
 
 
-def test_a_figure_brings_its_kin() -> None:
+def test_a_figure_brings_its_kin():
     ser = figures.registry()["ser"]
     assert not ser.objective, "a search by test error would make it optimistic"
     assert figures.registry()["validation_ser"].objective
@@ -93,7 +93,7 @@ def test_a_figure_brings_its_kin() -> None:
     assert figures.label("mauve_human_ceiling") == "MAUVE of human text"
 
 
-def test_one_name_is_one_figure() -> None:
+def test_one_name_is_one_figure():
     twice = (figures.Figure(name="ser", label="SER"),)
     module = importlib.import_module("trainables.result")
     kept = module.FIGURES

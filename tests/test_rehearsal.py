@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, get_args
 
 import annotated_types
@@ -60,7 +59,7 @@ def trial(model: dict[str, Any], *, engine: str = "dp_sgd", **synthesis: Any) ->
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_every_model_trains_at_the_least_value_of_each_field(name: str) -> None:
+def test_every_model_trains_at_the_least_value_of_each_field(name):
     """A bound of a config is one that the code can do."""
     bounds = least(catalogue.entry("models", name).Config)
     assert len(bounds) >= 4
@@ -80,11 +79,11 @@ def test_every_model_trains_at_the_least_value_of_each_field(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("engine", ["sgd", "dp_sgd"])
-def test_every_method_of_generation_is_tried(synthesis: dict[str, Any], engine: str) -> None:
+def test_every_method_of_generation_is_tried(synthesis, engine):
     rehearse(trial({"name": "causal_lm", **SMALL["causal_lm"]}, engine=engine, **synthesis), None)
 
 
-def test_a_field_below_what_the_code_can_do_is_refused() -> None:
+def test_a_field_below_what_the_code_can_do_is_refused():
     with pytest.raises(InvalidInput, match=r"model\.word_buckets.*3"):
         trial({**SMALL["bert"], "word_buckets": 2})
 
@@ -98,7 +97,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_a_dry_run_refuses_leaves_no_sweep_and_no_charge(here: Path, broken: str) -> None:
+def test_what_a_dry_run_refuses_leaves_no_sweep_and_no_charge(here, broken):
     write(here, BROKEN[broken])
     about = {"name": "module", "factory": "own:build", "word_buckets": 60}
     base = {
@@ -119,7 +118,7 @@ def test_what_a_dry_run_refuses_leaves_no_sweep_and_no_charge(here: Path, broken
     assert not (settings.home / "own").exists()
 
 
-def test_the_driver_tries_a_trial_before_it_pays(tmp_path: Path) -> None:
+def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
     """A search chooses trials while it runs. One that is refused costs nothing, others go on, and a
     trial that has begun is not tried again."""
     stage, tried = Stage(tmp_path), []
@@ -138,9 +137,7 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path: Path) -> None:
     assert tried == [stage.first, stage.second]
 
 
-def test_an_engine_that_pays_nothing_is_not_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_pays_nothing_is_not_tried(tmp_path, monkeypatch):
     tried: list[Any] = []
     monkeypatch.setattr("trainables.rehearsal.rehearse", lambda *given: tried.append(given))
     for engine in ("sgd", "edp_sgd", "dp_sgd"):
@@ -150,7 +147,7 @@ def test_an_engine_that_pays_nothing_is_not_tried(
     assert all(schema.intents for _, schema in tried)
 
 
-def test_equal_models_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_models_are_tried_once(monkeypatch):
     model = {**SMALL["bert"], "dropout": float(generator(0, "once").random()) / 9}
     rehearse(trial(model), SCHEMA)
     monkeypatch.setattr("trainables.rehearsal._frames", None)

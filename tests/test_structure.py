@@ -29,15 +29,15 @@ def structure() -> Structure:
 
 
 @pytest.mark.parametrize("total", LIMITS)
-def test_a_total_never_grows(structure: Structure, total: str) -> None:
+def test_a_total_never_grows(structure, total):
     assert getattr(structure, total) <= LIMITS[total]
 
 
-def test_an_engine_is_named_in_its_own_file_alone(structure: Structure) -> None:
+def test_an_engine_is_named_in_its_own_file_alone(structure):
     assert structure.modules_naming_an_engine == []
 
 
-def test_imports_are_held_by_contracts(structure: Structure) -> None:
+def test_imports_are_held_by_contracts(structure):
     assert structure.import_contracts >= 5
 
 
@@ -52,11 +52,11 @@ def test_imports_are_held_by_contracts(structure: Structure) -> None:
         ("from trainables.engines import dp_sgd\n", True),
     ],
 )
-def test_what_names_an_engine(code: str, names: bool) -> None:
+def test_what_names_an_engine(code, names):
     assert _names(ast.parse(code), "dp_sgd") is names
 
 
-def test_a_token_is_one_of_code() -> None:
+def test_a_token_is_one_of_code():
     text = '"""Module."""\nx = 1  # one\n\n\ndef f():\n    """Nothing."""\n    return "y"\n'
     assert _tokens(text) == len(["x", "=", "1", "def", "f", "(", ")", ":", "return", '"y"'])
 
@@ -71,11 +71,11 @@ def test_a_token_is_one_of_code() -> None:
         ("from trainables.accountants._release import x", False),
     ],
 )
-def test_what_is_a_private_module_of_a_library(code: str, is_private: bool) -> None:
+def test_what_is_a_private_module_of_a_library(code, is_private):
     assert _imports_private(ast.parse(code)) is is_private
 
 
-def test_no_two_test_modules_have_one_name() -> None:
+def test_no_two_test_modules_have_one_name():
     """Folders of tests are no packages, so pytest collects only one of them."""
     names = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, number in names.items() if number > 1] == []

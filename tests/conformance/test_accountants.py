@@ -41,7 +41,7 @@ def figure(name: str, what: Mechanism, delta: float = 1e-5) -> float | None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_the_contract(name: str) -> None:
+def test_the_contract(name):
     module = catalogue.entry("accountants", name)
     first, second, *rest = inspect.signature(module.epsilon).parameters.values()
     assert (first.name, second.name) == ("mechanism", "delta")
@@ -51,7 +51,7 @@ def test_the_contract(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_each_bounds_a_release_or_says_why_not(name: str) -> None:
+def test_each_bounds_a_release_or_says_why_not(name):
     module = catalogue.entry("accountants", name)
     kind = catalogue.kind_of("accountants", name)
     assert kind in ("guarantee", "figure", "choice")
@@ -66,7 +66,7 @@ def test_each_bounds_a_release_or_says_why_not(name: str) -> None:
 
 @pytest.mark.parametrize("name", _BOUNDS)
 @pytest.mark.parametrize("target", [1.0, 50.0])
-def test_a_target_is_met_or_refused(name: str, target: float) -> None:
+def test_a_target_is_met_or_refused(name, target):
     for engine in ("edp_sgd", "dp_sgd"):
         what = mechanism(engine)
         try:
@@ -80,14 +80,14 @@ def test_a_target_is_met_or_refused(name: str, target: float) -> None:
 
 
 @pytest.mark.parametrize("name", _BOUNDS)
-def test_nothing_costs_nothing(name: str) -> None:
+def test_nothing_costs_nothing(name):
     for engine in ("edp_sgd", "dp_sgd"):
         assert figure(name, mechanism(engine).first(0)) in (None, 0.0)
 
 
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
-def test_more_noise_a_larger_delta_and_fewer_epochs_cost_less(name: str, engine: Engine) -> None:
+def test_more_noise_a_larger_delta_and_fewer_epochs_cost_less(name, engine):
     base = figure(name, mechanism(engine))
     if base is None:
         return
@@ -102,17 +102,17 @@ def test_more_noise_a_larger_delta_and_fewer_epochs_cost_less(name: str, engine:
 
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd", "sgd"])
-def test_no_noise_is_never_finite(name: str, engine: Engine) -> None:
+def test_no_noise_is_never_finite(name, engine):
     assert figure(name, mechanism(engine, 0.0)) in (None, math.inf)
 
 
 @pytest.mark.parametrize("name", sorted({*_NAMES} - {"paper_zcdp"}))  # no guarantee: says so
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
-def test_a_reason_makes_it_infinite(name: str, engine: Engine) -> None:
+def test_a_reason_makes_it_infinite(name, engine):
     assert figure(name, mechanism(engine, reproducible_noise=True)) in (None, math.inf)
 
 
-def test_every_guarantee_of_a_mechanism_bounds_the_exact_one() -> None:
+def test_every_guarantee_of_a_mechanism_bounds_the_exact_one():
     """Accountants that apply to one mechanism agree up to the looseness of upper bounds."""
     for engine, exact in (("edp_sgd", "gaussian"), ("dp_sgd", "pld")):
         what = mechanism("edp_sgd" if engine == "edp_sgd" else "dp_sgd")

@@ -25,7 +25,7 @@ def _module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("method", ["one_stage", "two_stage"])
-def test_missing_function_makes_a_config(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_function_makes_a_config(method, monkeypatch):
     module = _module("missing_function", monkeypatch)
     config = module._config(module._options(), method=method)
     assert config.synthesis.method == method
@@ -34,7 +34,7 @@ def test_missing_function_makes_a_config(method: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("how", ["plain", "clipped", "noised", "noised@30"])
 @pytest.mark.parametrize("stage", ["parses", "utterances", "none"])
-def test_stages_makes_a_config(stage: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_makes_a_config(stage, how, monkeypatch):
     module = _module("stages", monkeypatch)
     config = module._config(module._options(), stage, how)
     assert config.engine == ("sgd" if how == "plain" else "dp_sgd")
@@ -43,9 +43,7 @@ def test_stages_makes_a_config(stage: str, how: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("corpus", ["atis", "nlu_eval", "communication"])
 @pytest.mark.parametrize("model", ["clc", "bert"])
-def test_every_point_and_method_of_table_1_is_a_trial(
-    corpus: str, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_point_and_method_of_table_1_is_a_trial(corpus, model, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER.parent)
     table1 = importlib.import_module("table1")
     table = yaml.safe_load((FOLDER.parent / "table1.yaml").read_text())

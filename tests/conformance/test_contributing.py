@@ -13,7 +13,6 @@ from types import ModuleType
 import pytest
 import typer
 
-from tests.conformance.shelves import DropIn
 from trainables import catalogue
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +76,7 @@ def _lack(module: ModuleType, member: str, parameters: tuple[str, ...]) -> list[
 _ROWS = [row for row in rows() if row.shelf not in ("sweep.commands", "trainables.metrics")]
 
 
-def test_the_table_is_read() -> None:
+def test_the_table_is_read():
     shelves = {row.shelf.rpartition(".")[2] for row in rows()}
     assert shelves >= {
         *("datasets", "models", "engines", "schedules", "accountants", "attacks", "metrics"),
@@ -95,7 +94,7 @@ def test_the_table_is_read() -> None:
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.shelf)
-def test_every_entry_has_what_the_table_says(row: Row) -> None:
+def test_every_entry_has_what_the_table_says(row):
     assert problems(row) == []
     shelf = row.shelf.removeprefix("trainables.")
     for kind in row.kinds:
@@ -103,12 +102,12 @@ def test_every_entry_has_what_the_table_says(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in rows() if row.suite != "–"], ids=lambda r: r.shelf)
-def test_each_shelf_has_its_suite(row: Row) -> None:
+def test_each_shelf_has_its_suite(row):
     (suite,) = (_ROOT / "tests").rglob(row.suite)
     assert row.shelf.rpartition(".")[2] in suite.read_text(encoding="utf-8").lower()
 
 
-def test_an_entry_that_lacks_something_is_found(drop_in: DropIn) -> None:
+def test_an_entry_that_lacks_something_is_found(drop_in):
     drop_in(
         "schedules", "bare", '"""A decay without a mark."""\n\n\ndef factor(epoch):\n    return 1\n'
     )
@@ -119,7 +118,7 @@ def test_an_entry_that_lacks_something_is_found(drop_in: DropIn) -> None:
     ]
 
 
-def test_a_command_has_the_name_of_its_file() -> None:
+def test_a_command_has_the_name_of_its_file():
     (row,) = (row for row in rows() if row.shelf == "sweep.commands")
     folder = catalogue.shelf_of(row.shelf)
     for name in (each.name for each in pkgutil.iter_modules(folder.__path__)):

@@ -45,7 +45,7 @@ _OTHER: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_the_contract(name: str) -> None:
+def test_the_contract(name):
     module = catalogue.entry("engines", name)
     assert catalogue.kind_of("engines", name) in ("private", "plain", "prior")
     assert set(module.TASKS) <= set(catalogue.names("tasks"))
@@ -61,13 +61,13 @@ def test_the_contract(name: str) -> None:
         assert re.fullmatch(r"#[0-9A-Fa-f]{6}", colour)
 
 
-def test_one_is_the_default_and_one_the_baseline() -> None:
+def test_one_is_the_default_and_one_the_baseline():
     assert catalogue.default("engines") in _PRIVATE
     assert catalogue.kind_of("engines", engines.BASELINE) == "plain"
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_it_has_the_fields_that_it_reads_and_no_other(name: str) -> None:
+def test_it_has_the_fields_that_it_reads_and_no_other(name):
     known = written_fields(catalogue.entry("engines", name).Config)
     usual = parse({"engine": name})
     assert parse(usual.model_dump(mode="json")) == usual
@@ -82,7 +82,7 @@ def test_it_has_the_fields_that_it_reads_and_no_other(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_its_default_is_a_mechanism_that_it_runs(name: str) -> None:
+def test_its_default_is_a_mechanism_that_it_runs(name):
     model = {} if name in _TRAINS else {"name": "features"}
     fields = {"engine": name, "model": model, "training": {"num_workers": 1}}
     made = build(parse(fields), num_records=2_560)
@@ -100,7 +100,7 @@ def test_its_default_is_a_mechanism_that_it_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _PRIVATE)
-def test_what_is_audited_of_it_can_be_built(name: str) -> None:
+def test_what_is_audited_of_it_can_be_built(name):
     audited = catalogue.entry("engines", name).AUDITED
     assert audited
     for changes in audited:
@@ -110,7 +110,7 @@ def test_what_is_audited_of_it_can_be_built(name: str) -> None:
         assert build(parse(fields), num_records=2_560).is_private
 
 
-def test_no_module_names_an_engine_outside_its_file() -> None:
+def test_no_module_names_an_engine_outside_its_file():
     """So that a new one is one file. Comments may."""
     word = re.compile(rf"(?<![\w-])({'|'.join(_NAMES)})(?![\w-])")
     found = []
@@ -166,7 +166,7 @@ def quiet(drop_in: DropIn) -> str:
     return "quiet"
 
 
-def test_a_new_engine_is_found_with_fields_of_its_own(quiet: str) -> None:
+def test_a_new_engine_is_found_with_fields_of_its_own(quiet):
     first, second = (
         parse({"engine": quiet, "privacy": {"loudness": loudness}}) for loudness in (0.5, 0.6)
     )
@@ -187,7 +187,7 @@ def test_a_new_engine_is_found_with_fields_of_its_own(quiet: str) -> None:
         )
 
 
-def test_a_new_engine_is_planned_and_held_to_a_budget(quiet: str, tmp_path: Path) -> None:
+def test_a_new_engine_is_planned_and_held_to_a_budget(quiet, tmp_path):
     space = spaces.parse(
         {
             "name": "s",
@@ -210,7 +210,7 @@ def test_a_new_engine_is_planned_and_held_to_a_budget(quiet: str, tmp_path: Path
         build(two, num_records=2_560)
 
 
-def test_a_new_engine_is_shown(quiet: str) -> None:
+def test_a_new_engine_is_shown(quiet):
     mine = samples.trial("9999", quiet, 0.2, 4.0)
     page = report.html(samples.sweep(trials=(*samples.sweep().trials, mine)))
     assert "Quiet SGD, epsilon 4" in page

@@ -10,7 +10,6 @@ import pytest
 
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
-from tests.conformance.shelves import DropIn
 from trainables import catalogue
 from trainables.config import entry_fields, parse
 from trainables.errors import InvalidInput
@@ -45,7 +44,7 @@ class Echo:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_the_contract(name: str) -> None:
+def test_the_contract(name):
     module = catalogue.entry("generation", name)
     assert set(module.STAGES) <= {PARSES, UTTERANCES}
     assert UTTERANCES in module.STAGES
@@ -58,7 +57,7 @@ def test_the_contract(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_each_stage_learns_one_text_a_record(name: str) -> None:
+def test_each_stage_learns_one_text_a_record(name):
     module = catalogue.entry("generation", name)
     for stage in module.STAGES:
         found = module.texts(stage, _MATERIAL)
@@ -68,7 +67,7 @@ def test_each_stage_learns_one_text_a_record(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_the_requested_number_of_utterances_is_drawn(name: str) -> None:
+def test_the_requested_number_of_utterances_is_drawn(name):
     plan = Plan(number=7, num_beams=5, seed=0, frequencies={"phone": 1.0, "clock": 3.0})
     found = catalogue.entry("generation", name).draw(Echo(), plan)
     assert len(found.utterances) == len(found.prompts) == 7
@@ -76,7 +75,7 @@ def test_the_requested_number_of_utterances_is_drawn(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_its_config_is_read_back_and_priced(name: str) -> None:
+def test_its_config_is_read_back_and_priced(name):
     made = config(name)
     assert parse(made.model_dump(mode="json")) == made
     assert made.synthesis.method == name
@@ -115,7 +114,7 @@ def draw(drawer, plan):
 '''
 
 
-def test_a_new_method_is_found_used_in_a_space_and_priced(drop_in: DropIn) -> None:
+def test_a_new_method_is_found_used_in_a_space_and_priced(drop_in):
     drop_in("generation", "surplus", REVERSED)
     assert config("surplus").id != config("surplus", surplus=3).id
     space = spaces.parse(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import pytest
 
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
-from tests.conformance.shelves import DropIn
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue
 from trainables.config import ModelConfig, model_part, parse
@@ -22,7 +20,7 @@ _NAMES = catalogue.names("models")
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_the_contract(name: str) -> None:
+def test_the_contract(name):
     module = catalogue.entry("models", name)
     assert issubclass(module.Config, ModelConfig)
     assert module.Config().name == name
@@ -35,7 +33,7 @@ def test_the_contract(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_what_it_does_not_read_is_its_default_and_not_written(name: str) -> None:
+def test_what_it_does_not_read_is_its_default_and_not_written(name):
     made = catalogue.entry("models", name).Config()
     written = made.model_dump(mode="json")
     assert set(written) == set(written_fields(type(made))) - made.unread({}).keys()
@@ -66,9 +64,7 @@ def build(config, *, schema, seed):
 '''
 
 
-def test_a_new_model_is_found_used_in_a_space_and_trained(
-    drop_in: DropIn, place: Path, tmp_path: Path
-) -> None:
+def test_a_new_model_is_found_used_in_a_space_and_trained(drop_in, place, tmp_path):
     drop_in("models", "narrow", NARROW, "frames")
     usual = config("dp_sgd", training={"epochs": 1}).model_dump(mode="json")
     space = spaces.parse(

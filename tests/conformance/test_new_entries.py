@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,14 +60,14 @@ def config(**privacy: Any) -> Any:
     )
 
 
-def test_they_are_found() -> None:
+def test_they_are_found():
     assert "basic" in catalogue.names("accountants", kind="guarantee")
     assert "staircase" in catalogue.names("schedules")
     built = build(config(noise_multiplier=4.0), num_records=640)
     assert [built.noise_multiplier_at(epoch) for epoch in (0, 1, 2, 5)] == [4.0, 4.0, 2.0, 1.0]
 
 
-def test_a_target_is_met_by_them(tmp_path: Path) -> None:
+def test_a_target_is_met_by_them(tmp_path):
     wanted = config(noise_multiplier={"target_epsilon": 20.0}, accountant="basic")
     for _ in range(2):  # worked out, and found again
         found, mechanism = FigureCache(tmp_path / "cache").resolve(wanted, num_records=640)
@@ -84,7 +83,7 @@ def test_a_target_is_met_by_them(tmp_path: Path) -> None:
     assert tighter.privacy.noise_multiplier < found.privacy.noise_multiplier  # type: ignore[operator]
 
 
-def test_a_budget_is_held_by_them() -> None:
+def test_a_budget_is_held_by_them():
     built = build(config(noise_multiplier=4.0), num_records=640)
     costs = [
         accountants.account(built.first(epochs), accountant="basic").epsilon
@@ -97,7 +96,7 @@ def test_a_budget_is_held_by_them() -> None:
     assert "(basic) after 6 epochs exceeds budget.epsilon" in str(epsilon_refusal(budget, built, 5))
 
 
-def test_one_of_another_kind_holds_no_target(drop_in: DropIn) -> None:
+def test_one_of_another_kind_holds_no_target(drop_in):
     drop_in("accountants", "guess", ACCOUNTANT, "figure")
     with pytest.raises(InvalidInput, match=r"guess: it is no guarantee .*basic, gaussian"):
         accountants.resolve(

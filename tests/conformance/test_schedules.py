@@ -16,7 +16,7 @@ _TAUS = (0.0, 0.02, 0.5, 3.0)
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_the_contract(name: str) -> None:
+def test_the_contract(name):
     module = catalogue.entry("schedules", name)
     epoch, tau = inspect.signature(module.factor).parameters.values()
     assert (epoch.name, tau.name) == ("epoch", "tau")
@@ -27,7 +27,7 @@ def test_the_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("tau", _TAUS)
-def test_it_begins_at_one_and_stays_above_zero(name: str, tau: float) -> None:
+def test_it_begins_at_one_and_stays_above_zero(name, tau):
     """z0 is the noise of epoch 0, and a decay of rate 0 is none."""
     factor = catalogue.entry("schedules", name).factor
     assert factor(0, tau=tau) == 1.0
@@ -39,7 +39,7 @@ def test_it_begins_at_one_and_stays_above_zero(name: str, tau: float) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_a_mechanism_reads_it(name: str) -> None:
+def test_a_mechanism_reads_it(name):
     tau = 0.0 if name == "none" else 0.3
     built = build_from(
         "edp_sgd",

@@ -169,8 +169,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("task", goals.tasks())
 def test_the_shipped_spaces_run_in_one_sweep_and_its_results_can_be_seen(
-    task: str, place: Path, cluster: OwnRay, capsys: pytest.CaptureFixture[str]
-) -> None:
+    task, place, cluster, capsys
+):
     """Every point of every space, on Ray. A sweep of its own for each would spend 25 seconds of a
     processor on starts of Ray's processes.
     """
@@ -195,9 +195,7 @@ SLOW = pytest.mark.slow
         *((name, "local") for name in shipped_spaces() if says_more(name)),
     ],
 )
-def test_a_shipped_space_runs_and_its_results_can_be_seen(
-    name: str, executor: str, place: Path, cluster: OwnRay, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shipped_space_runs_and_its_results_can_be_seen(name, executor, place, cluster, capsys):
     document, sweep = with_one_point(name), f"{name}-{executor}"
     overrides = {**small(document), "resources.executor": executor}
     run_and_look({**document, "name": sweep}, overrides, place, cluster, capsys)

@@ -15,7 +15,6 @@ from search_spaces.expansion import expand
 from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
 from sweep.search.suggest import Observation, suggest
-from tests.conformance.shelves import DropIn
 from trainables import catalogue
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
@@ -37,7 +36,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", catalogue.names(STRATEGIES))
-def test_the_contract(name: str) -> None:
+def test_the_contract(name):
     module = catalogue.entry(STRATEGIES, name)
     kind = catalogue.kind_of(STRATEGIES, name)
     assert kind in _KINDS
@@ -49,13 +48,13 @@ def test_the_contract(name: str) -> None:
         assert isinstance(module.REPLAYS, bool)
 
 
-def test_one_is_the_default_and_one_gives_advice() -> None:
+def test_one_is_the_default_and_one_gives_advice():
     assert catalogue.default(STRATEGIES) in names("listed")
     assert strategies.ADVISES in names("adaptive")
 
 
 @pytest.mark.parametrize("name", names("drawn"))
-def test_drawn_points_fill_the_cube_and_are_those_of_their_seed(name: str) -> None:
+def test_drawn_points_fill_the_cube_and_are_those_of_their_seed(name):
     draws = [_draws(name, seed=seed) for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]
     assert all(0 <= share < 1 for point in draws[0] for share in point)
@@ -64,7 +63,7 @@ def test_drawn_points_fill_the_cube_and_are_those_of_their_seed(name: str) -> No
 
 
 @pytest.mark.parametrize("name", names("drawn"))
-def test_a_space_has_the_requested_number_of_points(name: str) -> None:
+def test_a_space_has_the_requested_number_of_points(name):
     found = expand(space_of(name))
     assert len(found.points) == 6
     assert len({point.config.id for point in found.points if point.config}) == 6
@@ -72,7 +71,7 @@ def test_a_space_has_the_requested_number_of_points(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names("adaptive"))
-def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(name: str) -> None:
+def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(name):
     space, observations = space_of(name, num_samples=12, num_startup=3), []
     for draw in range(5):
         found = suggest(space, observations, draw=draw)
@@ -85,7 +84,7 @@ def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(n
         )
 
 
-def test_what_is_no_strategy_is_refused_by_the_names_there_are() -> None:
+def test_what_is_no_strategy_is_refused_by_the_names_there_are():
     with pytest.raises(InvalidInput, match=r"strategy: expected one of .*grid, .*, got 'simplex'"):
         space_of("simplex")
 
@@ -118,7 +117,7 @@ def sampler(*, seed, startup):
 '''
 
 
-def test_a_new_file_is_found_and_used_in_a_space(drop_in: DropIn) -> None:
+def test_a_new_file_is_found_and_used_in_a_space(drop_in):
     drop_in(STRATEGIES, "ladder", LADDER, "drawn")
     points = expand(space_of("ladder", num_samples=4)).points
     rates = [point.values["training.learning_rate"] for point in points]
@@ -126,7 +125,7 @@ def test_a_new_file_is_found_and_used_in_a_space(drop_in: DropIn) -> None:
     assert len(set(rates)) == 4
 
 
-def test_a_new_adaptive_file_suggests_trials(drop_in: DropIn) -> None:
+def test_a_new_adaptive_file_suggests_trials(drop_in):
     drop_in(STRATEGIES, "blind", BLIND, "adaptive")
     space = space_of("blind", num_samples=4, num_startup=1)
     assert space.search.is_adaptive

@@ -6,7 +6,6 @@ import inspect
 
 import pytest
 
-from tests.conformance.shelves import DropIn
 from trainables import catalogue, figures, goals
 from trainables.config import kind_for, parse
 from trainables.errors import InvalidInput
@@ -18,7 +17,7 @@ _NAMES = catalogue.names("tasks")
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_the_contract(name: str) -> None:
+def test_the_contract(name):
     module = catalogue.entry("tasks", name)
     assert list(inspect.signature(module.run).parameters) == [
         *("config", "folder", "comm", "report", "data_dir", "cache_dir")
@@ -28,14 +27,14 @@ def test_the_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("shelf", ["datasets", "models"])
-def test_there_is_an_entry_for_it_on_each_shelf(name: str, shelf: str) -> None:
+def test_there_is_an_entry_for_it_on_each_shelf(name, shelf):
     kind = kind_for(name, shelf)
     assert kind is not None
     assert catalogue.names(shelf, kind=kind)
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_some_engine_trains_it_with_entries_of_its_kinds(name: str) -> None:
+def test_some_engine_trains_it_with_entries_of_its_kinds(name):
     engines = catalogue.names("engines")
     able = [e for e in engines if name in catalogue.entry("engines", e).TASKS]
     assert able
@@ -100,7 +99,7 @@ def make(model, mechanism, setup):
 '''
 
 
-def test_a_new_task_names_what_it_is_after(drop_in: DropIn) -> None:
+def test_a_new_task_names_what_it_is_after(drop_in):
     drop_in("tasks", "counting", COUNTING, TASK)
     drop_in("engines", "idle", ENGINE, "plain")
     assert goals.tasks()[-3:] == ("nlu", "counting", "synthesis")
@@ -112,14 +111,14 @@ def test_a_new_task_names_what_it_is_after(drop_in: DropIn) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_what_a_task_is_after_is_a_registered_figure(name: str) -> None:
+def test_what_a_task_is_after_is_a_registered_figure(name):
     names = {*goals.quality(name), goals.after_an_epoch(name), goals.headline(name)}
     assert all(figures.registry()[each].task in (None, name) for each in names)
     assert figures.registry()[goals.after_an_epoch(name)].per_epoch
     assert all(figures.registry()[each].is_public for each in names)
 
 
-def test_a_new_task_is_found_typed_and_run(drop_in: DropIn, tmp_path) -> None:
+def test_a_new_task_is_found_typed_and_run(drop_in, tmp_path):
     drop_in("tasks", "counting", COUNTING, TASK)
     drop_in("engines", "idle", ENGINE, "plain")
     with pytest.raises(InvalidInput, match="expected engine idle with task=counting, got "):

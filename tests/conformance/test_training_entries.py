@@ -4,7 +4,6 @@ is budgeted and shown, and is used by engines.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from search_spaces import space as spaces
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.planning.fields import fields_below
-from tests.conformance.shelves import DropIn
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue, engines
 from trainables.config import parse
@@ -62,9 +60,7 @@ _EACH = pytest.mark.parametrize(("shelf", "name", "text", "field"), NEW)
 
 
 @_EACH
-def test_a_new_file_is_found_and_typed(
-    shelf: str, name: str, text: str, field: str, drop_in: DropIn
-) -> None:
+def test_a_new_file_is_found_and_typed(shelf, name, text, field, drop_in):
     with pytest.raises(InvalidInput, match=f"expected {field} to be one of .*, got '{name}'"):
         parse({"training": {field: name}})
     drop_in(shelf, name, text)
@@ -75,9 +71,7 @@ def test_a_new_file_is_found_and_typed(
 
 
 @_EACH
-def test_it_is_an_axis_whose_trials_are_budgeted(
-    shelf: str, name: str, text: str, field: str, drop_in: DropIn, tmp_path: Path
-) -> None:
+def test_it_is_an_axis_whose_trials_are_budgeted(shelf, name, text, field, drop_in, tmp_path):
     """It changes what is learnt and nothing that is released: epsilon is that of the default."""
     drop_in(shelf, name, text)
     default = getattr(parse({}).training, field)
@@ -97,9 +91,7 @@ def test_it_is_an_axis_whose_trials_are_budgeted(
 
 
 @_EACH
-def test_it_is_shown_among_the_fields(
-    shelf: str, name: str, text: str, field: str, drop_in: DropIn
-) -> None:
+def test_it_is_shown_among_the_fields(shelf, name, text, field, drop_in):
     drop_in(shelf, name, text)
     (row,) = fields_below(f"training.{field}")
     assert row.allowed == " | ".join(catalogue.names(shelf))
@@ -130,13 +122,13 @@ def _train(**training: Any) -> torch.Tensor:
     return model.groups[0].weight.detach().flatten()
 
 
-def test_a_new_optimiser_takes_the_steps(drop_in: DropIn) -> None:
+def test_a_new_optimiser_takes_the_steps(drop_in):
     drop_in("optimizers", "signs", OPTIMIZER)
     weights = _train(optimizer="signs")
     torch.testing.assert_close(weights, torch.full((3,), -2 * 0.25))
 
 
-def test_a_new_course_sets_the_learning_rate(drop_in: DropIn) -> None:
+def test_a_new_course_sets_the_learning_rate(drop_in):
     drop_in("optimizers", "signs", OPTIMIZER)
     drop_in("learning_rates", "halved", COURSE)
     weights = _train(optimizer="signs", learning_rate_decay="halved")

@@ -13,7 +13,7 @@ from tests.dashboards import samples
 EDP = {"engine": "edp_sgd", "baseline": False}
 
 
-def test_a_row_holds_the_best_trial_of_its_decay_relative_to_the_baseline() -> None:
+def test_a_row_holds_the_best_trial_of_its_decay_relative_to_the_baseline():
     rows = {(row.engine, row.decay): row for row in comparison.decays(samples.sweep())}
     assert list(rows) == [
         ("edp_sgd", "none"),
@@ -35,7 +35,7 @@ def test_a_row_holds_the_best_trial_of_its_decay_relative_to_the_baseline() -> N
     assert best.ser_change.significant is True
 
 
-def test_a_paired_comparison_is_taken_where_the_trial_has_one() -> None:
+def test_a_paired_comparison_is_taken_where_the_trial_has_one():
     paired = {
         "delta_ser_percent": 21.0,
         "delta_ser_percent_low": 3.0,
@@ -50,19 +50,19 @@ def test_a_paired_comparison_is_taken_where_the_trial_has_one() -> None:
     )
 
 
-def test_without_a_baseline_there_is_no_change() -> None:
+def test_without_a_baseline_there_is_no_change():
     found = comparison.decays(samples.sweep(trials=samples.sweep().trials[1:]))
     assert all(row.ser_change is None for row in found)
 
 
-def test_a_change_without_intervals_is_of_unknown_significance() -> None:
+def test_a_change_without_intervals_is_of_unknown_significance():
     found = comparison.change(Estimate(value=2.0), Estimate(value=1.0))
     assert found is not None
     assert (found.relative, found.significant) == (1.0, None)
     assert comparison.change(Estimate(value=2.0), Estimate(value=0.0)) is None
 
 
-def test_a_change_is_from_the_baseline_on_the_same_data() -> None:
+def test_a_change_is_from_the_baseline_on_the_same_data():
     base, mine = samples.trial("a", "sgd", 0.10, None), samples.trial("b", "edp_sgd", 0.30, 9.0)
     trials = (base, replace(base, id="c", data="2"), replace(mine, data="2"))
     own = replace(trials[1], metrics={**base.metrics, "ser": 0.2, "seconds_epoch": 6.0})
@@ -79,7 +79,7 @@ def test_a_change_is_from_the_baseline_on_the_same_data() -> None:
     assert charts.frontier(found).level is None
 
 
-def test_what_read_no_private_record_is_no_baseline_of_others() -> None:
+def test_what_read_no_private_record_is_no_baseline_of_others():
     """As in `sweep show`, also where it comes first and has the model of the trial."""
     prior = replace(samples.trial("a", "untrained", 0.90, 0.0, model="heads"), baseline=True)
     base = samples.trial("b", "sgd", 0.10, None, model="clc")
@@ -90,7 +90,7 @@ def test_what_read_no_private_record_is_no_baseline_of_others() -> None:
     assert alone.baseline_of(mine) is alone.baseline is None
 
 
-def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed() -> None:
+def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed():
     def seed(name: str, group: str, ser: float) -> Trial:
         return samples.trial(name, "edp_sgd", ser, 9.0, group=group)
 
@@ -100,13 +100,13 @@ def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed
     assert (row.trial.id, row.num_trials) == ("middle", 5)
 
 
-def test_of_two_settings_as_good_as_each_other_the_smaller_epsilon_represents_a_decay() -> None:
+def test_of_two_settings_as_good_as_each_other_the_smaller_epsilon_represents_a_decay():
     trials = (samples.trial("a", "edp_sgd", 0.2, 9.0), samples.trial("b", "edp_sgd", 0.2, 3.0))
     [row] = comparison.decays(samples.sweep(trials=trials))
     assert row.trial.id == "b"
 
 
-def test_an_inverted_attack_has_no_change() -> None:
+def test_an_inverted_attack_has_no_change():
     inverted = {"mia_shadow_auc": 0.4, "mia_shadow_auc_low": 0.38, "mia_shadow_auc_high": 0.42}
     base = samples.trial("a", "sgd", 0.10, None, metrics=inverted)
     mine = samples.trial("b", "edp_sgd", 0.12, 9.0)
@@ -116,7 +116,7 @@ def test_an_inverted_attack_has_no_change() -> None:
         assert row.auc_change is None
 
 
-def test_a_private_baseline_has_its_epsilon_and_its_guarantee() -> None:
+def test_a_private_baseline_has_its_epsilon_and_its_guarantee():
     base = samples.trial("a", "edp_sgd", 0.1, 9.0, epsilon_paper=2.0)
     trials = (replace(base, baseline=True), samples.trial("b", "dp_sgd", 0.3, 8.0))
     found = samples.sweep(trials=trials, choice=Choice(epsilon_max=8.0, trial="b"))
@@ -124,14 +124,14 @@ def test_a_private_baseline_has_its_epsilon_and_its_guarantee() -> None:
     assert "3 times as many as eDP-SGD; " in report.sentence(found)
 
 
-def test_times_are_multiples_of_the_baseline_with_their_range() -> None:
+def test_times_are_multiples_of_the_baseline_with_their_range():
     [base, *others] = comparison.times(samples.sweep())
     assert (base.engine, base.factor) == ("sgd", 1.0)
     assert {row.factor for row in others} == {1.5}
     assert [row.decay for row in others] == ["none", "linear", "exponential", "none"]
 
 
-def test_times_of_two_models_are_two_rows_that_name_them() -> None:
+def test_times_of_two_models_are_two_rows_that_name_them():
     def timed(name: str, engine: str, model: str, seconds: float) -> Trial:
         made = samples.trial(name, engine, 0.1, None, metrics={"seconds_epoch": seconds})
         return replace(made, model=model, model_name=model)
@@ -154,12 +154,12 @@ def test_times_of_two_models_are_two_rows_that_name_them() -> None:
     assert one.which == ""
 
 
-def test_the_front_steps_down_and_knows_no_infinite_epsilon() -> None:
+def test_the_front_steps_down_and_knows_no_infinite_epsilon():
     corners = comparison.front_steps(samples.sweep().trials)
     assert corners == [(8.0, 0.55), (50.0, 0.41), (6e5, 0.15), (1e6, 0.13), (2e6, 0.12)]
 
 
-def test_the_front_has_means_over_seeds() -> None:
+def test_the_front_has_means_over_seeds():
     """The luckiest of three seeds would be on it."""
     seeds = [
         samples.trial(f"s{number}", "dp_sgd", ser, 8.0, group="s")
@@ -169,7 +169,7 @@ def test_the_front_has_means_over_seeds() -> None:
     assert comparison.front_steps([*seeds, other]) == [(8.0, pytest.approx(0.34)), (9.0, 0.3)]
 
 
-def test_what_rounding_leaves_of_a_target_is_no_step_of_the_front() -> None:
+def test_what_rounding_leaves_of_a_target_is_no_step_of_the_front():
     found = [
         samples.trial(name, "dp_sgd", ser, epsilon, compared_epsilon=8.0)
         for name, ser, epsilon in (("good", 0.2, 7.99999), ("bad", 0.48, 7.99975))

@@ -40,7 +40,7 @@ def expressions() -> list[tuple[str, str]]:
     ]
 
 
-def test_panels_ask_only_for_metrics_that_a_sweep_records() -> None:
+def test_panels_ask_only_for_metrics_that_a_sweep_records():
     recorded = {f"ray_{metric.name}" for metric in metrics().values()}
     variables = DASHBOARD["templating"]["list"]
     questions = [(each["name"], each["definition"]) for each in variables if "definition" in each]
@@ -50,13 +50,13 @@ def test_panels_ask_only_for_metrics_that_a_sweep_records() -> None:
         assert names <= recorded, title
 
 
-def test_every_panel_that_shows_private_figures_says_so() -> None:
+def test_every_panel_that_shows_private_figures_says_so():
     for panel in DASHBOARD["panels"]:
         private = any("curator_" in target["expr"] for target in panel["targets"])
         assert private == ("curator only" in panel["title"]), panel["title"]
 
 
-def test_panels_lie_on_the_grid_without_overlap() -> None:
+def test_panels_lie_on_the_grid_without_overlap():
     cells: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         x, y, width, height = (panel["gridPos"][key] for key in "xywh")
@@ -66,7 +66,7 @@ def test_panels_lie_on_the_grid_without_overlap() -> None:
         cells |= own
 
 
-def test_the_dashboard_has_what_grafana_needs() -> None:
+def test_the_dashboard_has_what_grafana_needs():
     assert DASHBOARD["uid"] == grafana.UID
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
@@ -144,7 +144,7 @@ def _ask(address: str, expression: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow  # needs Debian's prometheus
-def test_a_real_prometheus_answers_every_panel(prometheus: str) -> None:
+def test_a_real_prometheus_answers_every_panel(prometheus):
     deadline = time.monotonic() + 90
     while True:
         try:

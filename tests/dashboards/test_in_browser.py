@@ -38,9 +38,7 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("size", _SIZES)
-def test_the_page_renders_without_a_complaint_and_fits(
-    window: Browser, page: str, size: str
-) -> None:
+def test_the_page_renders_without_a_complaint_and_fits(window, page, size):
     width, height = _SIZES[size]
     window.resize(width, height)
     window.open(page)
@@ -52,7 +50,7 @@ def test_the_page_renders_without_a_complaint_and_fits(
     assert window.run(f"return {drawn}.every(e => e.getBoundingClientRect().width > 200)")
 
 
-def test_selects_show_one_chart_at_a_time_and_highlight_a_trial(window: Browser, page: str) -> None:
+def test_selects_show_one_chart_at_a_time_and_highlight_a_trial(window, page):
     window.open(page)
     choose = """
         const choice = document.querySelector(arguments[0]);
@@ -70,9 +68,7 @@ def test_selects_show_one_chart_at_a_time_and_highlight_a_trial(window: Browser,
     assert window.complaints() == []
 
 
-def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
-    window: Browser, page: str
-) -> None:
+def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(window, page):
     window.resize(*_SIZES["desktop"])
     window.open(page)
     window.run("document.querySelector('#highlight').focus()")
@@ -91,7 +87,7 @@ def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
     assert window.run("return document.activeElement.closest('svg')?.id") == ("leakage-epsilon")
 
 
-def test_a_table_sorts_by_its_numbers_and_says_so(window: Browser, page: str) -> None:
+def test_a_table_sorts_by_its_numbers_and_says_so(window, page):
     window.open(page)
     click = "document.querySelectorAll('#all-trials thead button')[2].click()"
     first = "return document.querySelector('#all-trials tbody tr').dataset.trial"
@@ -102,7 +98,7 @@ def test_a_table_sorts_by_its_numbers_and_says_so(window: Browser, page: str) ->
     assert (window.run(first), window.run(sorting)) == ("ffff", "descending")
 
 
-def test_without_scripts_every_chart_is_there(window: Browser, tmp_path: Path) -> None:
+def test_without_scripts_every_chart_is_there(window, tmp_path):
     text = report.html(samples.sweep())
     head, _, rest = text.partition("<script>")
     bare = tmp_path / "bare.html"
@@ -115,7 +111,7 @@ def test_without_scripts_every_chart_is_there(window: Browser, tmp_path: Path) -
 
 @pytest.mark.parametrize("look", ["light", "dark", "print"])
 @pytest.mark.parametrize("size", _SIZES)
-def test_axe_finds_nothing_wrong(window: Browser, page: str, look: str, size: str) -> None:
+def test_axe_finds_nothing_wrong(window, page, look, size):
     if not _AXE.exists():
         pytest.skip("no axe-core here (npm install axe-core, or $AXE_CORE)")
     window.resize(*_SIZES[size])

@@ -67,14 +67,14 @@ def page(sweep: Sweep) -> Page:
     return Page(report.html(sweep))
 
 
-def test_the_answer_comes_first_and_says_what_it_costs(page: Page) -> None:
+def test_the_answer_comes_first_and_says_what_it_costs(page):
     answer = page.text.find("At epsilon ≤ 8, use dp ")
     assert 0 < answer < page.text.find("Error, epsilon and leakage")
     assert "55 errors per 100 intents and slots, 5.5 times as many as SGD" in page.text
     assert "an epoch takes 1.5 times as long" in page.text
 
 
-def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is() -> None:
+def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is():
     choice = Choice(epsilon_max=1.0, reason="no finished trial has epsilon <= 1")
     page = Page(report.html(samples.sweep(choice=choice, card=None, config="")))
     assert "No trial has epsilon ≤ 1" in page.text
@@ -87,7 +87,7 @@ def changed(card: PrivacyCard | None, **fields: object) -> PrivacyCard:
     return cards.read({**card.to_dict(), **fields}, where="sample")
 
 
-def test_the_card_shows_allowed_and_measured_rates() -> None:
+def test_the_card_shows_allowed_and_measured_rates():
     made = samples.sweep()
     allowed = {"gaussian_mu": 0.7192, "max_tpr_1pct": 0.20087, "max_tpr_01pct": 0.02011}
     card = changed(made.card, epsilon=3.0005, adversary="sees the weights", **allowed)
@@ -107,7 +107,7 @@ def test_the_card_shows_allowed_and_measured_rates() -> None:
     assert "51.23 %" not in public
 
 
-def test_the_card_on_the_page_is_the_card_of_the_export() -> None:
+def test_the_card_on_the_page_is_the_card_of_the_export():
     """Every sentence and figure of the exported Markdown stands on the page."""
     made = samples.sweep()
     assert made.card is not None
@@ -130,7 +130,7 @@ def test_the_card_on_the_page_is_the_card_of_the_export() -> None:
     assert "Nobody has reviewed it yet" not in signed
 
 
-def test_every_element_is_closed_and_every_name_is_given_once(page: Page) -> None:
+def test_every_element_is_closed_and_every_name_is_given_once(page):
     assert page.open == []
     names = [attributes["id"] for attributes in page.having("id")]
     assert len(names) == len(set(names))
@@ -142,7 +142,7 @@ def test_every_element_is_closed_and_every_name_is_given_once(page: Page) -> Non
         assert set(attributes["aria-labelledby"].split()) <= known
 
 
-def test_the_page_asks_the_network_for_nothing(page: Page) -> None:
+def test_the_page_asks_the_network_for_nothing(page):
     for tag, attributes in page.elements:
         for name in ("src", "href", "action", "poster"):
             value = attributes.get(name, "#")
@@ -154,14 +154,14 @@ def test_the_page_asks_the_network_for_nothing(page: Page) -> None:
     assert policy.startswith("default-src 'none'")
 
 
-def test_text_of_a_user_never_becomes_markup(sweep: Sweep) -> None:
+def test_text_of_a_user_never_becomes_markup(sweep):
     text = report.html(sweep)
     assert samples.INJECTED not in text
     assert "<script>alert" not in text
     assert [tag for tag, _ in Page(text).elements].count("script") == 1
 
 
-def test_the_table_of_trials_holds_the_exact_numbers(page: Page, sweep: Sweep) -> None:
+def test_the_table_of_trials_holds_the_exact_numbers(page, sweep):
     cells = [a for a in page.having("data-metric") if a["data-metric"] == "ser"]
     shown = {float(cell["data-value"]) for cell in cells if cell.get("data-value")}
     assert shown == {trial.metrics["ser"] for trial in sweep.measured_trials}
@@ -171,9 +171,7 @@ def test_the_table_of_trials_holds_the_exact_numbers(page: Page, sweep: Sweep) -
     assert {"8.0", "50.0", "inf", "600000.0"} <= epsilons
 
 
-def test_every_chart_has_a_name_a_description_and_words_for_each_point(
-    page: Page, sweep: Sweep
-) -> None:
+def test_every_chart_has_a_name_a_description_and_words_for_each_point(page, sweep):
     drawn = [a for tag, a in page.elements if tag == "svg" and a.get("class") == "chart"]
     assert len(drawn) >= 7
     for attributes in drawn:
@@ -184,7 +182,7 @@ def test_every_chart_has_a_name_a_description_and_words_for_each_point(
     assert all(a["aria-label"] for a in points)
 
 
-def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(sweep: Sweep) -> None:
+def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(sweep):
     assert "curator only" in Page(report.html(sweep)).text
     bare = tuple(
         Trial(
@@ -202,7 +200,7 @@ def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(sweep:
     assert "only the curator of the data may see are left out" in public.text
 
 
-def test_a_broken_claim_is_called_a_violation() -> None:
+def test_a_broken_claim_is_called_a_violation():
     bad = samples.trial("bad", "dp_sgd", 0.5, 2.0, metrics={"epsilon_lower_bound": 3.0})
     good = samples.trial("good", "dp_sgd", 0.5, 8.0, metrics={"epsilon_lower_bound": 0.4})
     text = Page(report.html(samples.sweep(trials=(bad, good)))).text
@@ -218,9 +216,7 @@ def test_a_broken_claim_is_called_a_violation() -> None:
         ("epsilon_replace_one", None, "no claim"),
     ],
 )
-def test_a_bound_is_compared_with_the_epsilon_of_its_own_relation(
-    audited: str, replace_one: float | None, verdict: str
-) -> None:
+def test_a_bound_is_compared_with_the_epsilon_of_its_own_relation(audited, replace_one, verdict):
     figures = {"epsilon_lower_bound": 3.0, "epsilon_replace_one": replace_one}
     one = samples.trial("one", "dp_sgd", 0.5, 2.0, metrics=figures, audited=audited)
     text = Page(report.html(samples.sweep(trials=(one,)))).text
@@ -228,11 +224,11 @@ def test_a_bound_is_compared_with_the_epsilon_of_its_own_relation(
     assert found == [verdict]
 
 
-def test_a_refused_trial_is_in_the_table_with_its_reason(page: Page) -> None:
+def test_a_refused_trial_is_in_the_table_with_its_reason(page):
     assert "epsilon 1e+09 exceeds the budget" in page.text
 
 
-def test_a_sweep_of_one_bare_trial_makes_a_page() -> None:
+def test_a_sweep_of_one_bare_trial_makes_a_page():
     only = Trial(
         id="x",
         name="only",
@@ -253,7 +249,7 @@ def test_a_sweep_of_one_bare_trial_makes_a_page() -> None:
     assert charts.every(bare) == []
 
 
-def test_csv_files_hold_what_the_page_shows(sweep: Sweep) -> None:
+def test_csv_files_hold_what_the_page_shows(sweep):
     made = tables.files(sweep)
     assert set(made) == {"trials.csv", "decays.csv", "times.csv", "epochs.csv", "roc.csv"}
     rows = list(csv.DictReader(io.StringIO(made["trials.csv"])))
@@ -265,11 +261,11 @@ def test_csv_files_hold_what_the_page_shows(sweep: Sweep) -> None:
     assert float(decays[3]["log10_epsilon"]) == pytest.approx(math.log10(8.0))
 
 
-def test_a_spreadsheet_takes_no_name_for_a_formula() -> None:
+def test_a_spreadsheet_takes_no_name_for_a_formula():
     assert tables.text([{"name": "=cmd()", "change": -1.5}]) == "name,change\n'=cmd(),-1.5\n"
 
 
-def test_every_chart_comes_as_a_picture_and_as_csv(sweep: Sweep) -> None:
+def test_every_chart_comes_as_a_picture_and_as_csv(sweep):
     names = {chart.name for chart in charts.every(sweep)}
     assert {"frontier-epsilon", "leakage-epsilon", "slice-c", "slice-decay", "roc-shadow"} <= names
     for chart in charts.every(sweep):
@@ -280,7 +276,7 @@ def test_every_chart_comes_as_a_picture_and_as_csv(sweep: Sweep) -> None:
         assert rows[0][2:4] == [chart.x.label, chart.y.label]
 
 
-def test_charts_that_answer_no_question_are_not_drawn(sweep: Sweep) -> None:
+def test_charts_that_answer_no_question_are_not_drawn(sweep):
     """Noise without a decay, and every other figure that is constant in all trials."""
     rows = (
         {"epochs_done": 1.0, "noise_multiplier": 1.0},
@@ -296,7 +292,7 @@ def test_charts_that_answer_no_question_are_not_drawn(sweep: Sweep) -> None:
     assert charts.rocs(replace(sweep, trials=(replace(constant, rocs=(blind,)),))) == []
 
 
-def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep: Sweep) -> None:
+def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep):
     by_name = {chart.name: chart for chart in charts.slices(sweep)}
     numbers, words = by_name["slice-c"], by_name["slice-decay"]
     assert numbers.x.is_log
@@ -307,7 +303,7 @@ def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep:
     assert sorted(p.x for p in words.points) == [0.0, 1.0]
 
 
-def test_few_points_have_their_names_and_no_name_covers_another(sweep: Sweep) -> None:
+def test_few_points_have_their_names_and_no_name_covers_another(sweep):
     drawn = charts.frontier(sweep)
     assert {point.label for point in drawn.points} == {t.name for t in sweep.measured_trials}
     figure = render.figure(drawn)
@@ -323,7 +319,7 @@ def test_few_points_have_their_names_and_no_name_covers_another(sweep: Sweep) ->
     assert {p.label for p in charts.frontier(samples.sweep(trials=many)).points} == {""}
 
 
-def test_the_page_says_what_mattered_and_what_to_try_next(sweep: Sweep, page: Page) -> None:
+def test_the_page_says_what_mattered_and_what_to_try_next(sweep, page):
     assert page.text.index("Words") < page.text.index("Error, epsilon and leakage")
     assert page.text.index("What mattered") < page.text.index("Noise decays against the baseline")
     found = replace(sweep, mattered={"C": 0.9}, explains=0.8, next_steps=("C: try smaller",))
@@ -333,7 +329,7 @@ def test_the_page_says_what_mattered_and_what_to_try_next(sweep: Sweep, page: Pa
     assert "C: try smaller." in text
 
 
-def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep: Sweep, page: Page) -> None:
+def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep, page):
     weak = {
         attributes["data-trial"]
         for attributes in page.having("data-trial")
@@ -348,13 +344,13 @@ def test_an_epsilon_that_guarantees_little_has_an_amber_bar(sweep: Sweep, page: 
     )
 
 
-def test_equal_charts_are_equal_bytes(sweep: Sweep) -> None:
+def test_equal_charts_are_equal_bytes(sweep):
     chart = charts.frontier(sweep)
     assert svg(chart) == svg(chart)
     assert render.png(chart) == render.png(chart)
 
 
-def test_a_page_of_a_large_sweep_stays_small() -> None:
+def test_a_page_of_a_large_sweep_stays_small():
     many = tuple(
         samples.trial(f"t{number:03}", "dp_sgd", 0.1 + number / 1e4, 1.0 + number)
         for number in range(1_000)
@@ -364,7 +360,7 @@ def test_a_page_of_a_large_sweep_stays_small() -> None:
     assert "300 of 1000 trials; all are in" in Page(text).text
 
 
-def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep: Sweep) -> None:
+def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep):
     styles = report.html(sweep)
     for colour in ("#595959", "#0072b2", "#b84f00", "#b8b8b8", "#56b4e9", "#f0995a"):
         assert colour in styles.lower()
@@ -373,7 +369,7 @@ def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep: Sweep) -> None
     assert {"#595959", "#0072B2", "#B84F00"} <= used
 
 
-def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
+def test_points_stand_where_their_numbers_say(sweep):
     page = ElementTree.fromstring(svg(charts.frontier(sweep)))
     placed = {
         point.get("data-trial"): tuple(float(marks[-1].get(key, "")) for key in "xy")
@@ -384,7 +380,7 @@ def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
     assert placed["eeee"][1] < placed["e2e2"][1] < placed["bbbb"][1] < placed["aaaa"][1]
 
 
-def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice() -> None:
+def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice():
     total = {"epsilon": 8.0, "num_releases": 1, "delta": 1e-5, "accountant": "pld"}
     price = {"law": "geometric", "mean": 20.0, "delta": 1e-5, "epsilon_one_trial": 3.3}
     card = changed(samples.sweep().card, sweep_total=total, selection=price)

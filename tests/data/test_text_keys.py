@@ -26,7 +26,7 @@ def keys(of: Texts) -> list[int]:
 
 
 @given(texts)
-def test_a_key_is_of_its_own_text(of: Texts) -> None:
+def test_a_key_is_of_its_own_text(of):
     """Equal where the text is, whatever stands before or behind it; else unlike: order and length
     count too."""
     assert keys(of) == [keys([text])[0] for text in of]
@@ -48,7 +48,7 @@ def corpus(of: Sequence[Sequence[str]]) -> SimpleNamespace:
 
 @given(texts, st.lists(st.sampled_from("abcxyz"), min_size=1, max_size=4))
 @settings(max_examples=15, deadline=None)
-def test_a_record_more_changes_no_other_records_dropout(of: Texts, more: list[str]) -> None:
+def test_a_record_more_changes_no_other_records_dropout(of, more):
     """It is put before all others, so that every one of them has another number than it had."""
     model = build_model("clc", dropout=0.5).train()
     model.begin_step(0, 1)
@@ -59,7 +59,7 @@ def test_a_record_more_changes_no_other_records_dropout(of: Texts, more: list[st
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)
 
 
-def test_a_text_more_changes_no_other_texts_dropout() -> None:
+def test_a_text_more_changes_no_other_texts_dropout():
     model = small_lm(dropout=0.5).train()
     model.begin_step(0, 1)
     found = []

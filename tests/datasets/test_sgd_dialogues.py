@@ -36,7 +36,7 @@ def _read(folder: Path, turns: list[dict[str, Any]], *, part: str = "dev") -> li
     return list(sgd_dialogues.read(folder, config=CONFIG))
 
 
-def test_spans_of_characters_become_bio_tags_of_tokens(tmp_path: Path) -> None:
+def test_spans_of_characters_become_bio_tags_of_tokens(tmp_path):
     turn = _turn("Fly to San Jose, on May 3.", [("to", "San Jose"), ("date", "May 3")])
     (found,) = _read(tmp_path, [turn])
     assert found.tokens == ("fly", "to", "san", "jose", "on", "may", "3")
@@ -45,19 +45,19 @@ def test_spans_of_characters_become_bio_tags_of_tokens(tmp_path: Path) -> None:
     assert found.part == "validation"
 
 
-def test_of_slots_that_overlap_the_first_is_kept(tmp_path: Path) -> None:
+def test_of_slots_that_overlap_the_first_is_kept(tmp_path):
     """A slot that is listed twice, and one that overlaps a dropped one alone, are kept."""
     spans = [("to", "San Jose"), ("to", "San Jose"), ("name", "Jose on"), ("time", "on May")]
     (found,) = _read(tmp_path, [_turn("Fly to San Jose on May 3", spans)])
     assert found.tags == ("O", "O", "B-to", "I-to", "B-time", "I-time", "O")
 
 
-def test_turns_of_the_system_and_turns_without_a_slot_are_left_out(tmp_path: Path) -> None:
+def test_turns_of_the_system_and_turns_without_a_slot_are_left_out(tmp_path):
     said = _turn("Is San Jose right for you?", [("to", "San Jose")], speaker="SYSTEM")
     assert _read(tmp_path, [said, _turn("Yes that is right", [])]) == []
 
 
-def test_a_turn_about_two_domains_occurs_once_for_each(tmp_path: Path) -> None:
+def test_a_turn_about_two_domains_occurs_once_for_each(tmp_path):
     turn = _turn("A table in Napa please", [("city", "Napa")])
     turn["frames"].append({**turn["frames"][0], "service": "Restaurants_1"})
     found = _read(tmp_path, [turn])
@@ -65,20 +65,20 @@ def test_a_turn_about_two_domains_occurs_once_for_each(tmp_path: Path) -> None:
     assert found[0].tokens == found[1].tokens
 
 
-def test_of_two_spans_that_overlap_the_first_is_kept(tmp_path: Path) -> None:
+def test_of_two_spans_that_overlap_the_first_is_kept(tmp_path):
     turn = _turn("Fly to San Jose today", [("to", "San Jose"), ("city", "Jose today")])
     (found,) = _read(tmp_path, [turn])
     assert found.tags == ("O", "O", "B-to", "I-to", "O")
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", "null"])
-def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path, text):
     (tmp_path / "dialogues_001.json").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidData, match=r"a list of dialogues in .*dialogues_001"):
         list(sgd_dialogues.read(tmp_path, config=CONFIG))
 
 
-def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path: Path) -> None:
+def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path):
     turn = _turn("My name is Ada Lovelace", [])
     del turn["frames"]
     with pytest.raises(InvalidData, match="expected user turns with utterance") as refusal:
@@ -86,7 +86,7 @@ def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path: Path) -
     assert "Ada" not in str(refusal.value)
 
 
-def test_the_prepared_form_is_one_object_a_line(tmp_path: Path) -> None:
+def test_the_prepared_form_is_one_object_a_line(tmp_path):
     file = tmp_path / "utterances.jsonl"
     line = {"tokens": ["to", "napa"], "tags": ["O", "B-city"], "intent": "Buses:FindBus"}
     file.write_text(json.dumps(line) + "\n\n", encoding="utf-8")

@@ -218,9 +218,7 @@ CORPORA: dict[str, tuple[Callable[[Path, list[Sentence]], None], str]] = {
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_a_foreign_corpus_is_read_as_its_sentences(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_foreign_corpus_is_read_as_its_sentences(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     write, labels = CORPORA[name]

@@ -38,9 +38,7 @@ def read(path: Path, **options: Any) -> list[Utterance | InvalidData]:
     ],
 )
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
-def test_an_encoding_is_recognised_and_named(
-    name: str, content: str, encoding: str, tmp_path: Path
-) -> None:
+def test_an_encoding_is_recognised_and_named(name, content, encoding, tmp_path):
     path = tmp_path / name
     path.write_text(content, encoding=encoding)
     source = open_source(path, options=Options())
@@ -50,7 +48,7 @@ def test_an_encoding_is_recognised_and_named(
     assert last.tokens == ("café", SECRET)
 
 
-def test_an_encoding_that_is_no_western_one_is_an_option(tmp_path: Path) -> None:
+def test_an_encoding_that_is_no_western_one_is_an_option(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,intent\nпривет мой друг,greet\n", encoding="cp1251")
     with pytest.raises(InvalidData, match=r"expected UTF-8 in .*a.csv line 2"):
@@ -73,9 +71,7 @@ def test_an_encoding_that_is_no_western_one_is_an_option(tmp_path: Path) -> None
         ("a.json", b'{"a": [{"text": "x"}], "b": [{"text": "y"}]}', "one list of .* got a, b"),
     ],
 )
-def test_what_is_refused_is_named_with_the_way_on(
-    name: str, content: bytes, seen: str, tmp_path: Path
-) -> None:
+def test_what_is_refused_is_named_with_the_way_on(name, content, seen, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput, match=rf"{seen}.*pandas.DataFrame.*to_json") as refused:
         open_source(tmp_path / name, options=Options())
@@ -85,7 +81,7 @@ def test_what_is_refused_is_named_with_the_way_on(
 @pytest.mark.parametrize("form", READERS)
 @settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=200))
-def test_no_bytes_break_a_reader(form: str, content: bytes) -> None:
+def test_no_bytes_break_a_reader(form, content):
     """Whatever a file holds, it is read or refused in one line that does not quote it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
@@ -109,7 +105,7 @@ lee NNP I-NP I-who
 """
 
 
-def test_conll_with_more_columns(tmp_path: Path) -> None:
+def test_conll_with_more_columns(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text(_CONLL)
     assert read(path) == [Utterance(CALL.tokens, CALL.tags, "")]
@@ -120,13 +116,13 @@ def test_conll_with_more_columns(tmp_path: Path) -> None:
         read(path, tags="who")
 
 
-def test_a_hash_may_be_a_token(tmp_path: Path) -> None:
+def test_a_hash_may_be_a_token(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text("# intent: phone\ncall O\n# O\n7 B-who\n")
     assert read(path) == [Utterance(("call", "#", "7"), ("O", "O", "B-who"), "phone")]
 
 
-def test_a_damaged_conll_record_is_named_by_its_first_line(tmp_path: Path) -> None:
+def test_a_damaged_conll_record_is_named_by_its_first_line(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text(f"call O\n\n{SECRET} O\n{SECRET}\n\nann {SECRET}\n")
     first, uneven, bad = read(path)
@@ -136,7 +132,7 @@ def test_a_damaged_conll_record_is_named_by_its_first_line(tmp_path: Path) -> No
     assert SECRET not in f"{uneven}{bad}"
 
 
-def test_a_conll_record_with_a_line_that_is_no_text_is_left_out(tmp_path: Path) -> None:
+def test_a_conll_record_with_a_line_that_is_no_text_is_left_out(tmp_path):
     path = tmp_path / "a.conll"
     path.write_bytes(b"call O\n\xff\xfe B-who\nlee I-who\n\nbye O\n\nhi O\n\xff\n")
     *found, last = read(path)
@@ -147,7 +143,7 @@ def test_a_conll_record_with_a_line_that_is_no_text_is_left_out(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["O", "B-12", "I-who"])
-def test_a_conll_comment_may_end_like_a_tag(tmp_path: Path, name: str) -> None:
+def test_a_conll_comment_may_end_like_a_tag(tmp_path, name):
     path = tmp_path / "a.conll"
     path.write_text(f"# intent: {name}\n# group: {name}\ncall O\n")
     assert read(path) == [Utterance(("call",), ("O",), name, group=name)]
@@ -156,7 +152,7 @@ def test_a_conll_comment_may_end_like_a_tag(tmp_path: Path, name: str) -> None:
 # ---- BIO folder
 
 
-def test_a_folder_without_labels_or_tags(tmp_path: Path) -> None:
+def test_a_folder_without_labels_or_tags(tmp_path):
     for name, files in {
         "slots": {"seq.in": "call ann lee\n", "seq.out": "O B-who I-who\n"},
         "intents": {"seq.in": "call ann lee\n", "label": "phone\n"},
@@ -191,7 +187,7 @@ nlu:
 """
 
 
-def test_rasa(tmp_path: Path) -> None:
+def test_rasa(tmp_path):
     path = tmp_path / "nlu.yml"
     path.write_text(_RASA)
     assert read(path, tokenize="punctuation") == [
@@ -222,9 +218,7 @@ def test_rasa(tmp_path: Path) -> None:
         ("two [cups](a(b))", None),
     ],
 )
-def test_a_mark_is_understood_or_the_record_is_refused(
-    tmp_path: Path, example: str, found: Any
-) -> None:
+def test_a_mark_is_understood_or_the_record_is_refused(tmp_path, example, found):
     path = tmp_path / "nlu.yml"
     path.write_text(f"nlu:\n- intent: order\n  examples: |\n    - a tea\n    - {example}\n")
     source = open_source(path, options=Options())
@@ -241,7 +235,7 @@ def test_a_mark_is_understood_or_the_record_is_refused(
         assert list(slots_lenient(second.tags)) == found
 
 
-def test_what_rasa_skips_is_counted_and_what_yaml_misreads_is_named(tmp_path: Path) -> None:
+def test_what_rasa_skips_is_counted_and_what_yaml_misreads_is_named(tmp_path):
     path = tmp_path / "nlu.yml"
     path.write_text(
         "nlu:\n- intent: order\n  examples: |\n    - one\n    # - two\n    - three\n      more\n"
@@ -258,7 +252,7 @@ def test_what_rasa_skips_is_counted_and_what_yaml_misreads_is_named(tmp_path: Pa
         assert "quote yes and no" in str(problem)
 
 
-def test_markdown_of_rasa_1(tmp_path: Path) -> None:
+def test_markdown_of_rasa_1(tmp_path):
     path = tmp_path / "nlu.md"
     path.write_text("## intent:phone\n- call [ann lee](who:Ann)\n* call\n## synonym:Ann\n- a\n")
     first, second = read(path)
@@ -266,7 +260,7 @@ def test_markdown_of_rasa_1(tmp_path: Path) -> None:
     assert isinstance(second, Utterance)
 
 
-def test_a_damaged_rasa_file_is_named_by_its_line(tmp_path: Path) -> None:
+def test_a_damaged_rasa_file_is_named_by_its_line(tmp_path):
     path = tmp_path / "nlu.yml"
     path.write_text(f'nlu:\n- intent: x\n  examples: [0123, "{SECRET}]\n')
     with pytest.raises(InvalidData, match=r"expected YAML in .*nlu.yml, line \d") as caught:
@@ -293,7 +287,7 @@ def arrow(folder: Path, columns: dict[str, Any], features: dict[str, Any]) -> Pa
 
 
 @pytest.mark.parametrize("sequence", ["Sequence", "List", "a list"])
-def test_class_labels_have_their_names(tmp_path: Path, sequence: str) -> None:
+def test_class_labels_have_their_names(tmp_path, sequence):
     label = {"names": ["O", "B-who", "I-who"], "_type": "ClassLabel"}
     tags: Any = [label] if sequence == "a list" else {"feature": label, "_type": sequence}
     features = {"label": {"names": ["phone", "stop"], "_type": "ClassLabel"}, "ner_tags": tags}
@@ -301,7 +295,7 @@ def test_class_labels_have_their_names(tmp_path: Path, sequence: str) -> None:
     assert read(arrow(tmp_path / "a", columns, features)) == [CALL]
 
 
-def test_the_splits_of_a_data_set_are_its_parts(tmp_path: Path) -> None:
+def test_the_splits_of_a_data_set_are_its_parts(tmp_path):
     arrow(tmp_path / "train", {"text": ["a"], "intent": ["x"]}, {})
     arrow(tmp_path / "test", {"text": ["b"], "intent": ["x"]}, {})
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
@@ -309,7 +303,7 @@ def test_the_splits_of_a_data_set_are_its_parts(tmp_path: Path) -> None:
     assert [each.part for each in found if isinstance(each, Utterance)] == ["train", "test"]
 
 
-def test_a_damaged_arrow_file_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_arrow_file_is_one_line(tmp_path):
     folder = arrow(tmp_path / "a", {"text": [SECRET], "intent": ["x"]}, {})
     file = folder / "data-00000-of-00001.arrow"
     file.write_bytes(file.read_bytes()[:40] + SECRET.encode())
@@ -318,7 +312,7 @@ def test_a_damaged_arrow_file_is_one_line(tmp_path: Path) -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_excel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excel(tmp_path, monkeypatch):
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"no archive")
     with monkeypatch.context() as without:
@@ -352,7 +346,7 @@ def test_excel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- MASSIVE
 
 
-def test_massive(tmp_path: Path) -> None:
+def test_massive(tmp_path):
     path = tmp_path / "en-US.jsonl"
     fields = {
         **{"id": "1", "locale": "en-US", "partition": "dev", "scenario": "alarm"},
@@ -368,9 +362,7 @@ def test_massive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", ["[time : ]", "[ : nine]", "[: nine]"])
-def test_a_mark_without_a_name_or_a_value_is_no_slot_that_is_lost(
-    tmp_path: Path, mark: str
-) -> None:
+def test_a_mark_without_a_name_or_a_value_is_no_slot_that_is_lost(tmp_path, mark):
     path = tmp_path / "en-US.jsonl"
     texts = (f"{SECRET} at {mark} ok", "ok")
     path.write_text("".join(json.dumps({"annot_utt": text}) + "\n" for text in texts))

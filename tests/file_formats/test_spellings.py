@@ -43,18 +43,18 @@ def only(path: Path, **options: Any) -> list[Utterance | InvalidData]:
         | {"intent": "phone"},
     ],
 )
-def test_spellings_of_one_record(tmp_path: Path, fields: dict[str, Any]) -> None:
+def test_spellings_of_one_record(tmp_path, fields):
     assert only(lines(tmp_path, fields)) == [CALL]
 
 
-def test_own_names_of_fields_are_options(tmp_path: Path) -> None:
+def test_own_names_of_fields_are_options(tmp_path):
     path = lines(tmp_path, {"said": "call ann lee", "what": "phone", "where": [["who", 1, 3]]})
     assert only(path, text="said", intent="what", slots="where") == [CALL]
     with pytest.raises(InvalidData, match=r"the field meaning \(--intent\) in .* line 1"):
         only(path, text="said", intent="meaning")
 
 
-def test_ambiguous_spans_need_an_option(tmp_path: Path) -> None:
+def test_ambiguous_spans_need_an_option(tmp_path):
     path = lines(tmp_path, {"text": "a b c d", "slots": [["x", 0, 1]]})
     with pytest.raises(InvalidInput, match="--spans tokens or --spans characters: both readings"):
         open_source(path, options=Options())
@@ -78,8 +78,8 @@ _EMOJI = "😀😀 fly to Rome"
     ],
 )
 def test_the_unit_of_spans_is_the_one_that_gives_their_text(
-    tmp_path: Path, text: str, start: int, end: int, value: str, unit: str
-) -> None:
+    tmp_path, text, start, end, value, unit
+):
     entity = {"start": start, "end": end, "value": value, "entity": "city"}
     source = open_source(lines(tmp_path, {"text": text, "entities": [entity]}), options=Options())
     (found,) = source.utterances()
@@ -88,7 +88,7 @@ def test_the_unit_of_spans_is_the_one_that_gives_their_text(
     assert found.tags[-1][2:] == "city"
 
 
-def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path: Path) -> None:
+def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path):
     right = {"start": 3, "end": 7, "value": "Rome", "entity": "city"}
     rows = [{"text": "to Rome now", "entities": [right, {**right, "value": "Roma"}]}] * 2
     rows.append({"text": f"Rome {SECRET} or Oslo", "entities": [{**right, "end": 9}]})
@@ -97,7 +97,7 @@ def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path: Path)
     assert re.search(r"entities in .* line 3 .* elsewhere .*--spans", str(problem))
 
 
-def test_a_span_in_other_units_without_its_text_is_a_problem_of_its_line(tmp_path: Path) -> None:
+def test_a_span_in_other_units_without_its_text_is_a_problem_of_its_line(tmp_path):
     rows = [{"text": _EMOJI, "slots": [[12, 16, "city"]]}, {"text": "go", "slots": [[0, 2, "go"]]}]
     path = lines(tmp_path, *rows)
     problem, _ = only(path)
@@ -107,14 +107,14 @@ def test_a_span_in_other_units_without_its_text_is_a_problem_of_its_line(tmp_pat
     assert found.tags == ("O", "O", "O", "B-city")
 
 
-def test_text_without_spaces_needs_tokens(tmp_path: Path) -> None:
+def test_text_without_spaces_needs_tokens(tmp_path):
     rows = [{"text": "下个星期五在南京", "slots": [[0, 5, "date"]]}, {"tokens": ["下个", "南京"]}]
     problem, found = only(lines(tmp_path, *rows))
     assert re.search("line 1 .*field tokens", str(problem))
     assert isinstance(found, Utterance)
 
 
-def test_signs_at_words(tmp_path: Path) -> None:
+def test_signs_at_words(tmp_path):
     path = lines(
         tmp_path, {"text": "Hi Maria!", "entities": [{"start": 3, "end": 8, "name": "who"}]}
     )
@@ -129,9 +129,7 @@ def test_signs_at_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "labels", [{"slots": [["who", 1, 3]]}, {"tags": ["O", "B-who", "I-who", "O"]}]
 )
-def test_records_with_and_without_slots_are_cut_alike(
-    tmp_path: Path, labels: dict[str, Any]
-) -> None:
+def test_records_with_and_without_slots_are_cut_alike(tmp_path, labels):
     """Else a sign that stands alone says that there is no slot, and an exported model, which cuts
     every text like that, is given other words than it was measured on.
     """
@@ -143,7 +141,7 @@ def test_records_with_and_without_slots_are_cut_alike(
     assert second == Utterance(("stop", ",", "now"), ("O",) * 3, "")
 
 
-def test_names_fit_on_a_line_of_tags(tmp_path: Path) -> None:
+def test_names_fit_on_a_line_of_tags(tmp_path):
     """A tag with a space would be two in the files that list them."""
     path = lines(
         tmp_path,
@@ -155,7 +153,7 @@ def test_names_fit_on_a_line_of_tags(tmp_path: Path) -> None:
     assert second == Utterance(("ann",), ("B-first_name",), "ring up")
 
 
-def test_several_intents_are_declared_by_their_separator(tmp_path: Path) -> None:
+def test_several_intents_are_declared_by_their_separator(tmp_path):
     path = lines(
         tmp_path,
         {"text": "a", "intent": "go # stay"},
@@ -192,9 +190,7 @@ def test_several_intents_are_declared_by_their_separator(tmp_path: Path) -> None
         ([SECRET], "a JSON object in .* line 2"),
     ],
 )
-def test_a_damaged_record_is_named_by_file_and_line(
-    tmp_path: Path, fields: Any, message: str
-) -> None:
+def test_a_damaged_record_is_named_by_file_and_line(tmp_path, fields, message):
     sound = {"text": "call ann", "slots": [["who", 1, 2]], "intent": "x"}
     if isinstance(fields, dict):
         fields = {"intent": "x", **fields}
@@ -206,7 +202,7 @@ def test_a_damaged_record_is_named_by_file_and_line(
     assert re.search(message, str(problem)), str(problem)
 
 
-def test_an_intent_that_one_record_lacks(tmp_path: Path) -> None:
+def test_an_intent_that_one_record_lacks(tmp_path):
     found = only(lines(tmp_path, {"text": "a", "intent": "x"}, {"text": "b"}))
     assert "expected an intent in" in str(found[1])
 
@@ -214,7 +210,7 @@ def test_an_intent_that_one_record_lacks(tmp_path: Path) -> None:
 # ---- a JSON list
 
 
-def test_a_json_list_has_the_fields_of_json_lines(tmp_path: Path) -> None:
+def test_a_json_list_has_the_fields_of_json_lines(tmp_path):
     path = tmp_path / "a.json"
     fields = {"text": "call ann lee", "label": "phone", "entities": [["who", 1, 3]]}
     path.write_text(json.dumps([fields, {"label": SECRET}, [SECRET]], indent=2))
@@ -231,7 +227,7 @@ def test_a_json_list_has_the_fields_of_json_lines(tmp_path: Path) -> None:
         ("[]", "expected utterances in .*a.json, got an empty json file"),
     ],
 )
-def test_a_damaged_or_empty_json_list(tmp_path: Path, content: str, message: str) -> None:
+def test_a_damaged_or_empty_json_list(tmp_path, content, message):
     path = tmp_path / "a.json"
     path.write_text(content)
     with pytest.raises(InvalidInput, match=message) as caught:
@@ -250,13 +246,13 @@ def test_a_damaged_or_empty_json_list(tmp_path: Path, content: str, message: str
         ("a.tsv", "utterance\tintent\tbio\ncall ann lee\tphone\tO B-who I-who\n"),
     ],
 )
-def test_columns(tmp_path: Path, name: str, content: str) -> None:
+def test_columns(tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content)
     assert only(path) == [CALL]
 
 
-def test_columns_by_number_and_without_names(tmp_path: Path) -> None:
+def test_columns_by_number_and_without_names(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"{SECRET},9,phone\n")
     with pytest.raises(InvalidInput, match="--text COLUMN") as caught:
@@ -271,7 +267,7 @@ def test_columns_by_number_and_without_names(tmp_path: Path) -> None:
         only(path, text="1", intent="4", header=False)
 
 
-def test_a_row_of_another_width(tmp_path: Path) -> None:
+def test_a_row_of_another_width(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f'text,intent\n"a\nb",x\n{SECRET},y,z\n')
     first, problem = only(path)
@@ -279,6 +275,6 @@ def test_a_row_of_another_width(tmp_path: Path) -> None:
     assert str(problem) == f"expected 2 columns in {path} line 4, got 3"
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_what_is_not_there(tmp_path):
     with pytest.raises(InvalidInput, match="got nothing there"):
         only(tmp_path / "b.csv")

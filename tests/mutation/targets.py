@@ -88,6 +88,6 @@ def targets() -> list[Target]:
     return [Target(name) for name in sorted({*names, *_FILES})]
 
 
-def test_paths() -> list[str]:
+def test_paths():
     """The folders of tests that there are."""
     return [name for name in TESTS if (ROOT / name).exists()]

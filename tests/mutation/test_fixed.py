@@ -13,7 +13,7 @@ from .fixed import WANTED
 from .targets import ROOT, targets
 
 
-def test_a_hundred_fixed_mutants_are_noticed() -> None:
+def test_a_hundred_fixed_mutants_are_noticed():
     """In a process of its own: it forks, and must not have run a backward pass before."""
     command = [sys.executable, "-m", "tests.mutation", "fixed"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -27,6 +27,6 @@ def test_a_hundred_fixed_mutants_are_noticed() -> None:
     )
 
 
-def test_sources_in_inner_folders_are_mutated_too() -> None:
+def test_sources_in_inner_folders_are_mutated_too():
     names = {target.name for target in targets()}
     assert {"trainables/layers/linear.py", "trainables/layers/crf/statistics.py"} <= names

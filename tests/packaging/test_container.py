@@ -47,7 +47,7 @@ def arguments() -> dict[str, str]:
     return {name: value.strip('"') for name, _, value in pairs}
 
 
-def test_every_source_of_a_copy_is_there_and_is_sent_to_the_build() -> None:
+def test_every_source_of_a_copy_is_there_and_is_sent_to_the_build():
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     kept = {line[1:] for line in ignored if line.startswith("!")}
     assert "*" in ignored
@@ -55,7 +55,7 @@ def test_every_source_of_a_copy_is_there_and_is_sent_to_the_build() -> None:
     assert [source for source in copy_sources() if not (ROOT / source).exists()] == []
 
 
-def test_what_it_copies_makes_the_wheel(tmp_path: Path) -> None:
+def test_what_it_copies_makes_the_wheel(tmp_path):
     """The first stage, without Docker."""
     source = tmp_path / "source"
     source.mkdir()
@@ -75,7 +75,7 @@ def test_what_it_copies_makes_the_wheel(tmp_path: Path) -> None:
         assert needed in names
 
 
-def test_versions_are_those_of_the_project() -> None:
+def test_versions_are_those_of_the_project():
     given = arguments()
     assert f"torch=={given['TORCH_VERSION']}" in (ROOT / "constraints.txt").read_text().split()
     least = PROJECT["requires-python"].removeprefix(">=").split(".")
@@ -84,7 +84,7 @@ def test_versions_are_those_of_the_project() -> None:
     assert all(fnmatch(base, "python:${PYTHON_VERSION}-slim-*") for base in bases)
 
 
-def test_it_runs_the_command_of_the_project_as_no_root() -> None:
+def test_it_runs_the_command_of_the_project_as_no_root():
     (entry,) = (json.loads(rest) for keyword, rest in FOUND if keyword == "ENTRYPOINT")
     assert entry[0] in PROJECT["scripts"]
     keywords = [keyword for keyword, _ in FOUND]
@@ -93,7 +93,7 @@ def test_it_runs_the_command_of_the_project_as_no_root() -> None:
 
 
 @pytest.mark.parametrize("name", ["SWEEP_HOME", "SWEEP_DATA_DIR"])
-def test_what_it_sets_is_read(name: str) -> None:
+def test_what_it_sets_is_read(name):
     (words,) = (shlex.split(rest) for keyword, rest in FOUND if keyword == "ENV")
     given = dict(word.split("=") for word in words)
     settings = from_environment(given)

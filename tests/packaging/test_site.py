@@ -21,7 +21,7 @@ def build(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow  # mkdocs is in the extra `docs`
-def test_the_site_builds_and_asks_no_other_machine(tmp_path: Path) -> None:
+def test_the_site_builds_and_asks_no_other_machine(tmp_path):
     done = build(CONFIG, tmp_path / "site")
     assert done.returncode == 0, done.stderr
     pages = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
@@ -34,7 +34,7 @@ def test_the_site_builds_and_asks_no_other_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# One\n\n[there](#one) [nowhere](#two)\n")
     text = CONFIG.read_text().replace("docs_dir: ../docs", f"docs_dir: {tmp_path / 'docs'}")

@@ -55,7 +55,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_it_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> None:
+def test_it_holds_every_file_of_the_packages_and_no_other(wheel):
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSES],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -101,7 +101,7 @@ def installed(wheel: Path, tmp_path: Path) -> Sweep:
 
 
 @pytest.mark.slow  # starts Ray and trains
-def test_it_runs_in_an_empty_folder(installed: Sweep, tmp_path: Path) -> None:
+def test_it_runs_in_an_empty_folder(installed, tmp_path):
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     before = sorted(site.rglob("*"))
     assert installed("--version").startswith("sweep 0.")

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from search_spaces import space as spaces
 from sweep import cli, commands
-from tests.sweep.line import Line
 from tests.sweep.sweeps import make_store, run_toy, settings_in, space_in, write_corpus
 from tests.sweep.untracked import run_untracked
 
@@ -70,11 +69,11 @@ def modules_after(*arguments: str) -> set[str]:
     return set(found.stderr.splitlines()[-1].split())
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy():
     assert modules_after("--help").isdisjoint(HEAVY)
 
 
-def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow() -> None:
+def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow():
     assert modules_after("plan", "quick", "--json").isdisjoint(
         {"torch", "ray", "mlflow", "pandas", "transformers"}
     )
@@ -87,7 +86,7 @@ def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow() -> None:
         pytest.param(["plan", "paper_linear", "--json"], 24, marks=pytest.mark.slow),
     ],
 )
-def test_an_answer_comes_in_time(arguments: list[str], most: int) -> None:
+def test_an_answer_comes_in_time(arguments, most):
     """In starts of the libraries that every command needs (one takes 0.1 s where `--help` takes
     0.3 s), which a slow or busy machine prolongs as well.
     """
@@ -105,11 +104,11 @@ def test_an_answer_comes_in_time(arguments: list[str], most: int) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str, line: Line) -> None:
+def test_every_command_explains_itself(command, line):
     assert "Usage: " in line.says(command, "--help")
 
 
-def test_no_command_is_nameless() -> None:
+def test_no_command_is_nameless():
     assert {"plan", "run", "resume", "list", "show", "stop", "delete", "export", "ui"} <= set(
         COMMANDS
     )
@@ -121,7 +120,7 @@ def test_no_command_is_nameless() -> None:
 @pytest.mark.parametrize(
     "words", [["run", "\udcff.yaml"], ["plan", "quick", "--set", "\udcff.path=1"]]
 )
-def test_an_argument_that_is_no_text_is_refused(line: Line, words: list[str]) -> None:
+def test_an_argument_that_is_no_text_is_refused(line, words):
     assert r"expected arguments in UTF-8, got '\udcff." in line.refused(*words)
 
 
@@ -135,9 +134,7 @@ def test_an_argument_that_is_no_text_is_refused(line: Line, words: list[str]) ->
         ("json", "mine.jsonl line 201"),
     ],
 )
-def test_a_damaged_data_file_is_refused_before_anything_starts(
-    place: Path, line: Line, damage: str, message: str
-) -> None:
+def test_a_damaged_data_file_is_refused_before_anything_starts(place, line, damage, message):
     path = place / "mine.jsonl"
     lines = {
         "tag": b'{"tokens": ["secret"], "tags": ["X-city"], "intent": "call"}\n',
@@ -158,7 +155,7 @@ def test_a_damaged_data_file_is_refused_before_anything_starts(
     assert not (place / "home" / "toy").exists()
 
 
-def test_line_counts_that_differ_are_refused(place: Path, line: Line) -> None:
+def test_line_counts_that_differ_are_refused(place, line):
     folder = place / "bio"
     folder.mkdir()
     (folder / "seq.in").write_text("call ann\ncall bob\n")
@@ -168,13 +165,13 @@ def test_line_counts_that_differ_are_refused(place: Path, line: Line) -> None:
     assert str(folder) in said
 
 
-def test_a_list_of_names_in_an_axis(place: Path, line: Line) -> None:
+def test_a_list_of_names_in_an_axis(place, line):
     said = line.refused("plan", space_file(place, axes={"model": {"choice": [{"name": ["clc"]}]}}))
     assert "expected model.name to be one of" in said
     assert "got ['clc']" in said
 
 
-def test_more_workers_than_resources(place: Path, line: Line) -> None:
+def test_more_workers_than_resources(place, line):
     space = space_file(place, resources={"workers": 30, "cpus_per_worker": 99})
     said = line.refused("run", space, "--set", "training.num_workers=30")
     assert "cpus_per_worker" in said
@@ -182,13 +179,13 @@ def test_more_workers_than_resources(place: Path, line: Line) -> None:
     assert not (place / "home" / "toy").exists()
 
 
-def test_a_server_that_does_not_answer(place: Path, line: Line) -> None:
+def test_a_server_that_does_not_answer(place, line):
     said = line.refused("run", space_file(place), "--tracking-uri", "http://127.0.0.1:9")
     assert "tracking server http://127.0.0.1:9 does not answer" in said
     assert not (place / "home" / "toy").exists()
 
 
-def test_a_port_that_is_taken(place: Path, line: Line) -> None:
+def test_a_port_that_is_taken(place, line):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -209,13 +206,13 @@ def test_a_port_that_is_taken(place: Path, line: Line) -> None:
     ],
 )
 def test_a_folder_that_can_be_none_is_named(
-    place: Path,
-    line: Line,
-    monkeypatch: pytest.MonkeyPatch,
-    variable: str,
-    where: str,
-    reason: str,
-) -> None:
+    place,
+    line,
+    monkeypatch,
+    variable,
+    where,
+    reason,
+):
     (place / "file").touch()
     (place / "dangling").symlink_to("nowhere")
     (place / "loop").symlink_to("loop")
@@ -226,9 +223,7 @@ def test_a_folder_that_can_be_none_is_named(
         assert reason in said
 
 
-def test_a_home_that_cannot_be_created_is_a_refusal(
-    place: Path, line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_that_cannot_be_created_is_a_refusal(place, line, monkeypatch):
     monkeypatch.setenv("SWEEP_CACHE_DIR", "/proc/no/cache")
     assert "(/proc/no" in line.refused(
         "data", "check", "json_lines", "--set", f"path={place / 'mine.jsonl'}"
@@ -247,12 +242,12 @@ def test_a_home_that_cannot_be_created_is_a_refusal(
     ],
 )
 def test_a_problem_of_the_system_has_words(
-    line: Line,
-    monkeypatch: pytest.MonkeyPatch,
-    problem: Exception,
-    code: int,
-    message: str,
-) -> None:
+    line,
+    monkeypatch,
+    problem,
+    code,
+    message,
+):
     def fail() -> None:
         raise problem
 
@@ -266,9 +261,7 @@ def test_a_problem_of_the_system_has_words(
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_plan_without_a_trial_to_run_is_a_refusal(
-    place: Path, line: Line, form: list[str]
-) -> None:
+def test_a_plan_without_a_trial_to_run_is_a_refusal(place, line, form):
     """The exit code and the sentence are those of `sweep run`; the refused trials are listed."""
     given = [space_file(place), "--set", "budget.epsilon=0.001"]
     code, out, err = line("plan", *given, *form)
@@ -277,7 +270,7 @@ def test_a_plan_without_a_trial_to_run_is_a_refusal(
     assert "exceeds budget.epsilon=0.001" in out
 
 
-def test_a_fallback_is_taken_and_said(place: Path, line: Line) -> None:
+def test_a_fallback_is_taken_and_said(place, line):
     base = {**space_in(place).document()["base"], "data": {"name": "atis"}}
     fallback = {"data": write_corpus(place)}
     plan = line.facts("plan", space_file(place, base=base, fallback=fallback))
@@ -285,7 +278,7 @@ def test_a_fallback_is_taken_and_said(place: Path, line: Line) -> None:
     assert "The data set of toy is not available" in plan["notes"][0]
 
 
-def test_a_finished_sweep_is_exported_and_deleted(place: Path, line: Line) -> None:
+def test_a_finished_sweep_is_exported_and_deleted(place, line):
     run_toy(place)
     trial = line.facts("show", "toy")["trials"][1]["id"]
     target = place / "best"
@@ -313,9 +306,7 @@ def test_a_finished_sweep_is_exported_and_deleted(place: Path, line: Line) -> No
     assert line.facts("ledger")["datasets"][0]["num_trials"] == 3
 
 
-def test_an_export_that_cannot_be_registered_leaves_nothing_behind(
-    place: Path, line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_that_cannot_be_registered_leaves_nothing_behind(place, line, monkeypatch):
     run_toy(place)
     target = place / "mine"
     export = ["export", "toy", "--any-epsilon", "--to", str(target), "--register"]
@@ -340,7 +331,7 @@ def test_an_export_that_cannot_be_registered_leaves_nothing_behind(
     assert (target / "config.yaml").exists()
 
 
-def test_a_corpus_is_written_out_and_read_again(place: Path, line: Line) -> None:
+def test_a_corpus_is_written_out_and_read_again(place, line):
     target = place / "copy.jsonl"
     fields = write_corpus(place)
     settings = ["--set", f"path={fields['path']}", "--set", f"schema_file={fields['schema_file']}"]
@@ -361,7 +352,7 @@ def test_a_corpus_is_written_out_and_read_again(place: Path, line: Line) -> None
     assert (at_hand["atis"], at_hand["communication"]) == (False, True)
 
 
-def test_a_command_ends_when_its_threads_and_exit_functions_have() -> None:
+def test_a_command_ends_when_its_threads_and_exit_functions_have():
     """What is printed arrives whole, with the exit code; no object is freed one by one."""
     program = """
 import atexit, threading, time
@@ -387,7 +378,7 @@ cli.main()
 
 
 @pytest.mark.parametrize("fails", ["raise ValueError('ours')", "print('x' * 9)"])
-def test_the_interpreter_reports_what_the_command_cannot(fails: str) -> None:
+def test_the_interpreter_reports_what_the_command_cannot(fails):
     program = f"""
 from sweep import cli
 def run(arguments=None):
@@ -404,7 +395,7 @@ cli.main()
     assert "ours" in done.stderr or "No space left on device" in done.stderr
 
 
-def test_a_full_disk_behind_stdout_is_not_that_of_the_working_folder() -> None:
+def test_a_full_disk_behind_stdout_is_not_that_of_the_working_folder():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "sweep", "--version"],
@@ -425,7 +416,7 @@ cli.main()
 """
 
 
-def test_any_stream_takes_any_answer(place: Path) -> None:
+def test_any_stream_takes_any_answer(place):
     run_untracked(place)
     c = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     for environment in (c, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}):
@@ -441,27 +432,27 @@ def test_any_stream_takes_any_answer(place: Path) -> None:
 
 
 @given(st.text(), st.sampled_from(["ascii", "latin-1", "utf-8", "cp1252"]))
-def test_json_stays_json_in_any_encoding(text: str, encoding: str) -> None:
+def test_json_stays_json_in_any_encoding(text, encoding):
     codecs.register_error("as-json", cli._as_json)
     written = json.dumps(text, ensure_ascii=False).encode(encoding, "as-json")
     assert json.loads(written.decode(encoding)) == text
 
 
-def test_a_reader_that_leaves_is_one_line() -> None:
+def test_a_reader_that_leaves_is_one_line():
     command = f'"{sys.executable}" -m sweep fields | true; exit "${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "error: cannot write to stdout: Broken pipe\n")
 
 
 @pytest.mark.parametrize("stderr", [">&-", ">/dev/full"])
-def test_a_refusal_may_have_no_stderr(stderr: str) -> None:
+def test_a_refusal_may_have_no_stderr(stderr):
     command = f'"{sys.executable}" -m sweep fly 2{stderr}'
     done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (2, b"")
 
 
 @pytest.mark.parametrize("kilobytes", [150_000, 260_000])
-def test_little_memory_is_one_line(kilobytes: int, place: Path) -> None:
+def test_little_memory_is_one_line(kilobytes, place):
     """At the second one OpenBLAS would wait for memory for ever."""
     command = f'ulimit -v {kilobytes}; "{sys.executable}" -m sweep plan "{space_file(place)}"'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
@@ -470,14 +461,14 @@ def test_little_memory_is_one_line(kilobytes: int, place: Path) -> None:
     assert "emory" in done.stderr
 
 
-def test_a_command_may_have_no_stdout() -> None:
+def test_a_command_may_have_no_stdout():
     done = subprocess.run(
         ["sh", "-c", '"$0" -m sweep --help >&-', sys.executable], stderr=subprocess.PIPE, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_interrupted_command_may_have_no_stdout() -> None:
+def test_an_interrupted_command_may_have_no_stdout():
     program = """
 import os, signal, time
 from sweep import cli
@@ -495,7 +486,7 @@ cli.main()
 
 
 @pytest.mark.slow  # MLflow's server takes 8 seconds and more
-def test_the_ui_serves_mlflow_and_ends_with_its_process(place: Path) -> None:
+def test_the_ui_serves_mlflow_and_ends_with_its_process(place):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_sweeps_are_those_of_the_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweeps_are_those_of_the_home(place, monkeypatch):
     assert sorted(_complete.sweeps("o")) == ["one", "other"]
     assert _complete.sweeps("ot") == ["other"]
     monkeypatch.setenv("SWEEP_HOME", str(place / "nowhere"))
@@ -38,7 +38,7 @@ def test_sweeps_are_those_of_the_home(place: Path, monkeypatch: pytest.MonkeyPat
     assert _complete.sweeps("") == [], "what is refused elsewhere is nothing to complete"
 
 
-def test_spaces_are_shipped_ones_and_files(place: Path) -> None:
+def test_spaces_are_shipped_ones_and_files(place):
     assert _complete.spaces("epsilon_") == ["epsilon_1", "epsilon_3", "epsilon_8"]
     assert _complete.spaces("m") == ["microbatch_frontier", "mine.yaml"]
     assert _complete.spaces("spa") == ["spaces/"]
@@ -47,7 +47,7 @@ def test_spaces_are_shipped_ones_and_files(place: Path) -> None:
     assert _complete.spaces("nowhere/") == []
 
 
-def test_a_field_gets_its_sign_then_its_values() -> None:
+def test_a_field_gets_its_sign_then_its_values():
     assert _complete.fields("privacy.micro") == ["privacy.microbatch_size"]
     assert _complete.assignments("privacy.micro") == ["privacy.microbatch_size="]
     assert {"model.name=bert", "model.name=clc"} <= set(_complete.assignments("model.name"))
@@ -68,9 +68,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_is_completed(
-    line: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_is_completed(line, place, monkeypatch, capsys):
     """As the script that a shell runs asks for it."""
     monkeypatch.setenv("_SWEEP_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
@@ -80,7 +78,7 @@ def test_a_line_is_completed(
     assert set(capsys.readouterr().out.split()) == LINES[line]
 
 
-def test_bash_completes_a_line(place: Path) -> None:
+def test_bash_completes_a_line(place):
     """By the script that `--install-completion` installs, in a real bash."""
     words = (line := "sweep run quick --set model.nam").split()
     source = get_completion_script(prog_name="sweep", complete_var="_SWEEP_COMPLETE", shell="bash")
@@ -95,7 +93,7 @@ def test_bash_completes_a_line(place: Path) -> None:
     assert set(done.stdout.split()) == LINES[line]
 
 
-def test_it_is_installed_for_the_shell_that_asks(tmp_path: Path) -> None:
+def test_it_is_installed_for_the_shell_that_asks(tmp_path):
     environment = {**os.environ, "HOME": str(tmp_path)}
     done = subprocess.run(
         ["bash", "-c", f"{SCRIPT} --install-completion; true"],

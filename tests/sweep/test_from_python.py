@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -25,9 +24,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
 
 
-def test_a_sweep_is_run_and_continued_with_more_trials(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_is_run_and_continued_with_more_trials(tmp_path, capsys):
     settings = replace(settings_in(tmp_path), tracking=False)
     document = space_in(tmp_path).document()
     with pytest.raises(InvalidInput, match="would"):
@@ -64,5 +61,5 @@ assert sweep.__version__
 """
 
 
-def test_the_package_stays_light_and_shows_its_interface_alone() -> None:
+def test_the_package_stays_light_and_shows_its_interface_alone():
     subprocess.run([sys.executable, "-c", CODE], check=True)

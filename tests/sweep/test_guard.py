@@ -71,15 +71,15 @@ def require_results(home: Path) -> None:
     ],
 )
 def test_what_shows_a_sweep_never_ends_it(
-    place: Any,
-    name: str,
-    is_terminal: bool,
-    what: str,
-    toy: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    place,
+    name,
+    is_terminal,
+    what,
+    toy,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     screen = io.StringIO()
     if is_terminal:
         console = Console(file=screen, force_terminal=True, width=200)
@@ -98,12 +98,12 @@ def test_what_shows_a_sweep_never_ends_it(
     "name", ["create_run", "log_artifacts", "log_batch", "log_text", "set_terminated"]
 )
 def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up(
-    name: str,
-    toy: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    name,
+    toy,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     client, home = mlflow.tracking.MlflowClient, tmp_path / "home"
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
     make_store(settings_in(tmp_path))
@@ -125,9 +125,7 @@ def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up
         assert store.list_artifacts(run.info.run_id)
 
 
-def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(
-    toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(toy, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
     make_store(settings_in(tmp_path))
     client, create = mlflow.tracking.MlflowClient, mlflow.tracking.MlflowClient.create_run
@@ -154,14 +152,12 @@ def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(
 
 
 @pytest.mark.parametrize("leaving", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_passes(leaving: type[BaseException]) -> None:
+def test_an_interrupt_passes(leaving):
     with pytest.raises(leaving), Guard("this"):
         raise leaving
 
 
-def test_an_error_without_words_has_those_of_its_cause(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_without_words_has_those_of_its_cause(capsys, monkeypatch):
     guard = Guard("this")
     with guard:
         raise OSError from ValueError("the cause")

@@ -81,7 +81,7 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_gives_one_line_and_the_exit_code(number: signal.Signals) -> None:
+def test_a_signal_gives_one_line_and_the_exit_code(number):
     process = start(
         """
         with interrupts.explain(lambda: "all is saved; `go` continues"):
@@ -99,7 +99,7 @@ def test_a_signal_gives_one_line_and_the_exit_code(number: signal.Signals) -> No
     assert ending(process) == (128 + number, "half of an answer\n", expected)
 
 
-def test_the_way_on_holds_after_its_block_until_the_process_ends() -> None:
+def test_the_way_on_holds_after_its_block_until_the_process_ends():
     """A sweep that has ended is not begun again by the same command."""
     process = start(
         """
@@ -115,7 +115,7 @@ def test_the_way_on_holds_after_its_block_until_the_process_ends() -> None:
     assert ending(process) == (128 + signal.SIGTERM, "", "interrupted: `go` continues\n")
 
 
-def test_the_line_is_the_last_one_whatever_is_written(tmp_path: Path) -> None:
+def test_the_line_is_the_last_one_whatever_is_written(tmp_path):
     """A live table that is drawn again after the line would wipe it out."""
     process = start(
         f"""
@@ -137,7 +137,7 @@ def test_the_line_is_the_last_one_whatever_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("swallows", ["pass", "raise SystemExit(1)", "raise ValueError"])
-def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows: str) -> None:
+def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows):
     process = start(
         f"""
         try:
@@ -154,7 +154,7 @@ def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows: str) ->
     assert err.count("\n") == 1
 
 
-def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal() -> None:
+def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal():
     process = start(
         """
         with interrupts.postpone():
@@ -175,7 +175,7 @@ def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal
     assert time.monotonic() - begun < 40
 
 
-def test_what_is_postponed_is_raised_when_the_block_ends() -> None:
+def test_what_is_postponed_is_raised_when_the_block_ends():
     process = start(
         """
         with interrupts.postpone() as asked:
@@ -191,7 +191,7 @@ def test_what_is_postponed_is_raised_when_the_block_ends() -> None:
     assert ending(process)[:2] == (130, "looked\n")
 
 
-def test_a_request_in_a_file_counts_as_sigterm(tmp_path: Path) -> None:
+def test_a_request_in_a_file_counts_as_sigterm(tmp_path):
     process = start(
         f"""
         with interrupts.stop_when(lambda: os.path.exists({str(tmp_path / "stop")!r})):
@@ -203,7 +203,7 @@ def test_a_request_in_a_file_counts_as_sigterm(tmp_path: Path) -> None:
     assert (code, err.count("interrupted: ")) == (143, 1)
 
 
-def test_no_process_is_left_not_even_an_orphan() -> None:
+def test_no_process_is_left_not_even_an_orphan():
     """A child that ignores signals, and its own child, whose parent dies first."""
     child = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -229,7 +229,7 @@ def test_no_process_is_left_not_even_an_orphan() -> None:
             os.kill(pid, 0)
 
 
-def test_a_signal_to_a_forked_process_is_not_this_ones() -> None:
+def test_a_signal_to_a_forked_process_is_not_this_ones():
     process = start(
         """
         begun, begins = os.pipe()
@@ -246,14 +246,14 @@ def test_a_signal_to_a_forked_process_is_not_this_ones() -> None:
     assert ending(process) == (0, f"{-signal.SIGTERM}\n", "")
 
 
-def test_a_signal_that_was_ignored_stays_ignored() -> None:
+def test_a_signal_that_was_ignored_stays_ignored():
     """A shell starts background jobs so, and `nohup` does."""
     process = start("time.sleep(1.0)", before="signal.signal(signal.SIGINT, signal.SIG_IGN)")
     process.send_signal(signal.SIGINT)
     assert ending(process) == (0, "", "")
 
 
-def test_an_expected_end_prints_no_line() -> None:
+def test_an_expected_end_prints_no_line():
     process = start(
         """
         with interrupts.expected() as over:
@@ -266,7 +266,7 @@ def test_an_expected_end_prints_no_line() -> None:
     assert ending(process) == (0, "", "")
 
 
-def test_a_signal_while_the_interpreter_ends_changes_nothing() -> None:
+def test_a_signal_while_the_interpreter_ends_changes_nothing():
     """All was done: the exit code is that of the work, not that of a process that was killed."""
     process = start(
         "sys.last = AtEnd()",

@@ -33,7 +33,7 @@ def printed_names() -> set[str]:
     return found
 
 
-def test_every_document_has_a_schema() -> None:
+def test_every_document_has_a_schema():
     assert printed_names() == set(_schemas.names())
     for name in _schemas.names():
         each = _schemas.schema(name)
@@ -41,7 +41,7 @@ def test_every_document_has_a_schema() -> None:
         assert each.about.endswith(".")
 
 
-def test_a_figure_that_is_no_number_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_figure_that_is_no_number_is_null(capsys):
     """It was no JSON, which ended the command in a traceback."""
     _output.print_json("report", {"epsilon_max": math.inf, "metrics": {"loss": math.nan}})
     shown = json.loads(capsys.readouterr().out)
@@ -57,7 +57,7 @@ def answer(tmp_path: Path, line: Line, monkeypatch: pytest.MonkeyPatch) -> Answe
     return line.document
 
 
-def test_documents_about_sweeps(answer: Answer, tmp_path: Path) -> None:
+def test_documents_about_sweeps(answer, tmp_path):
     folder = run_untracked(tmp_path)
     document = space_in(tmp_path).document()
     (tmp_path / "space.yaml").write_text(yaml.safe_dump(document))
@@ -72,7 +72,7 @@ def test_documents_about_sweeps(answer: Answer, tmp_path: Path) -> None:
     assert answer("report", "toy")["bytes"] > 0
 
 
-def test_documents_about_data_and_fields(answer: Answer, tmp_path: Path) -> None:
+def test_documents_about_data_and_fields(answer, tmp_path):
     space_in(tmp_path)  # writes the corpus
     assert answer("fields", "privacy")["fields"]
     assert answer("data list")["corpora"]
@@ -86,7 +86,7 @@ def test_documents_about_data_and_fields(answer: Answer, tmp_path: Path) -> None
     assert 0 < answer("attack", "--scores", "scores.jsonl")["auc"] < 1
 
 
-def test_a_field_that_is_missing_new_or_of_another_type_is_found() -> None:
+def test_a_field_that_is_missing_new_or_of_another_type_is_found():
     schema = _schemas.schema("data convert")
     right = {"path": "a", "num_records": 1, "num_invalid": 0, "reading": {}}
     assert problems(schema, right) == []
@@ -98,7 +98,7 @@ def test_a_field_that_is_missing_new_or_of_another_type_is_found() -> None:
     assert problems(schema, right) == ["path is missing"]
 
 
-def test_infinity_is_a_number() -> None:
+def test_infinity_is_a_number():
     found = {"exported": [], "epsilons": ["inf", None, 1.0], "chosen_by": None, "versions": None}
     assert problems(_schemas.schema("export"), found) == []
     assert problems(_schemas.schema("export"), found | {"epsilons": ["much"]})

@@ -9,7 +9,7 @@ from sweep.reference import pages
 _PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
 
-def test_the_pages_are_current() -> None:
+def test_the_pages_are_current():
     """Else: `python -m sweep.reference docs/reference`."""
     made = pages()
     assert {path.name for path in _PAGES.iterdir()} == set(made)
@@ -17,7 +17,7 @@ def test_the_pages_are_current() -> None:
         assert (_PAGES / name).read_text(encoding="utf-8") == text, name
 
 
-def test_every_command_and_field_is_there() -> None:
+def test_every_command_and_field_is_there():
     made = pages()
     for command in ("sweep plan", "sweep data check", "sweep pretrain"):
         assert f"## `{command}`" in made["commands.md"]

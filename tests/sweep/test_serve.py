@@ -54,9 +54,7 @@ def settings(tmp_path: Path) -> Settings:
     return settings_in(tmp_path)
 
 
-def test_servers_of_this_machine_are_not_asked_through_a_proxy(
-    silent_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_servers_of_this_machine_are_not_asked_through_a_proxy(silent_port, monkeypatch):
     """It would look for them on its own machine."""
     monkeypatch.setattr("urllib.request._opener", None)  # it keeps what it read at its first use
     monkeypatch.setenv("http_proxy", f"http://{serve.HOST}:{silent_port}")
@@ -65,7 +63,7 @@ def test_servers_of_this_machine_are_not_asked_through_a_proxy(
         assert serve.mlflow_experiment(address) == {"experiment_id": "4"}
 
 
-def test_a_tracking_server_of_the_settings_is_used_as_it_is(settings: Settings) -> None:
+def test_a_tracking_server_of_the_settings_is_used_as_it_is(settings):
     remote = replace(settings, tracking_uri="http://mlflow.example:5000")
     with serve.mlflow_server(remote, port=1) as address:
         assert address == "http://mlflow.example:5000"
@@ -73,8 +71,8 @@ def test_a_tracking_server_of_the_settings_is_used_as_it_is(settings: Settings) 
 
 
 def test_a_server_of_the_same_home_is_shared_and_any_other_is_in_the_way(
-    settings: Settings,
-) -> None:
+    settings,
+):
     mine = (settings.home / "mlartifacts").as_uri()
     pages = {_EXPERIMENT: {"experiment": {"artifact_location": mine}}}
     with web_server(pages) as port, serve.mlflow_server(settings, port=port) as address:
@@ -89,14 +87,12 @@ def test_a_server_of_the_same_home_is_shared_and_any_other_is_in_the_way(
 
 
 @pytest.mark.parametrize("page", [None, {}, {"experiment": None}, [1], "text", {"experiment": 3}])
-def test_what_is_no_answer_of_mlflow_has_no_experiment(page: Any) -> None:
+def test_what_is_no_answer_of_mlflow_has_no_experiment(page):
     with web_server({_EXPERIMENT: page}) as port:
         assert serve.mlflow_experiment(f"http://{serve.HOST}:{port}") is None
 
 
-def test_a_server_that_speaks_something_else_is_in_the_way(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_speaks_something_else_is_in_the_way(settings, monkeypatch, capsys):
     """One line of the command, exit code 2."""
 
     def speak(server: socket.socket) -> None:
@@ -117,9 +113,7 @@ def test_a_server_that_speaks_something_else_is_in_the_way(
     assert f"port {port} is taken: expected --port" in line
 
 
-def test_a_server_that_ends_names_its_log(
-    settings: Settings, silent_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_ends_names_its_log(settings, silent_port, monkeypatch):
     monkeypatch.setattr(serve.sys, "executable", "/bin/false")
     log = settings.home / "mlflow-server.log"
     with (
@@ -129,9 +123,7 @@ def test_a_server_that_ends_names_its_log(
         pass
 
 
-def test_the_password_of_a_store_is_in_no_list_of_processes(
-    settings: Settings, silent_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_password_of_a_store_is_in_no_list_of_processes(settings, silent_port, monkeypatch):
     """Every user of the machine can read the arguments of a process, but not its environment."""
     started: list[tuple[list[str], dict[str, str]]] = []
 
@@ -151,9 +143,7 @@ def test_the_password_of_a_store_is_in_no_list_of_processes(
     assert environment["MLFLOW_BACKEND_STORE_URI"] == uri
 
 
-def test_the_dashboard_for_grafana_is_written_without_starting_anything(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_dashboard_for_grafana_is_written_without_starting_anything(tmp_path, capsys):
     assert run(["ui", "--write-dashboards", str(tmp_path / "new"), "--json"]) == 0
     written = json.loads(capsys.readouterr().out)["written"]
     assert json.loads(Path(written).read_text())["uid"] == grafana.UID

@@ -17,13 +17,13 @@ def save(folder: Path, epoch: int) -> None:
     checkpoint.save(folder, Checkpoint(tensors={"model.w": torch.ones(2)}, state={"epoch": epoch}))
 
 
-def test_without_one_there_is_none(tmp_path: Path) -> None:
+def test_without_one_there_is_none(tmp_path):
     (tmp_path / ".checkpoint.123").mkdir()  # of a save that was interrupted
     assert not checkpoint.is_there(tmp_path)
     assert checkpoint.load(tmp_path) is None
 
 
-def test_between_its_two_renames_the_previous_one_counts(tmp_path: Path) -> None:
+def test_between_its_two_renames_the_previous_one_counts(tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint").rename(tmp_path / ".checkpoint.previous")
     assert checkpoint.is_there(tmp_path)
@@ -34,7 +34,7 @@ def test_between_its_two_renames_the_previous_one_counts(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
 
 
-def test_a_copy_under_another_name_is_none(tmp_path: Path) -> None:
+def test_a_copy_under_another_name_is_none(tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.bak")
     assert not checkpoint.is_there(tmp_path)
@@ -42,7 +42,7 @@ def test_a_copy_under_another_name_is_none(tmp_path: Path) -> None:
     assert checkpoint.load(tmp_path) is None
 
 
-def test_to_remove_one_leaves_a_copy_under_another_name(tmp_path: Path) -> None:
+def test_to_remove_one_leaves_a_copy_under_another_name(tmp_path):
     save(tmp_path, 1)
     shutil.copytree(tmp_path / "checkpoint", tmp_path / "checkpoint.bak")
     (tmp_path / ".checkpoint.123").mkdir()  # of a save that was interrupted
@@ -52,7 +52,7 @@ def test_to_remove_one_leaves_a_copy_under_another_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", ["state.json", "tensors.safetensors"])
-def test_one_that_lost_a_file_is_refused(lost: str, tmp_path: Path) -> None:
+def test_one_that_lost_a_file_is_refused(lost, tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint" / lost).unlink()
     assert checkpoint.is_there(tmp_path)

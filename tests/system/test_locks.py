@@ -22,7 +22,7 @@ def _hold(path: Path, sender: Connection) -> None:
         signal.pause()
 
 
-def test_one_process_holds_it_until_it_dies(tmp_path: Path) -> None:
+def test_one_process_holds_it_until_it_dies(tmp_path):
     path = tmp_path / "a.lock"
     assert not is_held(path)
     assert not path.exists(), "looking makes no file"
@@ -41,7 +41,7 @@ def test_one_process_holds_it_until_it_dies(tmp_path: Path) -> None:
         assert is_held(path), "this process's own hold is one"
 
 
-def test_threads_exclude_each_other(tmp_path: Path) -> None:
+def test_threads_exclude_each_other(tmp_path):
     inside, most = [0], [0]
 
     def enter() -> None:
@@ -60,7 +60,7 @@ def test_threads_exclude_each_other(tmp_path: Path) -> None:
     assert most == [1]
 
 
-def test_many_may_look_at_once(tmp_path: Path) -> None:
+def test_many_may_look_at_once(tmp_path):
     """A look holds the lock for an instant: another look does not take it for a holder."""
     path = tmp_path / "a.lock"
     path.touch(mode=0o600)
@@ -76,9 +76,7 @@ def test_many_may_look_at_once(tmp_path: Path) -> None:
     assert seen == [False] * 120
 
 
-def test_a_process_that_was_stopped_while_it_looked_looks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_was_stopped_while_it_looked_looks_again(tmp_path, monkeypatch):
     """A pause of its own is no wait for the look of another, which ends at once."""
     path, pauses, sleep = tmp_path / "a.lock", list[float](), time.sleep
     with ExitStack() as other:
@@ -94,7 +92,7 @@ def test_a_process_that_was_stopped_while_it_looked_looks_again(
         assert not is_held(path)
 
 
-def test_the_folder_must_be_there(tmp_path: Path) -> None:
+def test_the_folder_must_be_there(tmp_path):
     with pytest.raises(FileNotFoundError), alone(tmp_path / "gone" / "a.lock"):
         pass
     assert not (tmp_path / "gone").exists()

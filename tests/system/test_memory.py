@@ -22,7 +22,7 @@ print(before, resident(), sum(map(len, kept)))
 """
 
 
-def test_gaps_between_pieces_in_use_are_given_back() -> None:
+def test_gaps_between_pieces_in_use_are_given_back():
     done = subprocess.run(
         [sys.executable, "-c", _CHILD], capture_output=True, text=True, check=True
     )

@@ -32,15 +32,13 @@ def _loaded() -> list[str]:
 
 @pytest.mark.parametrize("loader", LOADERS)
 def test_a_library_is_loaded_exactly_where_there_is_a_compiler(
-    loader: Callable[[], object],
-) -> None:
+    loader,
+):
     assert (loader() is not None) == COMPILES
     assert bool(_loaded()) == COMPILES
 
 
-def test_without_a_compiler_a_library_made_before_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_compiler_a_library_made_before_is_not_loaded(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = tmp_path / "one.c"
     source.write_text("int one(void) { return 1; }")

@@ -49,7 +49,7 @@ def trial(folder: Path, cache: Path, **model: Any) -> TrialResult:
     )
 
 
-def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path, cache: Path) -> None:
+def test_few_private_steps_improve_on_what_the_names_say(tmp_path, cache):
     found = trial(tmp_path, cache)
     metrics = found.metrics
     assert metrics["ser"] is not None
@@ -63,13 +63,13 @@ def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path, cache: 
         assert what in public
 
 
-def test_without_names_nothing_is_known_before(tmp_path: Path, cache: Path) -> None:
+def test_without_names_nothing_is_known_before(tmp_path, cache):
     found = trial(tmp_path, cache, prior="none")
     assert "ser_before_training" not in found.metrics
     assert not any("labels' names" in what for what in found.privacy.public)
 
 
-def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path: Path, cache: Path) -> None:
+def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path, cache):
     def interrupt(report: EpochReport) -> bool:
         raise InterruptedError
 
@@ -99,9 +99,7 @@ class Reads:
         return self._loader.batch(ids)
 
 
-def test_a_full_batch_that_does_not_fit_is_passed_in_parts(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_batch_that_does_not_fit_is_passed_in_parts(tmp_path, cache, monkeypatch):
     """A step's memory has a bound whatever the number of records, and its release is the same."""
     privacy = {**FIELDS["privacy"], "noise_multiplier": 1.0, "reproducible_noise": True}
     released, sizes = [], []

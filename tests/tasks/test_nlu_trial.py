@@ -98,9 +98,7 @@ def done(place: Path) -> Done:
 
 
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
-def test_a_trial_reports_each_epoch_once_and_measures_the_test_part(
-    done: Done, engine: str
-) -> None:
+def test_a_trial_reports_each_epoch_once_and_measures_the_test_part(done, engine):
     result, reports = done[engine]
     assert [epoch.epochs_done for epoch in reports] == [1, 2, 3]
     assert result.epochs_done == 3
@@ -110,21 +108,19 @@ def test_a_trial_reports_each_epoch_once_and_measures_the_test_part(
     assert result.metrics["best_epoch"] in (1, 2, 3)
 
 
-def test_sgd_learns_the_toy_language(place: Path, tmp_path: Path) -> None:
+def test_sgd_learns_the_toy_language(place, tmp_path):
     result, _ = run(place, tmp_path, config("sgd", training={"epochs": 12}))
     assert result.metrics["intent_accuracy"] > 0.95
     assert result.metrics["ser"] < 0.2
 
 
-def test_reproducible_noise_gives_the_same_bits_and_no_guarantee(
-    place: Path, tmp_path: Path, done: Done
-) -> None:
+def test_reproducible_noise_gives_the_same_bits_and_no_guarantee(place, tmp_path, done):
     first, (second, _) = done["edp_sgd"][0], run(place, tmp_path, config())
     assert figures(first) == figures(second)
     assert first.metrics["epsilon"] == math.inf
 
 
-def test_fresh_noise_gives_other_bits_and_a_finite_epsilon(place: Path, tmp_path: Path) -> None:
+def test_fresh_noise_gives_other_bits_and_a_finite_epsilon(place, tmp_path):
     private = config(privacy={"reproducible_noise": False})
     first, first_reports = run(place, tmp_path / "a", private)
     _, second_reports = run(place, tmp_path / "b", private)
@@ -132,9 +128,7 @@ def test_fresh_noise_gives_other_bits_and_a_finite_epsilon(place: Path, tmp_path
     assert 0 < first.metrics["epsilon"] < math.inf
 
 
-def test_a_resumed_trial_ends_as_if_it_had_never_stopped(
-    place: Path, tmp_path: Path, done: Done
-) -> None:
+def test_a_resumed_trial_ends_as_if_it_had_never_stopped(place, tmp_path, done):
     whole, _ = done["edp_sgd"]
     stopped, _ = run(place, tmp_path / "cut", config(), stop_after=1)
     assert stopped.stopped_early
@@ -145,7 +139,7 @@ def test_a_resumed_trial_ends_as_if_it_had_never_stopped(
     assert figures(resumed) == figures(whole)
 
 
-def test_the_seconds_of_a_trial_are_those_of_all_its_attempts(place: Path, tmp_path: Path) -> None:
+def test_the_seconds_of_a_trial_are_those_of_all_its_attempts(place, tmp_path):
     _, first = run(place, tmp_path, config())
     again, reports = run(place, tmp_path, config())  # every epoch is an earlier attempt's
     assert [epoch.epochs_done for epoch in reports] == [3]
@@ -153,9 +147,7 @@ def test_the_seconds_of_a_trial_are_those_of_all_its_attempts(place: Path, tmp_p
     assert again.seconds["total"] == pytest.approx(sum(parts_of(again)))
 
 
-def test_the_seconds_of_the_parts_of_a_trial_are_those_of_the_whole(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_seconds_of_the_parts_of_a_trial_are_those_of_the_whole(place, tmp_path, monkeypatch):
     attack, look = attacks.panel, TrialSetup.validate
 
     def slow(*args: Any, **named: Any) -> dict[str, float]:
@@ -183,9 +175,7 @@ def parts_of(result: TrialResult) -> list[float]:
     return [result.seconds[name] for name in names]
 
 
-def test_a_refused_epoch_is_not_trained_and_not_charged(
-    place: Path, tmp_path: Path, done: Done
-) -> None:
+def test_a_refused_epoch_is_not_trained_and_not_charged(place, tmp_path, done):
     private = config(privacy={"reproducible_noise": False})
     stopped, reports = run(place, tmp_path, private, stop_after=2)
     whole, _ = done["fresh"]
@@ -194,7 +184,7 @@ def test_a_refused_epoch_is_not_trained_and_not_charged(
     assert stopped.metrics["epsilon"] < whole.metrics["epsilon"]
 
 
-def test_no_text_of_a_record_leaves_the_trial(place: Path, done: Done) -> None:
+def test_no_text_of_a_record_leaves_the_trial(place, done):
     result, reports = done["edp_sgd"]
     parts = (dataclasses.replace(result, privacy=None), *reports)
     plain = [dataclasses.asdict(each) for each in parts]
@@ -207,21 +197,21 @@ def test_no_text_of_a_record_leaves_the_trial(place: Path, done: Done) -> None:
 
 @pytest.mark.parametrize("source", ["public", "first_step_noised", "first_step"])
 def test_every_source_of_alpha_trains_and_only_the_raw_one_voids_the_guarantee(
-    place: Path, tmp_path: Path, source: str
-) -> None:
+    place, tmp_path, source
+):
     scaled = config(privacy={"reproducible_noise": False, "group_scale": source})
     result, _ = run(place, tmp_path, scaled)
     assert (result.metrics["epsilon"] == math.inf) == (source == "first_step")
 
 
-def test_a_trial_carries_the_audit_of_its_own_step(done: Done) -> None:
+def test_a_trial_carries_the_audit_of_its_own_step(done):
     audit = done["fresh"][0].privacy.step_audit
     assert audit.verdict == "pass"
     assert audit.low < audit.claimed * 1.2
     assert done["sgd"][0].privacy.step_audit is None
 
 
-def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_path: Path) -> None:
+def test_labels_read_from_private_records_void_the_guarantee(place, tmp_path):
     undeclared = config(
         data={"schema_file": None, "num_records": None}, privacy={"reproducible_noise": False}
     )
@@ -230,12 +220,12 @@ def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_pa
     assert len(result.privacy.mechanism["undeclared"]) == 2
 
 
-def test_groups_must_be_counted_by_their_owner() -> None:
+def test_groups_must_be_counted_by_their_owner():
     with pytest.raises(InvalidInput, match="number of groups"):
         config(data={"num_records": None}, privacy={"unit": "group"})
 
 
-def test_a_group_is_one_unit_of_privacy(place: Path, tmp_path: Path) -> None:
+def test_a_group_is_one_unit_of_privacy(place, tmp_path):
     lines = (place / "utterances.jsonl").read_text().splitlines()
     owned = [{**json.loads(line), "group": f"user{i // 4}"} for i, line in enumerate(lines)]
     text = "".join(json.dumps(record) + "\n" for record in owned)
@@ -257,7 +247,7 @@ def test_a_group_is_one_unit_of_privacy(place: Path, tmp_path: Path) -> None:
     assert math.isfinite(result.metrics["epsilon"])
 
 
-def test_more_processes_than_workers_are_refused(place: Path, tmp_path: Path) -> None:
+def test_more_processes_than_workers_are_refused(place, tmp_path):
     class Pair(Alone):
         world_size = 3
 
@@ -272,13 +262,13 @@ def test_more_processes_than_workers_are_refused(place: Path, tmp_path: Path) ->
         )
 
 
-def test_every_figure_that_a_trial_writes_is_registered(done: Done) -> None:
+def test_every_figure_that_a_trial_writes_is_registered(done):
     result, reports = done["edp_sgd"]
     written = {*result.metrics, *(name for report in reports for name in report.metrics)}
     assert written - registry().keys() == set()
 
 
-def test_figures_from_private_records_without_noise_are_marked() -> None:
+def test_figures_from_private_records_without_noise_are_marked():
     marked = ("train_loss", "clip_fraction", "gradient_norm", "mia_shadow_auc", "signals")
     assert all(not is_public(name) for name in marked)
     assert all(is_public(name) for name in ("ser", "epsilon", "seconds_train"))

@@ -92,7 +92,7 @@ def _config(number: int, pairs: Path) -> TrialConfig:
         pytest.param([4, 0, 1, 5, 2, 3], id="texts among them", marks=pytest.mark.slow),
     ],
 )
-def test_a_trial_is_the_same_whichever_ran_before_it(numbers: list[int], tmp_path: Path) -> None:
+def test_a_trial_is_the_same_whichever_ran_before_it(numbers, tmp_path):
     """4 and 5 are trials of text."""
     forwards = _run(numbers, tmp_path / "forwards")
     backwards = _run(list(reversed(numbers)), tmp_path / "backwards")

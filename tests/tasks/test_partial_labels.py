@@ -44,7 +44,7 @@ def heads(**fields: Any) -> TrialConfig:
 
 @pytest.mark.parametrize("kind", ["intents", "slots"])
 @pytest.mark.parametrize("model", ["clc", "features"])
-def test_what_is_not_annotated_has_no_figure(tmp_path: Path, kind: str, model: str) -> None:
+def test_what_is_not_annotated_has_no_figure(tmp_path, kind, model):
     corpus(tmp_path, kind)
     made = config("dp_sgd") if model == "clc" else heads()
     result, reports = run(tmp_path, tmp_path / "trial", made)
@@ -58,7 +58,7 @@ def test_what_is_not_annotated_has_no_figure(tmp_path: Path, kind: str, model: s
     assert not any(f"validation_{without}" in report.metrics for report in reports)
 
 
-def test_without_intents_ser_is_the_slot_error_rate() -> None:
+def test_without_intents_ser_is_the_slot_error_rate():
     right = [Frame("", (("who", 0, 1),)), Frame("", ())]
     guess = [Frame("", (("what", 0, 1),)), Frame("", ())]
     found = score(right, guess, bootstrap_samples=0)
@@ -69,7 +69,7 @@ def test_without_intents_ser_is_the_slot_error_rate() -> None:
     assert score(right, right, bootstrap_samples=0)["f_ser"] == 0.0
 
 
-def test_intents_of_a_set_are_counted_one_by_one(tmp_path: Path) -> None:
+def test_intents_of_a_set_are_counted_one_by_one(tmp_path):
     right = [Frame("book#pay", ()), Frame("pay", ())]
     guess = [Frame("pay", ()), Frame("pay", ())]
     labels = frozenset({"intents", "intent sets"})
@@ -79,7 +79,7 @@ def test_intents_of_a_set_are_counted_one_by_one(tmp_path: Path) -> None:
     assert "intent_f1" not in score(right, guess, bootstrap_samples=0)
 
 
-def test_a_trial_on_sets_of_intents(tmp_path: Path) -> None:
+def test_a_trial_on_sets_of_intents(tmp_path):
     corpus(tmp_path, "intents")
     rows = [json.loads(line) for line in (tmp_path / "utterances.jsonl").read_text().splitlines()]
     for row in rows[::2]:

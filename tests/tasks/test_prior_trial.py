@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.tasks.test_heads_trial import FIELDS, trial
 from trainables import evidence
 from trainables.cards import card as cards
@@ -30,7 +28,7 @@ def prior(folder: Path, cache: Path, **fields: Any) -> TrialResult:
     )
 
 
-def test_it_is_the_error_that_a_trained_trial_begins_with(tmp_path: Path, cache: Path) -> None:
+def test_it_is_the_error_that_a_trained_trial_begins_with(tmp_path, cache):
     found = prior(tmp_path / "prior", cache)
     before = trial(tmp_path / "trained", cache).metrics["ser_before_training"]
     assert found.metrics["ser"] == before
@@ -43,9 +41,7 @@ def test_it_is_the_error_that_a_trained_trial_begins_with(tmp_path: Path, cache:
     assert found.privacy.step_audit is None
 
 
-def test_no_training_record_reaches_what_it_leaves(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_training_record_reaches_what_it_leaves(tmp_path, cache, monkeypatch):
     """With other training records, and with almost none, the weights are the same bytes."""
     make, seen = _setup.make_split, []
 
@@ -67,7 +63,7 @@ def test_no_training_record_reaches_what_it_leaves(
     assert whole.metrics["ser"] == few.metrics["ser"]
 
 
-def test_the_error_before_training_is_found_once(tmp_path: Path, cache: Path) -> None:
+def test_the_error_before_training_is_found_once(tmp_path, cache):
     """A trial that is taken up again reads it: by then it may have other weights at hand."""
     first = trial(tmp_path, cache).metrics["ser_before_training"]
     assert evidence.read_before(tmp_path) == first
@@ -78,7 +74,7 @@ def test_the_error_before_training_is_found_once(tmp_path: Path, cache: Path) ->
     assert evidence.read_before(tmp_path) is None
 
 
-def test_its_card_says_that_nothing_was_read() -> None:
+def test_its_card_says_that_nothing_was_read():
     from trainables.accountants import account
     from trainables.privacy.from_config import build
 

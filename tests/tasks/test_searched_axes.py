@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def base() -> dict[str, Any]:
     return fields
 
 
-def test_a_small_space_searches_them() -> None:
+def test_a_small_space_searches_them():
     space = spaces.parse({"name": "s", "base": base(), "axes": AXES})
     points = expand(space).points
     assert len({point.config.id for point in points}) == 6
@@ -46,7 +45,7 @@ def chosen_values(**training: Any) -> dict[str, Any]:
     return fields
 
 
-def test_a_trial_is_charged_by_the_piece_and_resumes(place: Path, tmp_path: Path) -> None:
+def test_a_trial_is_charged_by_the_piece_and_resumes(place, tmp_path):
     """Ten steps in pieces of 4, 4 and 2, stopped in the first and taken up again."""
     fields = chosen_values()
     fields["privacy"]["reproducible_noise"] = True  # so that two runs are the same
@@ -63,7 +62,7 @@ def test_a_trial_is_charged_by_the_piece_and_resumes(place: Path, tmp_path: Path
         assert resumed.metrics[name] == pytest.approx(whole.metrics[name])
 
 
-def test_its_epsilon_is_that_of_its_steps_whatever_is_chosen(place: Path, tmp_path: Path) -> None:
+def test_its_epsilon_is_that_of_its_steps_whatever_is_chosen(place, tmp_path):
     found = {}
     for name, fields in (("usual", base()), ("chosen", chosen_values())):
         result, _ = run(place, tmp_path / name, parse(fields), stop_after=2)

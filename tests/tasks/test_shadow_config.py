@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ _HEALTH: dict[str, Any] = {"name": "health", "split": "bernoulli"}
         {"privacy": {"sampling": "poisson"}, "training": {"steps": 50}},
     ],
 )
-def test_it_has_the_target_s_course_and_no_noise(fields: dict[str, Any], tmp_path: Path) -> None:
+def test_it_has_the_target_s_course_and_no_noise(fields, tmp_path):
     target = parse({"engine": "dp_sgd", "data": _HEALTH, **fields})
     found = config_for(target, data_dir=tmp_path)
     assert catalogue.kind_of("engines", found.engine) == "plain"
@@ -44,7 +43,7 @@ def test_it_has_the_target_s_course_and_no_noise(fields: dict[str, Any], tmp_pat
 
 
 @pytest.mark.parametrize("name", catalogue.names("models", kind="frames"))
-def test_every_model_has_a_fixed_learning_rate_for_it(name: str, tmp_path: Path) -> None:
+def test_every_model_has_a_fixed_learning_rate_for_it(name, tmp_path):
     rates = set()
     for rate in (1e-4, 1e-2):
         fields = {"model": {"name": name}, "training": {"learning_rate": rate}}
@@ -53,7 +52,7 @@ def test_every_model_has_a_fixed_learning_rate_for_it(name: str, tmp_path: Path)
     assert len(rates) == 1
 
 
-def test_a_baseline_with_bounded_gradients_shares_it_with_private_trials(tmp_path: Path) -> None:
+def test_a_baseline_with_bounded_gradients_shares_it_with_private_trials(tmp_path):
     """So a change of the attack's figure from the baseline is none of the attack."""
     bounded = parse(
         {"engine": "sgd", "data": _HEALTH, "training": {"gradient_clip_norm": 1.0}},
@@ -63,7 +62,7 @@ def test_a_baseline_with_bounded_gradients_shares_it_with_private_trials(tmp_pat
     assert shadows[0] == shadows[1]
 
 
-def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path: Path) -> None:
+def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
     made = {"name": "communication", "num_utterances": 1_000}
     fields = {
@@ -88,9 +87,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path: Path) 
     assert result.metrics["mia_shadow_auc"] is not None
 
 
-def test_trials_share_a_shadow_where_it_would_be_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch):
     """Of another optimiser or encoder it is another: the first trial must not decide for all."""
     place = tmp_path / "encoder"
     shutil.copytree(read_about("small").place, place)

@@ -76,7 +76,7 @@ def _shares(bound: float, folder: Path) -> list[float]:
 
 
 @pytest.mark.slow  # six trainings, about half a minute
-def test_a_bound_below_every_norm_draws_short_records_too_often(place: Path) -> None:
+def test_a_bound_below_every_norm_draws_short_records_too_often(place):
     """A record's gradient grows with its length. Where each is scaled to one norm, what a long
     record says of its first token weighs less than what a short one says.
 

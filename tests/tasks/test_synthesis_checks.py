@@ -12,7 +12,7 @@ from trainables.tasks._synthesis_checks import require_data
 
 
 @pytest.mark.parametrize("public", [True, False])
-def test_the_number_of_private_records_is_not_said(public: bool) -> None:
+def test_the_number_of_private_records_is_not_said(public):
     """Plans and reports keep the message."""
     pairs = [Pair(f"call number {place}", "", "") for place in range(250)]
     corpus = corpus_of(pairs, name="pair_lines", public=public)
@@ -23,7 +23,7 @@ def test_the_number_of_private_records_is_not_said(public: bool) -> None:
     assert ("(40)" in str(refused.value)) == public
 
 
-def test_one_generated_text_cannot_be_measured() -> None:
+def test_one_generated_text_cannot_be_measured():
     """Refused before the trial spends anything."""
     fields = {"task": "synthesis", "engine": "dp_sgd", "model": {"name": "causal_lm"}}
     fields |= {"data": {"name": "smcalflow"}}

@@ -45,7 +45,7 @@ def _no_mauve(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_each_method_trains_draws_and_is_measured(name: str, tmp_path: Path) -> None:
+def test_each_method_trains_draws_and_is_measured(name, tmp_path):
     place = write_pairs(tmp_path)
     reports: list[EpochReport] = []
     config = tiny(place, **METHODS[name])
@@ -69,7 +69,7 @@ def test_each_method_trains_draws_and_is_measured(name: str, tmp_path: Path) -> 
     assert getattr(result.privacy.step_audit, "verdict", None) == ("pass" if private else None)
 
 
-def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path: Path) -> None:
+def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path):
     """For the curator alone: the share is that of private records, without noise."""
     rates = []
     for most in (16, 200):
@@ -81,9 +81,7 @@ def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path: Pa
     assert not registry()["cut_rate"].is_public
 
 
-def test_a_histogram_that_noise_drowned_fails_before_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_histogram_that_noise_drowned_fails_before_training(tmp_path, monkeypatch):
     """Its prompts cannot be drawn, and each epoch would be charged."""
     monkeypatch.setattr(
         "trainables.generation.histogram.add_noise", lambda counts, **_: dict.fromkeys(counts, 0.0)
@@ -96,7 +94,7 @@ def test_a_histogram_that_noise_drowned_fails_before_training(
     assert not (tmp_path / "trial" / "histogram.json").exists()
 
 
-def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path: Path) -> None:
+def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path):
     changes = {
         "engine": "sgd",
         "synthesis.parses": "parser",
@@ -111,7 +109,7 @@ def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path: P
     assert kept == ["lm", "lm", "parser", "parser", "programs", "programs"]
 
 
-def test_nothing_that_is_kept_for_release_holds_private_text(tmp_path: Path) -> None:
+def test_nothing_that_is_kept_for_release_holds_private_text(tmp_path):
     """Names that occur in private records alone are in no metric, note, privacy fact or model."""
     place = write_pairs(tmp_path)
     rows = made_pairs(120)
@@ -145,7 +143,7 @@ def test_nothing_that_is_kept_for_release_holds_private_text(tmp_path: Path) -> 
         assert word.encode() not in model
 
 
-def test_a_trial_resumes_where_it_was_stopped(tmp_path: Path) -> None:
+def test_a_trial_resumes_where_it_was_stopped(tmp_path):
     place = write_pairs(tmp_path)
     changes = {"engine": "sgd", "training.epochs": 3}
     config = tiny(place, **METHODS["two stages"], **changes)
@@ -160,7 +158,7 @@ def test_a_trial_resumes_where_it_was_stopped(tmp_path: Path) -> None:
     assert (tmp_path / "trial" / "synthetic.jsonl").exists()
 
 
-def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path: Path) -> None:
+def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path):
     """Also where noise drowns the second stage, whose loss is best before its first step."""
     changes = {"privacy.noise_multiplier": 300.0, "training.epochs": 3}
     config = tiny(write_pairs(tmp_path), **METHODS["two stages"], **changes)
@@ -181,7 +179,7 @@ def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path: Pa
         assert not any(own.equal(t) for t in public.values() if t.shape == own.shape), name
 
 
-def test_the_histogram_is_released_once(tmp_path: Path) -> None:
+def test_the_histogram_is_released_once(tmp_path):
     place = write_pairs(tmp_path)
     config = tiny(place, **METHODS["domains"])
     kept = tmp_path / "trial" / "histogram.json"
@@ -198,7 +196,7 @@ def test_the_histogram_is_released_once(tmp_path: Path) -> None:
         prepare(config, **where)
 
 
-def test_histograms_from_elsewhere(tmp_path: Path) -> None:
+def test_histograms_from_elsewhere(tmp_path):
     place = write_pairs(tmp_path)
     for where in ("public", "true"):
         config = tiny(place, **METHODS["domains"], **{"synthesis.histogram": where})
@@ -210,7 +208,7 @@ def test_histograms_from_elsewhere(tmp_path: Path) -> None:
         assert bool(setup.mechanism.unaccounted) == (where == "true")
 
 
-def test_shuffled_pairs_exchange_programs_within_couples(tmp_path: Path) -> None:
+def test_shuffled_pairs_exchange_programs_within_couples(tmp_path):
     place = write_pairs(tmp_path)
     changes = {"synthesis.shuffle_pairs": True}
     config = tiny(place, **METHODS["two stages"], **changes)
@@ -224,7 +222,7 @@ def test_shuffled_pairs_exchange_programs_within_couples(tmp_path: Path) -> None
     assert len({*left.tolist(), *right.tolist()}) == 6
 
 
-def test_one_stage_alone_is_trained_with_the_noise_of_both(tmp_path: Path) -> None:
+def test_one_stage_alone_is_trained_with_the_noise_of_both(tmp_path):
     place = write_pairs(tmp_path)
     changes = {
         "synthesis.method": "two_stage",
@@ -240,7 +238,7 @@ def test_one_stage_alone_is_trained_with_the_noise_of_both(tmp_path: Path) -> No
     assert not (tmp_path / "trial" / "synthetic.jsonl").exists()
 
 
-def test_noise_streams_of_the_stages_differ(tmp_path: Path) -> None:
+def test_noise_streams_of_the_stages_differ(tmp_path):
     place = write_pairs(tmp_path)
     changes = {"privacy.noise_multiplier": 1e6, "privacy.reproducible_noise": True}
     config = tiny(place, **METHODS["two stages"], **changes)
@@ -262,7 +260,7 @@ def assert_refused(folder: Path, match: str, **changes: Any) -> None:
     assert "\n" not in str(problem.value)
 
 
-def test_a_function_to_remove_that_does_not_occur(tmp_path: Path) -> None:
+def test_a_function_to_remove_that_does_not_occur(tmp_path):
     assert_refused(
         tmp_path,
         r"expected synthesis\.remove_function to name a function that occurs .* got 'Nothing\*'",
@@ -270,7 +268,7 @@ def test_a_function_to_remove_that_does_not_occur(tmp_path: Path) -> None:
     )
 
 
-def test_an_empty_private_set(tmp_path: Path) -> None:
+def test_an_empty_private_set(tmp_path):
     place = write_pairs(tmp_path, training=5)
     config = tiny(place, **{"synthesis.public_fraction": 0.99})
     with pytest.raises(InvalidInput, match="expected at least one private record of smcalflow"):
@@ -280,7 +278,7 @@ def test_an_empty_private_set(tmp_path: Path) -> None:
         run_trial(config, tmp_path)
 
 
-def test_a_parse_that_does_not_read(tmp_path: Path) -> None:
+def test_a_parse_that_does_not_read(tmp_path):
     place = write_pairs(tmp_path)
     with (place / "pairs_train.jsonl").open("a") as file:
         file.write(json.dumps({"utterance": "secret words", "lispress": "(Yield (x"}) + "\n")
@@ -289,7 +287,7 @@ def test_a_parse_that_does_not_read(tmp_path: Path) -> None:
     assert "secret" not in str(problem.value)
 
 
-def test_a_batch_larger_than_the_data(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_data(tmp_path):
     assert_refused(
         tmp_path,
         r"at most the number of training records \(90\), got 500",
@@ -297,7 +295,7 @@ def test_a_batch_larger_than_the_data(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer(tmp_path):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=1)).save_pretrained(
@@ -344,13 +342,13 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_configs_that_are_none(changes: dict[str, Any], match: str, tmp_path: Path) -> None:
+def test_configs_that_are_none(changes, match, tmp_path):
     with pytest.raises(InvalidInput, match=match) as problem:
         tiny(tmp_path, **changes)
     assert "\n" not in str(problem.value)
 
 
-def test_prompts_need_domains(tmp_path: Path) -> None:
+def test_prompts_need_domains(tmp_path):
     place = write_pairs(tmp_path)
     for file in place.iterdir():
         rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -364,7 +362,7 @@ def test_prompts_need_domains(tmp_path: Path) -> None:
 # ----- the split
 
 
-def test_the_split_is_disjoint_and_removes_what_is_named(tmp_path: Path) -> None:
+def test_the_split_is_disjoint_and_removes_what_is_named(tmp_path):
     config = tiny(write_pairs(tmp_path), **{"synthesis.remove_function": "Weather*"})
     corpus = open_pairs(config.data, data_dir=tmp_path)
     split = split_pairs(corpus, config.data, config.synthesis)
@@ -378,7 +376,7 @@ def test_the_split_is_disjoint_and_removes_what_is_named(tmp_path: Path) -> None
     assert all("CreateEvent" in corpus.programs[i] for i in kept)
 
 
-def test_a_count_of_private_records_is_reported(tmp_path: Path) -> None:
+def test_a_count_of_private_records_is_reported(tmp_path):
     place = write_pairs(tmp_path)
     config = tiny(place, **{"data.name": "pair_lines"})
     corpus = open_pairs(config.data, data_dir=tmp_path)
@@ -389,7 +387,7 @@ def test_a_count_of_private_records_is_reported(tmp_path: Path) -> None:
     assert num_private_records(corpus, declared.data, declared.synthesis) == (100, ())
 
 
-def test_coins_of_a_trial_make_its_release_auditable(tmp_path: Path) -> None:
+def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
     from trainables.release_audit import audit_release
 
     place = write_pairs(tmp_path)
@@ -419,7 +417,7 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path: Path) -> None:
     assert [corpus.utterances[i] for i in drawn[0].private] == sides[1]
 
 
-def test_without_coins_no_private_record_is_written(tmp_path: Path) -> None:
+def test_without_coins_no_private_record_is_written(tmp_path):
     run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
     assert not list((tmp_path / "trial").glob("*members*"))
     assert not list((tmp_path / "trial").glob("*held_out*"))

@@ -75,7 +75,7 @@ WORSE = [
 STAGES = ["parses", "parses", "utterances", "utterances", "utterances"]
 
 
-def test_a_stage_that_was_trained_is_kept_trained() -> None:
+def test_a_stage_that_was_trained_is_kept_trained():
     learner = Staged(STAGES, WORSE)
     trained = run(learner)
     assert learner.kept() == {"parses": 2, "utterances": 4}
@@ -84,7 +84,7 @@ def test_a_stage_that_was_trained_is_kept_trained() -> None:
 
 
 @pytest.mark.parametrize("until", [1, 2, 3, 4])
-def test_it_is_the_same_after_an_interruption(until: int, tmp_path: Path) -> None:
+def test_it_is_the_same_after_an_interruption(until, tmp_path):
     run(Staged(STAGES, WORSE), folder=tmp_path, until=until)
     learner = Staged(STAGES, WORSE)
     trained = run(learner, folder=tmp_path)
@@ -92,14 +92,14 @@ def test_it_is_the_same_after_an_interruption(until: int, tmp_path: Path) -> Non
     assert trained.best_epochs == {"parses.": 2, "utterances.": 4}
 
 
-def test_a_stage_that_no_epoch_trained_stays_as_it_was() -> None:
+def test_a_stage_that_no_epoch_trained_stays_as_it_was():
     learner = Staged(STAGES, WORSE)
     trained = run(learner, until=1)
     assert learner.kept() == {"parses": 1, "utterances": -1}
     assert trained.best_epochs == {"parses.": 1}
 
 
-def test_of_equal_epochs_the_later_is_kept() -> None:
+def test_of_equal_epochs_the_later_is_kept():
     learner = Staged(["all"] * 3, [{"all": 2.0}, {"all": 1.0}, {"all": 1.0}])
     assert run(learner).best_epoch == 3
     assert learner.kept() == {"all": 3}
@@ -110,16 +110,14 @@ def test_of_equal_epochs_the_later_is_kept() -> None:
     [([math.nan, 2.0, 3.0], 2), ([2.0, math.nan, 3.0], 1), ([math.nan, math.inf, math.nan], 3)],
 )
 @pytest.mark.parametrize("until", [1, 99])
-def test_a_loss_that_is_no_number_is_never_the_smaller_one(
-    losses: list[float], best: int, until: int, tmp_path: Path
-) -> None:
+def test_a_loss_that_is_no_number_is_never_the_smaller_one(losses, best, until, tmp_path):
     learner = Staged(["all"] * 3, [{"all": loss} for loss in losses])
     run(learner, folder=tmp_path, until=until)
     assert run(learner, folder=tmp_path).best_epoch == best
     assert learner.kept() == {"all": best}
 
 
-def test_freed_memory_goes_back_after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freed_memory_goes_back_after_every_epoch(monkeypatch):
     done: list[int] = []
     learner = Staged(["one"] * 3, [{"one": 1.0}] * 3)
     monkeypatch.setattr(memory, "give_back", lambda: done.append(learner.epochs_done))

@@ -62,9 +62,7 @@ def num_flushes(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(("number", "every"), [(errno.ENOSPC, 4), (errno.EROFS, 13)])
-def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(
-    number: int, every: int, tmp_path: Path
-) -> None:
+def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(number, every, tmp_path):
     """At the flushes of the store in turn: files, lines, ledger, checkpoints."""
     (tmp_path / "whole").mkdir()
     total = num_flushes(tmp_path / "whole")
@@ -93,7 +91,7 @@ def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(
     assert begun > 30 / every
 
 
-def test_the_words_of_libraries_are_understood(tmp_path: Path) -> None:
+def test_the_words_of_libraries_are_understood(tmp_path):
     """safetensors, SQLite and zip have errors of their own, without a number."""
     for text, word in (
         ("Error: IoError(Os { code: 28, message: 'No space left on device' })", "is full"),
@@ -110,7 +108,7 @@ def test_the_words_of_libraries_are_understood(tmp_path: Path) -> None:
     assert disk.failure_of(FileNotFoundError(2, "No such file"), tmp_path) is None
 
 
-def test_a_folder_that_is_removed_under_the_sweep_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_is_removed_under_the_sweep_is_one_sentence(tmp_path):
     home = settings_in(tmp_path).home
 
     def watch(trial_id: str, progress: Any) -> None:
@@ -141,11 +139,11 @@ _SLOW_SIZES = (2, 4, 5, 6, 8, 10, 12, 14, 16)
     "megabytes", [1, 3, *(pytest.param(size, marks=pytest.mark.slow) for size in _SLOW_SIZES)]
 )
 def test_a_disk_that_fills_up_is_one_line(
-    megabytes: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    megabytes,
+    tmp_path,
+    capsys,
+    monkeypatch,
+):
     context = mounted(tmp_path / "home", megabytes)
     try:
         monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
@@ -169,7 +167,7 @@ def test_a_disk_that_fills_up_is_one_line(
         context.__exit__(None, None, None)
 
 
-def test_nothing_starts_on_a_read_only_disk(tmp_path: Path) -> None:
+def test_nothing_starts_on_a_read_only_disk(tmp_path):
     context = mounted(tmp_path / "home", 8)
     try:
         settings = settings_in(tmp_path)
@@ -185,7 +183,7 @@ def test_nothing_starts_on_a_read_only_disk(tmp_path: Path) -> None:
         context.__exit__(None, None, None)
 
 
-def test_tensors_on_a_full_disk_raise_a_storage_error(tmp_path: Path) -> None:
+def test_tensors_on_a_full_disk_raise_a_storage_error(tmp_path):
     context = mounted(tmp_path / "small", 1)
     try:
         with pytest.raises((SafetensorError, OSError)) as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.torture.interrupts import (
@@ -26,19 +24,19 @@ MANY = cases(50, seed=1)
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)
-def test_an_interrupt_is_reported_and_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
+def test_an_interrupt_is_reported_and_leaves_nothing_behind(case, tmp_path):
     assert problems(case, interrupt(case, tmp_path), tmp_path) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", PHASES, ids=str)
-def test_so_is_one_in_each_phase(case: Case, tmp_path: Path) -> None:
+def test_so_is_one_in_each_phase(case, tmp_path):
     assert problems(case, interrupt(case, tmp_path), tmp_path) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MANY, ids=str)
-def test_so_is_one_at_a_random_moment_and_the_sweep_resumes(case: Case, tmp_path: Path) -> None:
+def test_so_is_one_at_a_random_moment_and_the_sweep_resumes(case, tmp_path):
     ending = interrupt(case, tmp_path)
     assert problems(case, ending, tmp_path) == []
     if ending.begun:

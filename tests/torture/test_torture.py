@@ -25,7 +25,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("family", FAMILIES)
-def test_bad_input_is_an_answer_or_one_line(family: str, seed: int, bench: Bench) -> None:
+def test_bad_input_is_an_answer_or_one_line(family, seed, bench):
     tally = Tally()
     bad_input.one(bench, family, seed, tally)
     assert tally.findings == []
@@ -33,7 +33,7 @@ def test_bad_input_is_an_answer_or_one_line(family: str, seed: int, bench: Bench
 
 
 @pytest.mark.parametrize("command", ["plan", "epsilon"])
-def test_a_task_that_is_a_mapping_is_one_line(command: str, bench: Bench) -> None:
+def test_a_task_that_is_a_mapping_is_one_line(command, bench):
     path = bench.write("input.yaml", b"base: {task: {a: 1}}\ntask: {a: 1}\n")
     code, said = run([command, path], tally := Tally(), how="")
     assert code == 2
@@ -41,7 +41,7 @@ def test_a_task_that_is_a_mapping_is_one_line(command: str, bench: Bench) -> Non
     assert said.startswith("error: ")
 
 
-def test_the_harness_sees_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_harness_sees_a_traceback(monkeypatch):
     monkeypatch.setattr("sweep.store.sweeps.names", lambda home: 1 / 0)
     tally = Tally()
     run(["list"], tally, how="broken on purpose")
@@ -49,7 +49,7 @@ def test_the_harness_sees_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ZeroDivisionError" in tally.findings[0]
 
 
-def test_the_harness_sees_what_an_answer_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_harness_sees_what_an_answer_costs(monkeypatch):
     monkeypatch.setattr(
         "sweep.store.sweeps.names", lambda home: [str(len(bytes(BYTES + BYTES // 4) + b"1"))]
     )
@@ -68,12 +68,12 @@ def test_the_harness_sees_what_an_answer_costs(monkeypatch: pytest.MonkeyPatch) 
         (-11, "", "other exit codes"),
     ],
 )
-def test_a_refusal_is_one_line(code: int, err: str, outcome: str) -> None:
+def test_a_refusal_is_one_line(code, err, outcome):
     ended = Ended(code=code, out="", err=err, seconds=0.1, waited=0.1, growth=0)
     assert classify(ended)[0] == outcome
 
 
-def test_the_installed_command_says_the_same(bench: Bench) -> None:
+def test_the_installed_command_says_the_same(bench):
     environment = bench.home.environment
     forked = run_process(["list", "--json"], environment=environment)
     installed = run_process(["list", "--json"], environment=environment, installed=True)
@@ -81,7 +81,7 @@ def test_the_installed_command_says_the_same(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("path", [("time",), ("privacy", "epsilon"), ("metrics", "ser")])
-def test_a_result_with_a_word_for_a_number_is_one_line(path: tuple[str, ...], bench: Bench) -> None:
+def test_a_result_with_a_word_for_a_number_is_one_line(path, bench):
     def change(entry: dict[str, Any]) -> dict[str, Any]:
         place = entry["result"]
         for key in path[:-1]:
@@ -97,7 +97,7 @@ def test_a_result_with_a_word_for_a_number_is_one_line(path: tuple[str, ...], be
 
 
 @pytest.mark.parametrize("answer", [b"", b"n\n"])
-def test_an_unconfirmed_deletion_is_refused(answer: bytes, bench: Bench) -> None:
+def test_an_unconfirmed_deletion_is_refused(answer, bench):
     ended = run_process(["delete", "toy"], stdin=answer, environment=bench.home.environment)
     assert (ended.code, ended.err) == (1, "error: not confirmed: nothing was changed\n")
     assert (bench.home.home / "toy" / "sweep.jsonl").exists()
@@ -105,7 +105,7 @@ def test_an_unconfirmed_deletion_is_refused(answer: bytes, bench: Bench) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_file_is_noticed_or_harmless(name: str, bench: Bench) -> None:
+def test_a_damaged_file_is_noticed_or_harmless(name, bench):
     tally = Tally()
     for place in bench.home.files():
         if place.suffix in (".json", ".jsonl", ".yaml"):

@@ -93,16 +93,12 @@ def noise_of(engine: Engine) -> np.ndarray:
         ("edp_sgd", {"noise_calibration": "central", "group_scale": "public"}),
     ],
 )
-def test_noise_of_all_steps_is_pairwise_independent(
-    place: Path, engine: str, privacy: dict[str, Any]
-) -> None:
+def test_noise_of_all_steps_is_pairwise_independent(place, engine, privacy):
     check_vectors(noise_of(prepare(place, engine, **privacy).engine))
 
 
 @pytest.mark.parametrize("forgotten", ["the epoch", "the step"])
-def test_a_stream_of_noise_that_is_used_again_is_noticed(
-    place: Path, forgotten: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_of_noise_that_is_used_again_is_noticed(place, forgotten, monkeypatch):
     right = SecretKey.stream
     steps = NUM_RECORDS // BATCH
 
@@ -130,8 +126,8 @@ def inclusions(setup: _setup.Setup) -> np.ndarray:
 
 
 def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(
-    place: Path,
-) -> None:
+    place,
+):
     for delta in (1e-5, 1e-6, 1e-7):  # another config, so another key
         setup = prepare(place, "dp_sgd", delta=delta)
         found = inclusions(setup)
@@ -140,9 +136,7 @@ def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(
         check_rate(found.sum(1).tolist(), found.shape[1], BATCH / NUM_RECORDS)
 
 
-def test_batches_that_every_epoch_draws_again_are_noticed(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_that_every_epoch_draws_again_are_noticed(place, monkeypatch):
     right = sampling.Poisson.draw
     monkeypatch.setattr(sampling.Poisson, "draw", lambda self, epoch, step: right(self, 0, step))
     with pytest.raises(AssertionError, match="two steps share"):
@@ -150,7 +144,7 @@ def test_batches_that_every_epoch_draws_again_are_noticed(
 
 
 @pytest.mark.parametrize("wrong", [2 / 3, 3 / 2])
-def test_another_rate_than_the_declared_one_is_noticed(place: Path, wrong: float) -> None:
+def test_another_rate_than_the_declared_one_is_noticed(place, wrong):
     found = inclusions(prepare(place, "dp_sgd"))
     with pytest.raises(AssertionError, match="records drawn"):
         check_rate(found.sum(1).tolist(), found.shape[1], wrong * BATCH / NUM_RECORDS)
@@ -169,11 +163,11 @@ def kept_bits(setup: _setup.Setup) -> np.ndarray:
     return np.stack(rows)
 
 
-def test_dropout_of_all_steps_is_pairwise_independent(place: Path) -> None:
+def test_dropout_of_all_steps_is_pairwise_independent(place):
     check_bits(kept_bits(prepare(place, "dp_sgd")), 0.5)
 
 
-def test_dropout_masks_that_every_epoch_uses_again_are_noticed(place: Path) -> None:
+def test_dropout_masks_that_every_epoch_uses_again_are_noticed(place):
     setup = prepare(place, "dp_sgd")
     right = type(setup.model).begin_step
     setup.model.begin_step = lambda epoch, step: right(setup.model, 0, step)
@@ -181,7 +175,7 @@ def test_dropout_masks_that_every_epoch_uses_again_are_noticed(place: Path) -> N
         check_bits(kept_bits(setup), 0.5)
 
 
-def test_noise_of_both_stages_of_a_synthesis_trial_is_independent(tmp_path: Path) -> None:
+def test_noise_of_both_stages_of_a_synthesis_trial_is_independent(tmp_path):
     """Two language models on the same records: the stages' streams are not each other's."""
     config = tiny(
         write_pairs(tmp_path, training=60, human=20),

@@ -76,15 +76,15 @@ def units_of(engine: Engine, epoch: int, step: int) -> list[list[int]]:
     precision=st.sampled_from(["fp32", "fp32", "bf16"]),
 )
 def test_two_steps_release_what_the_definition_says(
-    kind: str,
-    offered: tuple[str, dict[str, Any]],
-    group_scale: str,
-    workers: int,
-    max_grad_norm: float,
-    physical: int | None,
-    dropout: float,
-    precision: str,
-) -> None:
+    kind,
+    offered,
+    group_scale,
+    workers,
+    max_grad_norm,
+    physical,
+    dropout,
+    precision,
+):
     """Without noise, so that the sum itself is seen; the second step is on trained weights."""
     engine, privacy = offered
     records = 4 if "unit" in privacy else NUM_RECORDS
@@ -125,9 +125,7 @@ def test_two_steps_release_what_the_definition_says(
     physical=st.sampled_from([None, 1, 3]),
     dropout=st.sampled_from([0.0, 0.3]),
 )
-def test_plain_sgd_releases_the_mean_gradient(
-    kind: str, physical: int | None, dropout: float
-) -> None:
+def test_plain_sgd_releases_the_mean_gradient(kind, physical, dropout):
     mech = mechanism("sgd", records=NUM_RECORDS, batch=4, workers=1, epochs=1)
     made = engine_of(mech, kind, dropout=dropout, physical_batch_size=physical)
     model, loader = in_double(made.model), made._loader
@@ -139,7 +137,7 @@ def test_plain_sgd_releases_the_mean_gradient(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_definition_itself_is_a_gradient(kind: str) -> None:
+def test_the_definition_itself_is_a_gradient(kind):
     """Of the loss along any direction: against central differences, which no backward pass made."""
     model, loader = model_and_loader(kind, dropout=0.3)
     model = in_double(model)

@@ -29,7 +29,7 @@ def config(tmp_path: Path) -> str:
     return str(place)
 
 
-def test_the_real_step_keeps_its_claim(config: str) -> None:
+def test_the_real_step_keeps_its_claim(config):
     printed, problem = call(config, "--calls", "240", "--json")
     assert problem is None
     (row,) = json.loads(printed)["audits"]
@@ -37,24 +37,24 @@ def test_the_real_step_keeps_its_claim(config: str) -> None:
     assert row["claimed"] == pytest.approx(0.25)  # z / (2 sqrt N)
 
 
-def test_a_claim_of_twice_the_noise_fails(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_of_twice_the_noise_fails(config, monkeypatch):
     monkeypatch.setattr(Mechanism, "sensitivity", 1.0)
     _, problem = call(config, "--calls", "240", "--json")
     assert isinstance(problem, TrialFailed)
 
 
-def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it(config: str) -> None:
+def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it(config):
     changes: dict[str, object] = {"training.num_workers": 2, "training": {"epochs": 2}}
     for path in (Path(config), None):
         for _, trial in audit._configs(path, changes):
             assert (trial.training.num_workers, trial.training.epochs) == (2, 2)
 
 
-def test_a_shipped_space_is_read_and_refused_for_its_variants() -> None:
+def test_a_shipped_space_is_read_and_refused_for_its_variants():
     _, problem = call("quick")
     assert str(problem) == "expected one trial's config, got a space with axes in quick"
 
 
-def test_a_step_without_noise_claims_nothing(config: str) -> None:
+def test_a_step_without_noise_claims_nothing(config):
     _, problem = call(config, "--set", "privacy.noise_multiplier=0")
     assert isinstance(problem, InvalidInput)

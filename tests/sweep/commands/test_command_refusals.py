@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-
-from tests.sweep.line import Line
 
 CASES = [
     pytest.param(case, id=f"{file.stem}-{number}")
@@ -20,8 +17,8 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_refusal_is_one_line_that_quotes_no_record_and_leaves_nothing(
-    case: dict[str, Any], line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    case, line, tmp_path, monkeypatch
+):
     for variable, folder in (("SWEEP_HOME", "home"), ("SWEEP_DATA_DIR", ".")):
         monkeypatch.setenv(variable, str(tmp_path / folder))
     monkeypatch.chdir(tmp_path)

@@ -42,7 +42,7 @@ def sound(number: int) -> list[dict[str, Any]]:
     return [{"text": f"say {SECRET}{n}", "intent": "say" if n else "rare"} for n in range(number)]
 
 
-def test_the_first_problems_are_listed_and_the_rest_counted(place: Path, line: Line) -> None:
+def test_the_first_problems_are_listed_and_the_rest_counted(place, line):
     bad = [{"text": SECRET, "intent": "say", "slots": [["x", 0, 9]]} for _ in range(23)]
     other = [{"text": f"{SECRET} z", "intent": SECRET}, {"text": f"z {SECRET}", "tags": ["O"]}]
     path = lines(place / "mine.jsonl", [*sound(3), *bad, *other])
@@ -65,7 +65,7 @@ def test_the_first_problems_are_listed_and_the_rest_counted(place: Path, line: L
     assert (code, facts["ok"], facts["num_problems"]) == (2, False, 25)
 
 
-def test_warnings(place: Path, line: Line) -> None:
+def test_warnings(place, line):
     rows = [{**row, "part": "train", "group": "ann"} for row in sound(40)]
     rows += [
         {"text": f"Say {SECRET}7!", "intent": "say", "part": "test", "group": "ann"},
@@ -85,7 +85,7 @@ def test_warnings(place: Path, line: Line) -> None:
         assert words in out, words
 
 
-def test_describe_counts_labels_by_part(place: Path, line: Line) -> None:
+def test_describe_counts_labels_by_part(place, line):
     rows = [{**row, "slots": [["what", 1, 2]]} for row in sound(9)]
     rows += [{**rows[1], "text": "say it", "part": "test"}, rows[1]]
     path = lines(place / "mine.jsonl", rows)
@@ -98,7 +98,7 @@ def test_describe_counts_labels_by_part(place: Path, line: Line) -> None:
     assert "rare" in line.says("data", "describe", path, "--spans", "tokens")
 
 
-def test_a_corpus_by_its_name_has_counts_too(place: Path, line: Line) -> None:
+def test_a_corpus_by_its_name_has_counts_too(place, line):
     facts = line.facts("data", "describe", "communication", "--set", "num_utterances=1000")
     assert (facts["num_training"], facts["num_validation"], facts["num_test"]) == (450, 50, 500)
     assert facts["parts_because"].startswith("data.split=paper: 45:5:50")
@@ -107,7 +107,7 @@ def test_a_corpus_by_its_name_has_counts_too(place: Path, line: Line) -> None:
     assert len(facts["slots"]) == facts["num_slots"]
 
 
-def test_the_facts_of_a_corpus_stand_in_one_column(place: Path, line: Line) -> None:
+def test_the_facts_of_a_corpus_stand_in_one_column(place, line):
     path = place / "pairs.jsonl"
     path.write_text(json.dumps({"utterance": SECRET, "lispress": "(Yield)", "part": "train"}))
     out = line.says("data", "describe", "pair_lines", "--set", f"path={path}")
@@ -120,7 +120,7 @@ def test_the_facts_of_a_corpus_stand_in_one_column(place: Path, line: Line) -> N
     assert starts == {max(map(len, names)) + 1}
 
 
-def test_every_command_says_how_a_file_was_read(place: Path, line: Line) -> None:
+def test_every_command_says_how_a_file_was_read(place, line):
     """Which fields are read and which not, three counts, and what happened to slots."""
     rows = [
         {"utterance": f"say {SECRET}{n}!", "topic": "ab"[n % 2], "ner": [{"start": 4}], "id": n}
@@ -152,7 +152,7 @@ def test_every_command_says_how_a_file_was_read(place: Path, line: Line) -> None
     assert facts["overlooked"] == {"ner": "slots", "topic": "intent"}
 
 
-def test_one_part_alone(place: Path, line: Line) -> None:
+def test_one_part_alone(place, line):
     rows = [{**row, "part": "test" if n % 3 else "dev"} for n, row in enumerate(sound(9))]
     path = lines(place / "mine.jsonl", rows)
     out = line.says("data", "convert", path, "--only", "test", "--to", "x.jsonl")

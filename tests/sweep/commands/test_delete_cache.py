@@ -30,9 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_delete_with_cache_says_what_lay_where_and_leaves_nothing(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_delete_with_cache_says_what_lay_where_and_leaves_nothing(place, capsys):
     cache = settings_in(place).cache_dir
     assert cli.run(["delete", "--cache", "--yes"]) == 0
     out = capsys.readouterr().out
@@ -48,16 +46,12 @@ def test_delete_with_cache_says_what_lay_where_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("arguments", [["delete"], ["delete", "toy", "--cache"]])
-def test_a_name_or_the_cache(
-    arguments: list[str], place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_or_the_cache(arguments, place, capsys):
     assert cli.run(arguments) == 2
     assert "expected either the NAME of a sweep or --cache" in capsys.readouterr().err
 
 
-def test_the_cache_of_a_running_sweep_stays(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cache_of_a_running_sweep_stays(place, capsys):
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     folder = store.create(settings.home, prepared.space, prepared.plan, about={})

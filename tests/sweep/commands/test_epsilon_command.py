@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-
-from tests.sweep.line import Line
 
 _ALGORITHM_1 = ("--num-workers", "8", "--noise-multiplier", "1", "--epochs", "30")
 
 
-def test_algorithm_1_and_the_papers_figure(line: Line) -> None:
+def test_algorithm_1_and_the_papers_figure(line):
     found = line.facts("epsilon", *_ALGORITHM_1, "--delta", "5e-4")
     assert found["epsilon"] == pytest.approx(581.0, rel=1e-4)
     assert found["epsilon_paper"] == pytest.approx(36.355, rel=1e-4)
@@ -25,7 +21,7 @@ def test_algorithm_1_and_the_papers_figure(line: Line) -> None:
     assert central["epsilon"] == pytest.approx(95.173, rel=1e-4)
 
 
-def test_the_table_gives_the_reasons_for_the_difference(line: Line) -> None:
+def test_the_table_gives_the_reasons_for_the_difference(line):
     out = line.says("epsilon", *_ALGORITHM_1, "--delta", "5e-4", "--num-records", "2560")
     text = " ".join(out.split())
     for words in (
@@ -40,7 +36,7 @@ def test_the_table_gives_the_reasons_for_the_difference(line: Line) -> None:
         assert words in text
 
 
-def test_poisson_sampling(line: Line) -> None:
+def test_poisson_sampling(line):
     options = ("--num-records", "2560", "--expected-batch-size", "64", "--delta", "5e-4")
     found = line.facts("epsilon", "--engine", "dp_sgd", *options, "--noise-multiplier", "1")
     assert found["epsilon"] == pytest.approx(4.1205, abs=2e-4)
@@ -58,7 +54,7 @@ def test_poisson_sampling(line: Line) -> None:
     assert one["epsilon"] == found["epsilon"]
 
 
-def test_a_target_in_place_of_the_noise(line: Line) -> None:
+def test_a_target_in_place_of_the_noise(line):
     found = line.facts("epsilon", "--target-epsilon", "8", "--delta", "1e-5", "--num-workers", "8")
     assert found["epsilon"] <= 8
     assert found["epsilon"] == pytest.approx(8, rel=1e-3)
@@ -66,7 +62,7 @@ def test_a_target_in_place_of_the_noise(line: Line) -> None:
     assert line.facts("epsilon", *again, "--num-workers", "8")["epsilon"] == found["epsilon"]
 
 
-def test_infinity_is_text_and_has_reasons(line: Line) -> None:
+def test_infinity_is_text_and_has_reasons(line):
     for options, reason in (
         (("--engine", "sgd"), "no noise"),
         (("--noise-multiplier", "0"), "no noise"),
@@ -77,29 +73,29 @@ def test_infinity_is_text_and_has_reasons(line: Line) -> None:
         assert reason in found["unaccounted"][0]
 
 
-def test_a_public_bound_on_alpha_helps(line: Line) -> None:
+def test_a_public_bound_on_alpha_helps(line):
     options = (*_ALGORITHM_1, "--delta", "5e-4", "--group-scale", "public")
     bounded = line.facts("epsilon", *options, "--max-group-scale", "0.5")
     assert bounded["effective_noise_multiplier"][0] == pytest.approx(2 / (2 * 8**0.5))
     assert line.facts("epsilon", *options)["epsilon"] == pytest.approx(581.0, rel=1e-4)
 
 
-def test_decay(line: Line) -> None:
+def test_decay(line):
     options = ("--delta", "5e-4", "--noise-multiplier", "1", "--decay", "linear", "--tau", "0.02")
     assert line.facts("epsilon", *options)["epsilon_paper"] == pytest.approx(53.2064, rel=1e-5)
 
 
-def test_the_default_delta_is_that_of_the_size(line: Line) -> None:
+def test_the_default_delta_is_that_of_the_size(line):
     assert line.facts("epsilon", "--num-records", "1000")["delta"] == 1e-5
 
 
-def test_what_depends_on_an_unknown_size_is_left_out(line: Line) -> None:
+def test_what_depends_on_an_unknown_size_is_left_out(line):
     found = line.facts("epsilon", "--delta", "5e-4")
     assert found["num_records"] is None
     assert found["steps"] is None
 
 
-def test_a_config_file_is_read_and_options_override_it(tmp_path: Path, line: Line) -> None:
+def test_a_config_file_is_read_and_options_override_it(tmp_path, line):
     path = tmp_path / "trial.yaml"
     path.write_text(
         "engine: dp_sgd\ndata: {num_records: 2560}\n"
@@ -116,7 +112,7 @@ def test_a_config_file_is_read_and_options_override_it(tmp_path: Path, line: Lin
     assert "unknown field privacy.nois" in line.refused("epsilon", str(path))
 
 
-def test_the_size_of_a_configs_data_set_is_counted(line: Line, tmp_path: Path) -> None:
+def test_the_size_of_a_configs_data_set_is_counted(line, tmp_path):
     config = tmp_path / "trial.yaml"
     config.write_text("engine: dp_sgd\ndata: {name: communication, num_utterances: 1000}\n")
     found = line.facts("epsilon", str(config))
@@ -127,11 +123,11 @@ def test_the_size_of_a_configs_data_set_is_counted(line: Line, tmp_path: Path) -
 
 @pytest.mark.parametrize("declared", ["", ", num_records: 20, schema_file: schema.json"])
 def test_what_would_be_counted_on_private_records_has_no_figure(
-    line: Line,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    declared: str,
-) -> None:
+    line,
+    tmp_path,
+    monkeypatch,
+    declared,
+):
     """As the trial itself would have none."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     row = '{"tokens": ["call", "%d"], "tags": ["O", "O"], "intent": "call"}\n'
@@ -151,9 +147,7 @@ def test_what_would_be_counted_on_private_records_has_no_figure(
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
 @pytest.mark.parametrize("noise", ["1e-9", "1", "1e9"])
 @pytest.mark.parametrize("delta", ["5e-324", "1e-310", "0.9999999999999999"])
-def test_an_extreme_is_a_number_or_one_line(
-    sampling: str, noise: str, delta: str, line: Line
-) -> None:
+def test_an_extreme_is_a_number_or_one_line(sampling, noise, delta, line):
     records = ["--num-records", "1000", "--expected-batch-size", "64", "--epochs", "3"]
     arguments = ["--sampling", sampling, "--noise-multiplier", noise, "--delta", delta]
     assert float(line.facts("epsilon", *records, *arguments)["epsilon"]) >= 0

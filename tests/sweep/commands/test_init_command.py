@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sweep.planning.own_data.parts import part_of
-from tests.sweep.line import Line
 from trainables.data.records import Utterance
 from trainables.files import read_yaml
 
@@ -33,7 +32,7 @@ def csv_in(folder: Path, *, number: int = 300) -> Path:
     return path
 
 
-def test_a_csv_becomes_a_space_that_plans(place: Path, line: Line) -> None:
+def test_a_csv_becomes_a_space_that_plans(place, line):
     code, out, err = line("init", str(csv_in(place)))
     assert (code, err) == (0, "")
     assert SECRET not in out
@@ -55,7 +54,7 @@ def test_a_csv_becomes_a_space_that_plans(place: Path, line: Line) -> None:
 
 
 @pytest.mark.parametrize("number", [20, 30, 50])
-def test_a_space_of_few_records_plans_whole(number: int, place: Path, line: Line) -> None:
+def test_a_space_of_few_records_plans_whole(number, place, line):
     assert line("init", str(csv_in(place, number=number)))[0] == 0
     out = line.says("plan", "mine/space.yaml", "--json")
     assert [trial["reason"] for trial in json.loads(out)["trials"]] == [None] * 4
@@ -63,9 +62,7 @@ def test_a_space_of_few_records_plans_whole(number: int, place: Path, line: Line
 
 @pytest.mark.parametrize("asked", [None, 0.7123456, 3.0])
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_an_asked_epsilon_is_a_budget_for_every_private_trial(
-    form: str, asked: float | None, place: Path, line: Line
-) -> None:
+def test_an_asked_epsilon_is_a_budget_for_every_private_trial(form, asked, place, line):
     """Also for the paper's trial, a comment, and for one that a user adds."""
     path = csv_in(place, number=200)
     if form == "jsonl":
@@ -96,7 +93,7 @@ def test_an_asked_epsilon_is_a_budget_for_every_private_trial(
     assert planned()["edp-sgd"]["reason"] is None
 
 
-def test_a_file_of_too_few_records_is_refused(place: Path, line: Line) -> None:
+def test_a_file_of_too_few_records_is_refused(place, line):
     code, _, err = line("init", str(csv_in(place, number=3)))
     assert code == 2
     assert "expected at least 2 records that train, one of validation and one of test" in err
@@ -104,14 +101,14 @@ def test_a_file_of_too_few_records_is_refused(place: Path, line: Line) -> None:
     assert not Path("mine").exists()
 
 
-def test_a_declared_number_that_no_plan_accepts_is_refused(place: Path, line: Line) -> None:
+def test_a_declared_number_that_no_plan_accepts_is_refused(place, line):
     code, _, err = line("init", str(csv_in(place)), "--num-records", "5000")
     assert (code, err.count("\n")) == (2, 1)
     assert "expected data.num_records within a factor of 2" in err
     assert not Path("mine").exists()
 
 
-def test_advice_can_be_pasted_where_a_name_has_spaces(place: Path, line: Line) -> None:
+def test_advice_can_be_pasted_where_a_name_has_spaces(place, line):
     source = csv_in(place).rename(place / "ann's own file.csv")
     Path("labels.json").write_text(json.dumps({"intents": ["play"], "slots": []}))
     out = line.says("init", source.name, "--schema", "labels.json")
@@ -121,14 +118,14 @@ def test_advice_can_be_pasted_where_a_name_has_spaces(place: Path, line: Line) -
     assert advised == [f"ann's own file/{name}" for name in ("schema.json", *["space.yaml"] * 3)]
 
 
-def test_advice_can_be_pasted_where_a_name_begins_like_an_option(place: Path, line: Line) -> None:
+def test_advice_can_be_pasted_where_a_name_begins_like_an_option(place, line):
     code, out, _ = line("init", str(csv_in(place)), "--to=-mine")
     assert code == 0
     [command] = re.findall("`sweep (plan .*?)`", out)
     line.says(*shlex.split(command))
 
 
-def test_the_heads_are_those_of_the_shipped_space(place: Path, line: Line) -> None:
+def test_the_heads_are_those_of_the_shipped_space(place, line):
     assert line("init", str(csv_in(place)))[0] == 0
     planned = {}
     for space in ("mine/space.yaml", "epsilon_8"):
@@ -150,7 +147,7 @@ def test_the_heads_are_those_of_the_shipped_space(place: Path, line: Line) -> No
             assert one["privacy"].get(field) == other["privacy"].get(field)
 
 
-def test_slots_alone(place: Path, line: Line) -> None:
+def test_slots_alone(place, line):
     path = place / "slots.jsonl"
     rows = [{"text": f"call ann{n}", "slots": [["who", 1, 2]]} for n in range(200)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -164,14 +161,14 @@ def test_slots_alone(place: Path, line: Line) -> None:
     }
 
 
-def test_invalid_records_can_be_left_out(place: Path, line: Line) -> None:
+def test_invalid_records_can_be_left_out(place, line):
     with csv_in(place).open("a") as file:
         file.write("cut off\n")
     out = line.says("init", "mine.csv", "--skip-invalid", "--json")
     assert json.loads(out)["num_invalid"] == 1
 
 
-def test_repeated_texts_stay_in_the_file(place: Path, line: Line) -> None:
+def test_repeated_texts_stay_in_the_file(place, line):
     with csv_in(place).open("a") as file:
         file.write(f"say {SECRET} 0,stop,x\n")
     out = line.says("init", "mine.csv")
@@ -180,7 +177,7 @@ def test_repeated_texts_stay_in_the_file(place: Path, line: Line) -> None:
     assert len(Path("mine/utterances.jsonl").read_text().splitlines()) == 301
 
 
-def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(place: Path, line: Line) -> None:
+def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(place, line):
     wrong = ("init", str(csv_in(place)), "--intent", "text")
     err = line.refused(*wrong)
     assert "got 0 train" in err
@@ -190,7 +187,7 @@ def test_a_wrong_column_of_labels_shows_in_the_number_of_rare_ones(place: Path, 
     assert SECRET not in out + err
 
 
-def test_labels_of_few_records_are_no_part_of_the_schema(place: Path, line: Line) -> None:
+def test_labels_of_few_records_are_no_part_of_the_schema(place, line):
     """Whichever kind of label, and whatever is made of it says so. Their records stay: nothing is
     trained on them, and a model cannot be right about them."""
     rows = [{"text": f"call ann{n}", "intent": "call", "slots": [["who", 1, 2]]} for n in range(90)]
@@ -220,7 +217,7 @@ def test_labels_of_few_records_are_no_part_of_the_schema(place: Path, line: Line
     )
 
 
-def test_labels_that_were_public_before(place: Path, line: Line) -> None:
+def test_labels_that_were_public_before(place, line):
     (place / "public.json").write_text('{"intents": ["play", "sing"], "slots": []}')
     chosen = ("--schema", "public.json", "--tokenize", "punctuation")
     code, out, _ = line("init", str(csv_in(place)), *chosen)
@@ -234,7 +231,7 @@ def test_labels_that_were_public_before(place: Path, line: Line) -> None:
     assert "got 100 problems in 300 records" in err
 
 
-def test_a_part_hangs_on_the_record_alone() -> None:
+def test_a_part_hangs_on_the_record_alone():
     """Shares of a hash: 10,000 texts, bounds of 5 standard deviations (false alarm below 1e-6)."""
     texts = [Utterance((f"text{n}",), ("O",), "x") for n in range(10_000)]
     parts = [part_of(text, validation=10, test=20) for text in texts]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sweep import cli
-from tests.sweep.line import Line
 from trainables.documents import format_yaml
 from trainables.encoders.about import read_about
 from trainables.pretraining import loop
@@ -47,7 +46,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_the_folder_and_its_card(file: Path, tmp_path: Path, line: Line) -> None:
+def test_the_folder_and_its_card(file, tmp_path, line):
     document = line.document("pretrain", file)
     place = tmp_path / "home" / "encoders" / "tiny"
     assert document["folder"] == str(place)
@@ -56,9 +55,7 @@ def test_the_folder_and_its_card(file: Path, tmp_path: Path, line: Line) -> None
     assert "expected --to to name a new folder" in line.refused("pretrain", file)
 
 
-def test_it_goes_on_with_the_same_settings_alone(
-    file: Path, tmp_path: Path, line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_goes_on_with_the_same_settings_alone(file, tmp_path, line, monkeypatch):
     to, train = tmp_path / "encoder", loop._train
     begun, later = Reports(train, stops=True), Reports(train)
     command = ["pretrain", str(file), "--to", str(to), "--set", "batch_size=2"]

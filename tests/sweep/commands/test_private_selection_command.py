@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -44,9 +43,7 @@ _SPACE = {
 }
 
 
-def test_the_best_is_run_shown_exported_used_and_then_unsealed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_best_is_run_shown_exported_used_and_then_unsealed(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     file, target = tmp_path / "chosen.yaml", tmp_path / "export"

@@ -23,7 +23,6 @@ from sweep.results.report_data import gather
 from sweep.results.report_files import write
 from sweep.store.sweeps import SweepFolder
 from tests.dashboards import samples
-from tests.sweep.line import Line
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
@@ -77,9 +76,7 @@ def written(
     return json.loads(out.getvalue()), here / "toy-report"
 
 
-def test_the_page_figures_and_data_are_written_and_named(
-    toy: SweepFolder, written: tuple[dict[str, Any], Path]
-) -> None:
+def test_the_page_figures_and_data_are_written_and_named(toy, written):
     said, target = written
     there = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
     assert there == {"report.html", *said["beside"]}
@@ -89,9 +86,7 @@ def test_the_page_figures_and_data_are_written_and_named(
     assert said["name"].startswith("edp")  # the baseline is never the answer
 
 
-def test_the_numbers_of_the_page_and_of_the_csv_are_those_of_the_disk(
-    toy: SweepFolder, written: tuple[dict[str, Any], Path]
-) -> None:
+def test_the_numbers_of_the_page_and_of_the_csv_are_those_of_the_disk(toy, written):
     _, target = written
     cells = Cells((target / "report.html").read_text()).found
     rows = {row["trial"]: row for row in rows_of(target / "trials.csv")}
@@ -107,24 +102,22 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there_is(
-    toy: SweepFolder,
-) -> None:
+    toy,
+):
     sweep = gather(toy, epsilon_max=1e-6)
     assert sweep.chosen_trial is None
     assert "the smallest epsilon is" in sweep.choice.reason
     assert "No trial has epsilon" in report.html(sweep)
 
 
-def test_a_public_report_holds_nothing_for_the_curator(toy: SweepFolder) -> None:
+def test_a_public_report_holds_nothing_for_the_curator(toy):
     for trial in gather(toy, epsilon_max=8.0, public=True).trials:
         names = {*trial.metrics, *(name for row in trial.history for name in row)}
         assert not any(name.startswith(("mia_", "clip_", "gradient_", "train_")) for name in names)
         assert trial.rocs == ()
 
 
-def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
-    toy: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(toy, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(report_files, "gather", lambda *_, **__: samples.sweep())
         write(toy, tmp_path, epsilon_max=8.0)
@@ -137,9 +130,7 @@ def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
     assert not there & of_attacks
 
 
-def test_the_advice_of_a_public_report_names_no_counted_number_of_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_advice_of_a_public_report_names_no_counted_number_of_records(tmp_path, monkeypatch):
     monkeypatch.setattr(gap, "FAR", 0.5)
     for declared in (True, False):
         data = write_corpus(tmp_path)
@@ -151,7 +142,7 @@ def test_the_advice_of_a_public_report_names_no_counted_number_of_records(
         assert declared or not helps
 
 
-def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path: Path) -> None:
+def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path):
     deltas = [1 / 300_000, 1e-3]
     folder = run_untracked(tmp_path, variants=[{"name": "edp", "axes": {"privacy.delta": deltas}}])
     tight = next(r.plan for r in folder.records() if r.plan.delta == deltas[0])
@@ -164,7 +155,7 @@ def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path: Path) -> Non
     assert "delta 3.33334e-06;" in report.html(sweep)  # rounded up
 
 
-def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_path: Path) -> None:
+def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_path):
     mine = write_corpus(tmp_path)
     other = {**mine, "path": str(shutil.copy(mine["path"], tmp_path / "other.jsonl"))}
     folder = run_untracked(
@@ -195,23 +186,19 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
     assert timed.time_factor(with_times["edp-big"]) is None  # of another model
 
 
-def test_what_cannot_be_reported_is_refused_in_a_line(
-    toy: SweepFolder, tmp_path: Path, line: Line
-) -> None:
+def test_what_cannot_be_reported_is_refused_in_a_line(toy, tmp_path, line):
     assert "no sweep named missing" in line.refused("report", "missing")
     file = tmp_path / "file"
     file.write_text("")
     assert "expected a folder for the report" in line.refused("report", "toy", "--output", file)
 
 
-def test_a_report_without_a_trial_within_epsilon_begins_with_a_fact(
-    tmp_path: Path, line: Line
-) -> None:
+def test_a_report_without_a_trial_within_epsilon_begins_with_a_fact(tmp_path, line):
     out = line.says("report", "toy", "--epsilon", "0.001", "--output", tmp_path / "out")
     assert out.startswith("no finished trial has epsilon <= 0.001; the smallest epsilon is ")
 
 
-def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path: Path) -> None:
+def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path):
     folder = run_untracked(tmp_path)
     rewrite_sweep(folder, "ended", lambda e: None)
     with pytest.raises(InvalidInput, match="expected a finished trial in sweep toy"):

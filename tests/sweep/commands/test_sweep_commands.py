@@ -16,7 +16,6 @@ from sweep.runtime.runner import Run
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.line import Line
 from tests.sweep.results.test_paired_comparison import planned
 from tests.sweep.store.test_sweep_folder import result
 from tests.sweep.sweeps import settings_in, space_in
@@ -58,7 +57,7 @@ def finish(folder: SweepFolder, place: int, **metrics: float) -> None:
     folder.finish_trial(result(trial_id=trial.id, metrics=metrics), when=1.0, reason="")
 
 
-def test_a_trial_of_epsilon_0_is_chosen_for_a_report(home: Path) -> None:
+def test_a_trial_of_epsilon_0_is_chosen_for_a_report(home):
     folder = sweep_of(home, "free", None, None)
     finish(folder, 0, ser=0.4, validation_ser=0.4, epsilon=0.0)
     finish(folder, 1, ser=0.2, validation_ser=0.2, epsilon=9.0)
@@ -66,7 +65,7 @@ def test_a_trial_of_epsilon_0_is_chosen_for_a_report(home: Path) -> None:
     assert (choice.trial, choice.by) == ("free0", "validation_ser")
 
 
-def test_an_export_names_the_figure_that_all_its_candidates_were_compared_by(home: Path) -> None:
+def test_an_export_names_the_figure_that_all_its_candidates_were_compared_by(home):
     folder = sweep_of(home, "mixed", None, None)
     finish(folder, 0, ser=0.2, validation_ser=0.2, epsilon=1.0)
     finish(folder, 1, ser=0.4, epsilon=1.0)
@@ -79,9 +78,7 @@ def ended(folder: SweepFolder, *, as_json: bool = False, epsilon_max: float | No
     _output.finish(done, as_json=as_json, export=True, epsilon_max=epsilon_max)
 
 
-def test_a_run_says_to_people_and_programs_why_nothing_was_exported(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_says_to_people_and_programs_why_nothing_was_exported(home, capsys):
     folder = sweep_of(home, "one", 0.5, 0.25)
     ended(folder, epsilon_max=1.0)
     why = "nothing is exported: no finished trial has epsilon <= 1"
@@ -94,9 +91,7 @@ def test_a_run_says_to_people_and_programs_why_nothing_was_exported(
     assert "exported: no trial other than baselines has finished" in capsys.readouterr().out
 
 
-def test_a_failed_export_hides_no_result_of_the_run(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_export_hides_no_result_of_the_run(home, capsys):
     folder = sweep_of(home, "one", 0.5, 0.25)  # whose trials have no privacy card
     with pytest.raises(TrialFailed, match=r"privacy card .*`sweep export one` tries it again"):
         ended(folder, epsilon_max=9.0)
@@ -110,9 +105,7 @@ def test_a_failed_export_hides_no_result_of_the_run(
     assert "privacy card" in found["not_exported"]
 
 
-def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_damage(
-    home: Path, line: Line
-) -> None:
+def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_damage(home, line):
     assert line.document("list")["sweeps"] == []
     sweep_of(home, "young", 0.5, None, created=3.0)
     sweep_of(home, "old", 0.5, 0.25, created=2.0)
@@ -143,8 +136,8 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
 
 
 def test_an_export_of_several_trials_is_refused_before_the_first_one_is_written(
-    home: Path, tmp_path: Path, line: Line
-) -> None:
+    home, tmp_path, line
+):
     sweep_of(home, "one", 0.5, 0.25, None)
     target = tmp_path / "front"
     (target / "one1").mkdir(parents=True)
@@ -153,7 +146,7 @@ def test_an_export_of_several_trials_is_refused_before_the_first_one_is_written(
     assert [path.name for path in target.iterdir()] == ["one1"]
 
 
-def test_a_sweep_is_shown_with_its_front_and_its_best(home: Path, line: Line) -> None:
+def test_a_sweep_is_shown_with_its_front_and_its_best(home, line):
     sweep_of(home, "one", 0.5, 0.25, None)
     found = line.document("show", "one")
     assert [trial["status"] for trial in found["trials"]] == ["done", "done", "planned"]
@@ -163,7 +156,7 @@ def test_a_sweep_is_shown_with_its_front_and_its_best(home: Path, line: Line) ->
     assert line.says("show", "one").startswith("at epsilon ≤ 8 use ")
 
 
-def test_a_damaged_result_is_said_and_hides_no_other(home: Path, line: Line) -> None:
+def test_a_damaged_result_is_said_and_hides_no_other(home, line):
     folder = sweep_of(home, "one", 0.5, 0.25)
     (folder.trial_folder("one0") / "config.yaml").write_text("engine: dp_sgd\n")
     found = line.document("show", "one")
@@ -172,7 +165,7 @@ def test_a_damaged_result_is_said_and_hides_no_other(home: Path, line: Line) -> 
     assert len(found["trials"]) == 2
 
 
-def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(home: Path, line: Line) -> None:
+def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(home, line):
     sweep_of(home, "one", 0.5, 0.25)
     sweep_of(home, "two", 0.3, 0.2)
     found = line.document("compare", "one", "two")
@@ -186,9 +179,7 @@ def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(home: Path, line
 
 
 @pytest.mark.parametrize("command", ["show", "compare", "resume", "export", "report", "unseal"])
-def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(
-    home: Path, line: Line, command: str
-) -> None:
+def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(home, line, command):
     sweep_of(home, "mine", 0.5)
     words = {
         "compare": ("nope", "mine"),
@@ -199,7 +190,7 @@ def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(
     assert said.endswith("there are: mine\n")
 
 
-def test_fields_are_listed_below_a_path(line: Line) -> None:
+def test_fields_are_listed_below_a_path(line):
     rows = line.document("fields", "privacy.noise_multiplier")["fields"]
     paths = [row["path"] for row in rows]
     assert paths[0].startswith("privacy.noise_multiplier")
@@ -208,9 +199,7 @@ def test_fields_are_listed_below_a_path(line: Line) -> None:
     assert "did you mean training.epochs" in line.refused("fields", "training.epoch")
 
 
-def test_a_deletion_asks_and_a_running_sweep_stays(
-    home: Path, line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deletion_asks_and_a_running_sweep_stays(home, line, monkeypatch):
     folder = sweep_of(home, "one", 0.5)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("asked in spite of --yes"))
     with folder.hold_lock():
@@ -223,9 +212,7 @@ def test_a_deletion_asks_and_a_running_sweep_stays(
     assert "no sweep named one" in line.refused("delete", "one", "--yes")
 
 
-def test_a_plan_of_nothing_is_printed_and_then_refused(
-    home: Path, tmp_path: Path, line: Line
-) -> None:
+def test_a_plan_of_nothing_is_printed_and_then_refused(home, tmp_path, line):
     """Exit code 2, with the table on the one stream and the reason on the other."""
     file = tmp_path / "space.yaml"
     file.write_text(json.dumps(space_in(tmp_path).document()))
@@ -241,9 +228,7 @@ def test_a_plan_of_nothing_is_printed_and_then_refused(
     assert not (home / "toy").exists()
 
 
-def test_to_delete_a_sweep_that_mlflow_never_had_makes_no_store(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_to_delete_a_sweep_that_mlflow_never_had_makes_no_store(home, monkeypatch):
     sweep_of(home, "one", 0.5)
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

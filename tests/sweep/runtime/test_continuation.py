@@ -53,7 +53,7 @@ def _charges(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
     return [(e.attempt, e.first_epoch, e.epochs) for e in entries if e.trial == trial_id]
 
 
-def test_while_it_resumes_it_is_not_shown_as_ended(stopped: SweepFolder, tmp_path: Path) -> None:
+def test_while_it_resumes_it_is_not_shown_as_ended(stopped, tmp_path):
     loser, shown = stopped.plan().trials[1].id, []
 
     def watch(trial_id: str, progress: Progress) -> None:
@@ -65,9 +65,7 @@ def test_while_it_resumes_it_is_not_shown_as_ended(stopped: SweepFolder, tmp_pat
     assert shown[begins - 1] == (TrialStatus.PLANNED, 1)
 
 
-def test_it_resumes_to_the_same_bits_and_charges_what_ran(
-    stopped: SweepFolder, tmp_path: Path
-) -> None:
+def test_it_resumes_to_the_same_bits_and_charges_what_ran(stopped, tmp_path):
     loser = stopped.plan().trials[1].id
     assert stopped.record(stopped.plan_of(loser), running=False).reason == STOPPED
     assert _charges(stopped, loser) == [(1, 0, 1)]
@@ -89,14 +87,14 @@ def test_it_resumes_to_the_same_bits_and_charges_what_ran(
     assert one["ser"] == other["ser"]
 
 
-def test_without_a_request_a_stopped_trial_stays_stopped(stopped: SweepFolder) -> None:
+def test_without_a_request_a_stopped_trial_stays_stopped(stopped):
     before = stopped.result(stopped.plan().trials[1].id)
     _resume(stopped)
     assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]
     assert stopped.result(stopped.plan().trials[1].id) == before
 
 
-def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> None:
+def test_refused_in_one_sentence_with_nothing_changed(stopped):
     _, loser, other = (trial.id for trial in stopped.plan().trials)
     for trial_id, message in [
         (other, f"expected --continue with a trial that was stopped, got {other}, which is done"),
@@ -117,9 +115,7 @@ def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> N
     assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]
 
 
-def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
-    stopped: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(stopped, monkeypatch):
     """Begun anew it would train its first epoch, which was paid for only once."""
     loser = stopped.plan().trials[1].id
     place = stopped.trial_folder(loser)
@@ -141,7 +137,7 @@ def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
     assert _charges(stopped, loser) == [(1, 0, 1), (2, 1, 2)]
 
 
-def test_a_trial_is_not_continued_with_another_encoder(stopped: SweepFolder) -> None:
+def test_a_trial_is_not_continued_with_another_encoder(stopped):
     loser = stopped.plan().trials[1].id
     kept = checkpoint.Checkpoint(tensors={}, state={"encoder_digest": "0" * 64})
     checkpoint.save(stopped.trial_folder(loser), kept)
@@ -152,7 +148,7 @@ def test_a_trial_is_not_continued_with_another_encoder(stopped: SweepFolder) -> 
     assert stopped.records()[1].status == "stopped"
 
 
-def test_a_trial_is_not_continued_from_a_damaged_checkpoint(stopped: SweepFolder) -> None:
+def test_a_trial_is_not_continued_from_a_damaged_checkpoint(stopped):
     loser = stopped.plan().trials[1].id
     checkpoint.save(stopped.trial_folder(loser), checkpoint.Checkpoint(tensors={}, state={}))
     (stopped.trial_folder(loser) / "checkpoint" / "state.json").write_text("{")
@@ -162,8 +158,8 @@ def test_a_trial_is_not_continued_from_a_damaged_checkpoint(stopped: SweepFolder
 
 
 def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(
-    stopped: SweepFolder,
-) -> None:
+    stopped,
+):
     _, loser, last = (trial.id for trial in stopped.plan().trials)
     # As if they had been interrupted.
     rewrite_sweep(stopped, "ended", lambda e: None if e["trial"] in (loser, last) else e)

@@ -43,7 +43,7 @@ def read(name: str) -> Any:
     return yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
 
 
-def test_the_ray_cluster_file_is_one_by_rays_own_schema() -> None:
+def test_the_ray_cluster_file_is_one_by_rays_own_schema():
     schema = json.loads((resources.files("ray") / "autoscaler" / "ray-schema.json").read_text())
     document = read("ray_cluster.yaml")
     jsonschema.validate(document, schema)
@@ -54,7 +54,7 @@ def test_the_ray_cluster_file_is_one_by_rays_own_schema() -> None:
     assert all("ray stop" in line or "RAY_AUTH_MODE=token" in line for line in commands)
 
 
-def test_ray_starts_the_workers_of_the_ray_cluster_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_starts_the_workers_of_the_ray_cluster_file(monkeypatch):
     """By Ray's own check: without the option its head never starts another node."""
     from ray.autoscaler._private import commands
 
@@ -70,7 +70,7 @@ def test_ray_starts_the_workers_of_the_ray_cluster_file(monkeypatch: pytest.Monk
     assert len(warnings) == 1
 
 
-def test_the_rayjob_has_no_field_that_kuberay_does_not_know() -> None:
+def test_the_rayjob_has_no_field_that_kuberay_does_not_know():
     job = read("rayjob.yaml")
     spec = job["spec"]
     cluster = spec["rayClusterSpec"]
@@ -88,7 +88,7 @@ def test_the_rayjob_has_no_field_that_kuberay_does_not_know() -> None:
     assert all(isinstance(value, str) for value in values), "KubeRay takes text alone"
 
 
-def test_every_pod_has_the_storage_the_images_ray_and_the_settings() -> None:
+def test_every_pod_has_the_storage_the_images_ray_and_the_settings():
     cluster = read("rayjob.yaml")["spec"]["rayClusterSpec"]
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     for group in groups:
@@ -102,7 +102,7 @@ def test_every_pod_has_the_storage_the_images_ray_and_the_settings() -> None:
     assert cluster["authOptions"] == {"mode": "token"}, "as in the other recipes of a cluster"
 
 
-def test_the_rayjob_runs_a_shipped_space_and_resumes_it() -> None:
+def test_the_rayjob_runs_a_shipped_space_and_resumes_it():
     _, _, script = shlex.split(read("rayjob.yaml")["spec"]["entrypoint"])
     resumed, run = (shlex.split(part) for part in script.split("||"))
     assert resumed[:2] == ["sweep", "resume"]

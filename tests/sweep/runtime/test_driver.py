@@ -95,7 +95,7 @@ def keep_checkpoint(stage: Stage, trial_id: str) -> Path:
     return place / "checkpoint" / "state.json"
 
 
-def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
+def test_an_epoch_is_paid_before_it_is_permitted(tmp_path):
     stage = Stage(tmp_path)
     for event, paid in [
         (begin(stage.first), [(1, 0, 1)]),
@@ -111,7 +111,7 @@ def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_only_stopped_trials_keep_their_checkpoint(tmp_path: Path, early: bool) -> None:
+def test_only_stopped_trials_keep_their_checkpoint(tmp_path, early):
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     place = stage.folder.trial_folder(stage.first)
@@ -122,9 +122,7 @@ def test_only_stopped_trials_keep_their_checkpoint(tmp_path: Path, early: bool) 
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "[" * 100_000, None])
-def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(
-    tmp_path: Path, damage: str | None
-) -> None:
+def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(tmp_path, damage):
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
@@ -148,9 +146,7 @@ def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(
     assert stage.paid(stage.first) == [*before, (2, 0, 1)]
 
 
-def test_a_permission_that_cannot_be_paid_is_not_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_permission_that_cannot_be_paid_is_not_given(tmp_path, monkeypatch):
     stage = Stage(tmp_path)
 
     def full(entry: Entry, *, write: bool) -> None:
@@ -162,8 +158,8 @@ def test_a_permission_that_cannot_be_paid_is_not_given(
 
 
 def test_a_trial_resumed_after_a_crash_is_a_new_attempt(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
@@ -177,7 +173,7 @@ def test_a_trial_resumed_after_a_crash_is_a_new_attempt(
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1, 2]
 
 
-def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_path: Path) -> None:
+def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_path):
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     verdict = stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
@@ -186,7 +182,7 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_pa
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1]
 
 
-def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(tmp_path: Path) -> None:
+def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(tmp_path):
     """A scheduler ends a trial at its last epoch too."""
     stage = Stage(tmp_path)
     shown: list[tuple[str, str]] = []
@@ -207,7 +203,7 @@ def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(tmp_path: Path
     assert shown[-1] == ("stopped", ended)
 
 
-def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -> None:
+def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path):
     """Its budget has room for three epochs by an exact figure: a bound of two parts would pass it.
     A fourth permission, for an epoch that a crash repeats, is refused.
     """
@@ -235,7 +231,7 @@ def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -
     )
 
 
-def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> None:
+def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path):
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
@@ -245,7 +241,7 @@ def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("left", [None, "checkpoint.bak"])
-def test_without_a_checkpoint_everything_is_paid_again(tmp_path: Path, left: str | None) -> None:
+def test_without_a_checkpoint_everything_is_paid_again(tmp_path, left):
     """A copy under another name is no checkpoint: the trial would train unpaid epochs."""
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
@@ -262,7 +258,7 @@ def curve(stage: Stage, trial_id: str) -> list[tuple[int, float]]:
     return [(row["epochs_done"], row["metrics"]["validation_ser"]) for row in rows]
 
 
-def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(tmp_path: Path) -> None:
+def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(tmp_path):
     """All of its time counts, and both beginnings were paid for."""
     stage = Stage(tmp_path, gpus=1.0)
     for event in (begin(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
@@ -279,7 +275,7 @@ def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(tmp_path: 
         assert gate.accelerator_hours == pytest.approx(0.4 / 3600)
 
 
-def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(tmp_path: Path) -> None:
+def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(tmp_path):
     stage = Stage(tmp_path, budget={"seconds": 100})
     for event in (begin(stage.first), epoch(stage.first, 1)):
         stage.driver(event)
@@ -299,7 +295,7 @@ def resumed_from_epoch_1_of_2(stage: Stage) -> Driver:
     return after
 
 
-def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Path) -> None:
+def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path):
     stage = Stage(tmp_path, gpus=1.0)
     after = resumed_from_epoch_1_of_2(stage)
     assert curve(stage, stage.first) == [(1, 0.5)]
@@ -309,13 +305,13 @@ def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Pat
         assert gate.accelerator_hours == pytest.approx(0.3 / 3600), "1, 2, and 2 again"
 
 
-def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Path) -> None:
+def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path):
     stage = Stage(tmp_path)
     resumed_from_epoch_1_of_2(stage)
     assert stage.paid(stage.first) == [(1, 0, 3), (2, 2, 3), (2, 1, 2)]
 
 
-def test_what_a_crash_spent_counts_against_the_budget(tmp_path: Path) -> None:
+def test_what_a_crash_spent_counts_against_the_budget(tmp_path):
     """A budget of exactly three epochs: a replayed one leaves room for two."""
     config = parse(space_in(tmp_path).base)
     limit = accountants.account(build(config, num_records=90)).epsilon
@@ -335,7 +331,7 @@ def test_what_a_crash_spent_counts_against_the_budget(tmp_path: Path) -> None:
     assert spent.epsilon <= limit
 
 
-def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path: Path) -> None:
+def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path):
     config = parse(space_in(tmp_path).base)
     release = accountants.release(build(config, num_records=90))
     limit = accountants.epsilon_sweep([release, release.scale_noise(2)], delta=1e-5).epsilon * 1.01
@@ -349,7 +345,7 @@ def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path: Path) -> No
     assert stage.paid(stage.first) == []
 
 
-def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
+def test_time_is_counted_over_resumes(tmp_path):
     stage = Stage(tmp_path, budget={"seconds": 100})
     stage.folder.add(log.Ran(seconds=99.99))
     with stage.again() as driver:
@@ -359,9 +355,7 @@ def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
     assert stage.folder.state().seconds_run > 100
 
 
-def test_the_time_of_a_long_epoch_is_kept_while_it_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_a_long_epoch_is_kept_while_it_runs(tmp_path, monkeypatch):
     """A killed process has written it without an event."""
     monkeypatch.setattr(runtime, "_CLOCK_SECONDS", 0.01)
     stage = Stage(tmp_path)
@@ -376,7 +370,7 @@ def test_the_time_of_a_long_epoch_is_kept_while_it_runs(
     assert stage.folder.state().seconds_run == kept
 
 
-def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path: Path) -> None:
+def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path):
     first = Stage(tmp_path)
     first.driver(begin(first.first))
     before = first.folder.ledger_name
@@ -387,7 +381,7 @@ def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path: Path) ->
     assert len({entry.sweep for entry in second.ledger.entries()}) == 2
 
 
-def test_every_row_says_what_had_been_spent(tmp_path: Path) -> None:
+def test_every_row_says_what_had_been_spent(tmp_path):
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
@@ -397,7 +391,7 @@ def test_every_row_says_what_had_been_spent(tmp_path: Path) -> None:
     assert set(row["metrics"]) == {"validation_ser", "epsilon_spent", "epsilon_paper_spent"}
 
 
-def test_the_reported_spend_is_an_upper_bound() -> None:
+def test_the_reported_spend_is_an_upper_bound():
     decay = {"kind": "linear", "tau": 0.1}
     config = parse({"engine": "dp_sgd", "privacy": {"noise_decay": decay, "delta": 1e-5}})
     mechanism = build(config, num_records=1_000)
@@ -406,7 +400,7 @@ def test_the_reported_spend_is_an_upper_bound() -> None:
         assert exact <= accountants.bounds_after(mechanism, epochs)["epsilon_spent"] < 2 * exact
 
 
-def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> None:
+def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path):
     stage = Stage(tmp_path)
     trial = stage.folder.plan().trials[1]
     ran = build(trial.config, num_records=90, undeclared=("labels",)).first(2)
@@ -425,7 +419,7 @@ def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> Non
     assert "No finite epsilon holds" in page
 
 
-def test_accelerator_hours_count_each_process_share_over_all_trials(tmp_path: Path) -> None:
+def test_accelerator_hours_count_each_process_share_over_all_trials(tmp_path):
     """Two processes with half a GPU each: an epoch of 0.1 s is 0.1 s of one GPU."""
     stage = Stage(
         tmp_path,

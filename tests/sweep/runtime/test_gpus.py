@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,13 +25,13 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("executor", ["gang", "local"])
-def test_the_default_is_none_on_a_machine_without_gpus(executor: Any) -> None:
+def test_the_default_is_none_on_a_machine_without_gpus(executor):
     for gpus in (0, 1, 8):
         found = share_of(Resources(executor=executor), Machine(cpus=8, gpus=gpus))
         assert found.gpus_per_worker == min(gpus, 1)
 
 
-def test_torch_is_not_imported_to_count_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_is_not_imported_to_count_no_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     assert machines.machine_gpus() == 3
     monkeypatch.delitem(machines.sys.modules, "torch")  # type: ignore[attr-defined]
@@ -41,14 +40,12 @@ def test_torch_is_not_imported_to_count_no_gpus(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("share", [0.5, 1.5, 2])
-def test_one_process_has_no_share_of_a_gpu(share: float) -> None:
+def test_one_process_has_no_share_of_a_gpu(share):
     with pytest.raises(InvalidInput, match=rf"gpus_per_worker 0 or 1 .* local, .*got {share:g}$"):
         spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": share}})
 
 
-def test_a_gpu_that_the_machine_lacks_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_the_machine_lacks_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     space = spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}})
     with pytest.raises(InvalidInput, match=r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):
@@ -58,15 +55,13 @@ def test_a_gpu_that_the_machine_lacks_is_refused(
 
 
 @pytest.mark.parametrize(("share", "device"), [(0, "cpu"), (1, "cuda")])
-def test_one_process_uses_the_gpu_that_was_asked_for(
-    share: float, device: str, tmp_path: Path
-) -> None:
+def test_one_process_uses_the_gpu_that_was_asked_for(share, device, tmp_path):
     settings = replace(DEVICES, executor="local", gpus_per_worker=share)
     (found,) = places(tmp_path, settings, count=1)
     assert found.split()[0] == device
 
 
-def test_a_model_is_moved_to_the_gpu_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_moved_to_the_gpu_of_its_process(monkeypatch):
     """Which becomes that of "cuda" too, so that no library allocates on another."""
     calls: list[Any] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: NUM_GPUS)

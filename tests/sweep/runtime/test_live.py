@@ -8,7 +8,6 @@ import errno
 import io
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -53,7 +52,7 @@ def after(epochs: int, name: str = "a") -> Progress:
     return replace(RUNNING, name=name, epochs_done=epochs, validation=("SER", 0.5))
 
 
-def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock: Clock) -> None:
+def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock):
     view = View("toy", num_expected=10, clock=clock)
     view.update("a", RUNNING)
     clock.now += 20
@@ -65,7 +64,7 @@ def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock: Clock) -> N
     assert view.summary() == "1 of 10 done, about 6 min 00 s left"
 
 
-def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock: Clock) -> None:
+def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock):
     view = View("toy", clock=clock)
     view.update("a", PLANNED)
     clock.now += 100  # Ray starts
@@ -75,7 +74,7 @@ def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock: Clock)
     assert view.summary() == "0 of 1 done, about 30 s left"
 
 
-def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock: Clock) -> None:
+def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock):
     view = View("toy", clock=clock)
     view.update("a", replace(after(4), status=TrialStatus.DONE))
     view.update("b", replace(PLANNED, epochs_done=2))
@@ -88,7 +87,7 @@ def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock: Clock) -> None:
     assert view.summary() == "2 of 2 done"
 
 
-def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(clock: Clock) -> None:
+def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(clock):
     view = View("toy", clock=clock)
     for name in "abcd":
         view.update(name, PLANNED)
@@ -102,7 +101,7 @@ def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(clock: Clo
     assert view.summary() == "2 of 4 done, about 1 min 20 s left"
 
 
-def test_a_trial_that_failed_at_once_does_not_hasten_the_others(clock: Clock) -> None:
+def test_a_trial_that_failed_at_once_does_not_hasten_the_others(clock):
     view = View("toy", clock=clock)
     for name in "abcd":
         view.update(name, PLANNED)
@@ -115,7 +114,7 @@ def test_a_trial_that_failed_at_once_does_not_hasten_the_others(clock: Clock) ->
     assert view.summary() == "3 of 4 done, about 3 min 00 s left"
 
 
-def test_a_trial_without_budget_takes_no_time(clock: Clock) -> None:
+def test_a_trial_without_budget_takes_no_time(clock):
     view = View("toy", clock=clock)
     view.update("a", RUNNING)
     view.update("b", replace(PLANNED, reason="no room left in budget.total=1"))
@@ -125,7 +124,7 @@ def test_a_trial_without_budget_takes_no_time(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("status", [TrialStatus.FAILED, TrialStatus.INTERRUPTED])
-def test_what_a_resume_runs_again_is_not_done(status: TrialStatus, tmp_path: Path) -> None:
+def test_what_a_resume_runs_again_is_not_done(status, tmp_path):
     plan = prepare_space(space_in(tmp_path), settings=settings_in(tmp_path)).plan.trials[0]
     record = TrialRecord(
         plan=plan, status=status, epochs_done=2, metrics={}, seconds=1.0, reason="no room left"
@@ -134,7 +133,7 @@ def test_what_a_resume_runs_again_is_not_done(status: TrialStatus, tmp_path: Pat
     assert progress_of(replace(record, status=TrialStatus.DONE)).status is TrialStatus.DONE
 
 
-def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path: Path) -> None:
+def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path):
     grid = space_in(tmp_path)
     plan = prepare_space(grid, settings=settings_in(tmp_path)).plan
     assert num_expected(grid, plan) == 3
@@ -148,7 +147,7 @@ def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path: Path)
     assert num_expected(fixed, asked) == 1 + 5
 
 
-def test_off_a_terminal_lines_report_progress(clock: Clock) -> None:
+def test_off_a_terminal_lines_report_progress(clock):
     out = io.StringIO()
     tell = lines(
         View("toy", num_expected=3, clock=clock), Console(file=out, width=140), clock=clock
@@ -168,7 +167,7 @@ def test_off_a_terminal_lines_report_progress(clock: Clock) -> None:
     ]
 
 
-def test_a_failed_trials_line_says_why(clock: Clock) -> None:
+def test_a_failed_trials_line_says_why(clock):
     out = io.StringIO()
     tell = lines(View("toy", clock=clock), Console(file=out, width=140), clock=clock)
     tell("a", RUNNING)
@@ -185,7 +184,7 @@ def render(view: View) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_the_table_shows_phases_outside_of_training(clock: Clock, tmp_path: Path) -> None:
+def test_the_table_shows_phases_outside_of_training(clock, tmp_path):
     view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
     view.phase = phases.STARTING_RAY
     assert "starting Ray: 0 of 0 done" in render(view)
@@ -201,7 +200,7 @@ def test_the_table_shows_phases_outside_of_training(clock: Clock, tmp_path: Path
     assert list((tmp_path / "a").iterdir()) == []
 
 
-def test_in_a_pipe_each_phase_is_a_line_once() -> None:
+def test_in_a_pipe_each_phase_is_a_line_once():
     console = Console(file=io.StringIO(), width=140)
     with preparing(console, quiet=False):
         phases.enter(phases.PLANNING)  # a refusal stays one line
@@ -216,9 +215,7 @@ def test_in_a_pipe_each_phase_is_a_line_once() -> None:
     assert printed == ["starting Ray ...", "comparing trials ..."]
 
 
-def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_trial_notes_what_it_does_and_leaves_no_note(tmp_path, monkeypatch):
     noted: list[str] = []
     monkeypatch.setattr(phase, "enter", lambda folder, words: noted.append(words))
     settings = settings_in(tmp_path)
@@ -236,7 +233,7 @@ def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
     assert noted == ["loading the corpus", "", "evaluating", "attacks", ""]
 
 
-def test_a_terminal_of_another_size_is_drawn_on_anew() -> None:
+def test_a_terminal_of_another_size_is_drawn_on_anew():
     out = io.StringIO()
     console = Console(file=out, width=100, height=30, force_terminal=True)
     with watching(View("toy"), console, quiet=False):
@@ -247,7 +244,7 @@ def test_a_terminal_of_another_size_is_drawn_on_anew() -> None:
     assert out.getvalue().count(_CLEARED) == 1
 
 
-def test_the_live_table_has_the_course_of_validation_and_fits_the_height() -> None:
+def test_the_live_table_has_the_course_of_validation_and_fits_the_height():
     out = io.StringIO()
     console = Console(file=out, width=80, height=24, force_terminal=True)
     with watching(View("toy"), console, quiet=False) as watch:
@@ -281,7 +278,7 @@ class Gone(io.StringIO):
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 @pytest.mark.parametrize("number", [errno.EIO, errno.EPIPE])
-def test_a_sweep_outlives_the_screen_that_shows_it(number: int, is_terminal: bool) -> None:
+def test_a_sweep_outlives_the_screen_that_shows_it(number, is_terminal):
     console = Console(file=Gone(number), force_terminal=is_terminal)
     with preparing(console, quiet=False):
         phases.enter(phases.CALIBRATING)

@@ -76,7 +76,7 @@ _WAYS: dict[str, Callable[[Path, Path], Any]] = {
 
 
 @pytest.mark.parametrize("way", _WAYS)
-def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path: Path, way: str) -> None:
+def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path, way):
     """Trials are begun again under ever new names until each refuses: all together, one total."""
     total = 1.6
     folder = run_untracked(tmp_path, **_PRIVATE, budget={"total": total})
@@ -106,7 +106,7 @@ def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path: Path, way: st
     assert ledger_check.check(settings_in(tmp_path)) == []
 
 
-def test_two_copies_do_not_run_at_a_time(tmp_path: Path) -> None:
+def test_two_copies_do_not_run_at_a_time(tmp_path):
     """Both would charge the same attempts, of which the ledger counts one."""
     folder = run_untracked(tmp_path, **_PRIVATE)
     home = folder.path.parent
@@ -122,7 +122,7 @@ def test_two_copies_do_not_run_at_a_time(tmp_path: Path) -> None:
             assert other.is_running
 
 
-def test_a_copy_and_its_original_continue_one_after_the_other(tmp_path: Path) -> None:
+def test_a_copy_and_its_original_continue_one_after_the_other(tmp_path):
     folder = interrupted(tmp_path)
     ledger = Ledger(folder.path.parent / FILE)
     shutil.copytree(folder.path, folder.path.with_name("copy"))
@@ -136,7 +136,7 @@ def test_a_copy_and_its_original_continue_one_after_the_other(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("lost", ["moved", "ledger", "older", "half"])
-def test_without_its_charges_a_sweep_does_not_go_on(tmp_path: Path, lost: str) -> None:
+def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
     """In another home, or beside a lost ledger or an older copy of it (with its head), the sweep
     would spend its budget again; so would a new one under --budget-total.
     """
@@ -164,9 +164,7 @@ def test_without_its_charges_a_sweep_does_not_go_on(tmp_path: Path, lost: str) -
     assert all(record.status.is_finished for record in folder.records())
 
 
-def test_a_deleted_sweep_has_spent_what_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deleted_sweep_has_spent_what_it_has(tmp_path, monkeypatch):
     folder = run_untracked(tmp_path, **_PRIVATE)
     ledger = Ledger(folder.path.parent / FILE)
     (dataset,) = ledger.datasets()
@@ -190,9 +188,7 @@ def edit(folder: SweepFolder, change: Callable[[dict[str, Any]], Any]) -> None:
     rewrite_sweep(folder, "noted", changed)
 
 
-def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monkeypatch):
     folder = run_untracked(tmp_path, **_SEARCH)
     kept = spending_filter.stored_filter(folder)
     assert kept is not None
@@ -223,7 +219,7 @@ _EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-def test_a_filter_that_was_changed_is_refused(tmp_path: Path) -> None:
+def test_a_filter_that_was_changed_is_refused(tmp_path):
     folder = run_untracked(tmp_path, **_SEARCH)
     logs = [folder.path / f"sweep.{name}" for name in ("jsonl", "head")]
     whole = [path.read_bytes() for path in logs]
@@ -236,7 +232,7 @@ def test_a_filter_that_was_changed_is_refused(tmp_path: Path) -> None:
     resume(SweepFolder(folder.path), tmp_path)
 
 
-def test_no_other_space_changes_the_delta_of_a_filter(tmp_path: Path) -> None:
+def test_no_other_space_changes_the_delta_of_a_filter(tmp_path):
     folder = run_untracked(tmp_path, **_SEARCH)
     base = {**_SEARCH["base"], "privacy": {"delta": 1e-4}}
     other = space_in(tmp_path, **{**_SEARCH, "base": base})
@@ -245,7 +241,7 @@ def test_no_other_space_changes_the_delta_of_a_filter(tmp_path: Path) -> None:
     assert folder.space().base["privacy"]["delta"] == 1e-5
 
 
-def test_the_delta_of_a_filter_is_the_smallest_of_its_space(tmp_path: Path) -> None:
+def test_the_delta_of_a_filter_is_the_smallest_of_its_space(tmp_path):
     """Each trial claims its own, and the total holds for all of them."""
     variants = [
         {"name": str(delta), "set": {"privacy.delta": delta}} for delta in (1e-4, 1e-7, 1e-5)
@@ -260,8 +256,8 @@ def test_the_delta_of_a_filter_is_the_smallest_of_its_space(tmp_path: Path) -> N
 
 
 def test_only_a_baseline_without_noise_is_exempt_and_stays_with_the_curator(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     private = {"name": "loud", "baseline": True, "set": {"privacy.noise_multiplier": 0.5}}
     plain = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
     fields = {**_PRIVATE, "variants": [plain, private, *_PRIVATE["variants"]]}

@@ -89,7 +89,7 @@ def kinds(events: list[TrialEvent]) -> list[str]:
     return [event.kind for event in events]
 
 
-def test_a_trial_that_tune_has_not_begun_is_not_trained() -> None:
+def test_a_trial_that_tune_has_not_begun_is_not_trained():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         assert await pool.take(0, "g", wait=WAIT) is None
         assert await pool.unfinished_trials() == {"t0": "ready"}
@@ -101,7 +101,7 @@ def test_a_trial_that_tune_has_not_begun_is_not_trained() -> None:
     assert kinds(play_scene(scene)) == ["started"]
 
 
-def test_an_epoch_waits_for_tune_and_is_then_charged() -> None:
+def test_an_epoch_waits_for_tune_and_is_then_charged():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool)
         asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
@@ -116,7 +116,7 @@ def test_an_epoch_waits_for_tune_and_is_then_charged() -> None:
     assert kinds(play_scene(scene)) == ["started", "epoch"]
 
 
-def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other() -> None:
+def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool)
         asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
@@ -130,7 +130,7 @@ def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other() -> None:
     assert [event.reason for event in events] == ["", STOPPED_BY_TUNE, STOPPED_BY_TUNE]
 
 
-def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails() -> None:
+def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await pool.lease("t0")
         await pool.leave("t0", "its trial of Ray Tune failed")
@@ -139,7 +139,7 @@ def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails() -> None:
     assert [event.trial_id for event in play_scene(scene, count=2)] == ["t1"]
 
 
-def test_a_budget_that_says_no_ends_the_trial() -> None:
+def test_a_budget_that_says_no_ends_the_trial():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool)
         verdict, _ = await asyncio.gather(pool.send(report("t0", 1, 1)), permit(pool))
@@ -153,7 +153,7 @@ def test_a_budget_that_says_no_ends_the_trial() -> None:
     assert events[-1].reason == "epsilon budget"
 
 
-def test_a_tune_trial_of_a_slot_takes_one_trial_after_another() -> None:
+def test_a_tune_trial_of_a_slot_takes_one_trial_after_another():
     """Also after a restart, which gives it the same trial until that is over."""
 
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
@@ -172,7 +172,7 @@ def test_a_tune_trial_of_a_slot_takes_one_trial_after_another() -> None:
     play_scene(scene, count=2)
 
 
-def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
+def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         attempts = [(await taken(pool, f"g{i}")).attempt for i in range(4)]
         assert attempts == [1, 2, 3, 4]
@@ -185,7 +185,7 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
     assert events[-1].reason == "RuntimeError at step.py:7 (4 times)"
 
 
-def test_an_older_attempt_is_not_listened_to() -> None:
+def test_an_older_attempt_is_not_listened_to():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool, "g0")
         await taken(pool, "g1")
@@ -196,7 +196,7 @@ def test_an_older_attempt_is_not_listened_to() -> None:
     assert kinds(play_scene(scene)) == ["started", "started"]
 
 
-def test_a_gang_beyond_the_limit_ends_after_its_trial() -> None:
+def test_a_gang_beyond_the_limit_ends_after_its_trial():
     """Its workers' death changes nothing: the trial is its own until the end."""
 
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
@@ -218,7 +218,7 @@ def test_a_gang_beyond_the_limit_ends_after_its_trial() -> None:
     assert [event.memory for event in events if event.kind == "epoch"] == [7]
 
 
-def test_a_closed_pool_ends_gangs_and_tune_trials() -> None:
+def test_a_closed_pool_ends_gangs_and_tune_trials():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await taken(pool)
         idle = asyncio.create_task(pool.take(1, "g", wait=60))
@@ -234,7 +234,7 @@ def test_a_closed_pool_ends_gangs_and_tune_trials() -> None:
     play_scene(scene, count=2)
 
 
-def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once() -> None:
+def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once():
     async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
         await pool.lease("t0")
         assert await pool.take(0, "g", wait=WAIT) is None

@@ -113,7 +113,7 @@ def _shows(data: bytes, value: float) -> bool:
     return repr(value).encode() in data or struct.pack(">d", value) in data
 
 
-def test_the_best_by_validation_leaves_alone(done: SweepFolder) -> None:
+def test_the_best_by_validation_leaves_alone(done):
     (record,) = done.records()
     draws = Vault(done).draws.records()
     assert len(draws) == _NUMBER
@@ -122,7 +122,7 @@ def test_the_best_by_validation_leaves_alone(done: SweepFolder) -> None:
     assert record.metrics["validation_ser"] == min(error for error in errors if error is not None)
 
 
-def test_the_ledger_is_charged_once_with_the_selection(done: SweepFolder) -> None:
+def test_the_ledger_is_charged_once_with_the_selection(done):
     (entry,) = Ledger(done.path.parent / FILE).entries()
     assert (entry.trial, entry.sweep) == (SELECTION, done.ledger_name)
     assert entry.release.best_of is not None
@@ -136,7 +136,7 @@ def test_the_ledger_is_charged_once_with_the_selection(done: SweepFolder) -> Non
     assert one.epsilon < total.epsilon
 
 
-def test_no_file_outside_of_the_vault_reveals_another_trial(done: SweepFolder) -> None:
+def test_no_file_outside_of_the_vault_reveals_another_trial(done):
     home, losers, (best,) = done.path.parent, _losers(done), done.records()
     error = best.metrics["ser"]
     assert error is not None
@@ -152,21 +152,19 @@ def test_no_file_outside_of_the_vault_reveals_another_trial(done: SweepFolder) -
 
 
 def test_output_while_it_runs_reveals_no_result_and_no_number(
-    done: SweepFolder,
-) -> None:
+    done,
+):
     printed = (done.path.parent.parent / "printed.txt").read_text()
     assert "the best of a secret number of trials" in printed
     assert len([line for line in printed.splitlines() if not line.endswith(" ...")]) == 1
     assert "1 of 1 done" in printed
 
 
-def test_the_vault_is_its_owners_alone(done: SweepFolder) -> None:
+def test_the_vault_is_its_owners_alone(done):
     assert Vault(done).path.stat().st_mode & 0o077 == 0
 
 
-def test_no_command_shows_or_exports_another_trial(
-    done: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_no_command_shows_or_exports_another_trial(done, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("SWEEP_HOME", str(done.path.parent))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for command in (
@@ -185,7 +183,7 @@ def test_no_command_shows_or_exports_another_trial(
     assert "epsilon_selected" in out
 
 
-def test_the_exported_card_has_the_selections_epsilon(done: SweepFolder) -> None:
+def test_the_exported_card_has_the_selections_epsilon(done):
     (record,) = done.records()
     price = done.about()["selection"]
     assert price["epsilon_selected"] == record.metrics["epsilon"]
@@ -203,7 +201,7 @@ def test_the_exported_card_has_the_selections_epsilon(done: SweepFolder) -> None
     assert card.sweep_total.num_releases == 1
 
 
-def test_epochs_of_the_best_say_nothing_of_what_one_trial_had_spent(done: SweepFolder) -> None:
+def test_epochs_of_the_best_say_nothing_of_what_one_trial_had_spent(done):
     (record,) = done.records()
     rows = done.epochs(record.plan.id)
     assert [row["epochs_done"] for row in rows] == [1, 2]
@@ -276,11 +274,11 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize("step", _STEPS)
 def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    uninterrupted: tuple[object, ...],
-    step: str,
-) -> None:
+    tmp_path,
+    monkeypatch,
+    uninterrupted,
+    step,
+):
     _same_secrets(tmp_path, monkeypatch)
     with pytest.MonkeyPatch.context() as patch:
         _STEPS[step](patch)
@@ -295,9 +293,7 @@ def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
 
 
 @pytest.mark.usefixtures("three")
-def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(tmp_path, monkeypatch):
     seen: list[str] = []
 
     def break_one(folder: Path, rank: int, epoch: int) -> None:
@@ -324,8 +320,8 @@ def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(
 
 
 def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(search, "draw_number", lambda law, random: 0)
     law = {"strategy": "private_selection", "num_trials": {"law": "poisson", "mean": 2}}
     folder = run_untracked(tmp_path, **_fields(search=law))
@@ -337,7 +333,7 @@ def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(
 
 
 @pytest.mark.usefixtures("three")
-def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path: Path) -> None:
+def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path):
     axes = {"privacy.max_grad_norm": [0.5, 1.0]}
     law = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 2}}
     folder = run_untracked(tmp_path, **_fields(axes=axes, search=law))
@@ -349,7 +345,7 @@ def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("three")
-def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path: Path) -> None:
+def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path):
     settings = settings_in(tmp_path)
     prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
     assert prepared.price is not None
@@ -364,9 +360,7 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("three")
-def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(tmp_path, monkeypatch):
     monkeypatch.setattr(Ledger, "charge", lambda *args, **kwargs: "no room is left")
     settings = settings_in(tmp_path)
     prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
@@ -376,9 +370,7 @@ def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(
 
 
 @pytest.mark.usefixtures("three")
-def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(tmp_path, monkeypatch):
     drawn = search.draw_points
 
     def draw_with_less_noise(*given: Any) -> list[Point]:
@@ -397,8 +389,8 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(
 
 
 def test_a_sealed_sweep_takes_no_other_space_and_no_stopped_trial(
-    done: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+    done, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("SWEEP_HOME", str(done.path.parent))
     file = tmp_path / "other.yaml"
     file.write_text(json.dumps(done.space().document()))
@@ -409,9 +401,7 @@ def test_a_sealed_sweep_takes_no_other_space_and_no_stopped_trial(
 # ---- unsealing
 
 
-def test_unsealing_says_yes_and_charges_the_composition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unsealing_says_yes_and_charges_the_composition(tmp_path, monkeypatch, capsys):
     number = 20  # so many that they cost more than the choice
     monkeypatch.setattr(search, "draw_number", lambda law, random: number)
     folder = run_toy(tmp_path, **_fields()).folder
@@ -488,7 +478,7 @@ def _forget_result(draws: Path) -> None:
 
 
 @pytest.mark.usefixtures("three")
-def test_a_vault_that_has_lost_something_is_not_opened(tmp_path: Path) -> None:
+def test_a_vault_that_has_lost_something_is_not_opened(tmp_path):
     """Without an entry for every epoch the trials would cost less than they showed, or nothing."""
     folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
     paid = Ledger(settings.home / FILE).entries()
@@ -514,9 +504,7 @@ def test_a_vault_that_has_lost_something_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_unsealing_few_trials_never_lowers_what_was_paid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_unsealing_few_trials_never_lowers_what_was_paid(tmp_path, monkeypatch, number):
     monkeypatch.setattr(search, "draw_number", lambda law, random: number)
     folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
     ledger = Ledger(settings.home / FILE)
@@ -529,9 +517,7 @@ def test_unsealing_few_trials_never_lowers_what_was_paid(
 
 
 @pytest.mark.usefixtures("three")
-def test_a_copy_of_a_private_selection_releases_no_second_best(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_a_private_selection_releases_no_second_best(tmp_path, monkeypatch):
     """It was paid once; a renamed folder is the same sweep, and goes on."""
     with monkeypatch.context() as patch:
         patch.setattr(selection, "release_best", _crash)
@@ -549,9 +535,7 @@ def test_a_copy_of_a_private_selection_releases_no_second_best(
     assert len(Ledger(settings.home / FILE).entries()) == 1
 
 
-def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path, monkeypatch):
     """Files by their names without ids, lines by number, and no time before the release."""
     found = []
     for number in (1, 7):
@@ -581,9 +565,7 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(
 
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize("step", ["charge", "files"])
-def test_an_unsealing_that_crashed_is_finished_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_an_unsealing_that_crashed_is_finished_by_the_next(tmp_path, monkeypatch, step):
     folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
     tracker = cast(Tracking, NoTracker())
     with monkeypatch.context() as patch:
@@ -606,7 +588,7 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(
 
 
 @pytest.mark.usefixtures("three")
-def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path):
     plain = run_untracked(tmp_path / "plain")
     with pytest.raises(InvalidInput, match="its trials are not sealed"):
         unseal(plain, settings_in(tmp_path / "plain"), tracker=cast(Tracking, NoTracker()))

@@ -50,7 +50,7 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
-def test_two_nodes_run_one_sweep(cluster: Any, tmp_path: Path) -> None:
+def test_two_nodes_run_one_sweep(cluster, tmp_path):
     space = tmp_path / "space.yaml"
     space.write_text(SPACE)
     command = ["run", str(space), "--address", cluster.address, "--name", "two", "--json"]
@@ -70,9 +70,7 @@ def test_two_nodes_run_one_sweep(cluster: Any, tmp_path: Path) -> None:
     assert said == ["2 workers, each a process of its own"] * 2
 
 
-def test_storage_that_a_node_does_not_share_is_one_line(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_storage_that_a_node_does_not_share_is_one_line(cluster, tmp_path, monkeypatch):
     """Both nodes have one address: each is asked all the same."""
     home, data = tmp_path / "home", tmp_path / "data"
     data.mkdir()
@@ -102,9 +100,7 @@ def test_storage_that_a_node_does_not_share_is_one_line(
     assert len(asked) == 2
 
 
-def test_a_node_that_does_not_answer_is_one_line(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_does_not_answer_is_one_line(cluster, tmp_path, monkeypatch):
     def asleep(expected: Any) -> None:
         importlib.import_module("time").sleep(30)
 
@@ -117,9 +113,7 @@ def test_a_node_that_does_not_answer_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_workers_that_do_not_fit_the_cluster_leave_the_name_free(
-    cluster: Any, tmp_path: Path
-) -> None:
+def test_workers_that_do_not_fit_the_cluster_leave_the_name_free(cluster, tmp_path):
     space = tmp_path / "space.yaml"
     space.write_text(SPACE.replace("{workers: 2}", "{workers: 2, slots: 9}"))
     command = ["run", str(space), "--address", cluster.address, "--name", "wide"]

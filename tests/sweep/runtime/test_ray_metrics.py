@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ def values_after(
     return cluster.recorded(toy.name)
 
 
-def test_every_trial_has_its_last_epochs_figures(cluster: OwnRay, toy: SweepFolder) -> None:
+def test_every_trial_has_its_last_epochs_figures(cluster, toy):
     values = values_after(cluster, toy)
     for record in toy.records():
         labels = (toy.name, record.plan.id, record.plan.name, record.plan.engine)
@@ -69,9 +68,7 @@ def test_every_trial_has_its_last_epochs_figures(cluster: OwnRay, toy: SweepFold
     assert values["sweep_trials"][toy.name, "running"] == 0
 
 
-def test_a_trial_that_has_not_begun_has_no_figures(
-    cluster: OwnRay, toy: SweepFolder, tmp_path: Path
-) -> None:
+def test_a_trial_that_has_not_begun_has_no_figures(cluster, toy, tmp_path):
     planned = SweepFolder(shutil.copytree(toy.path, tmp_path / "planned"))
     assert set(values_after(cluster, planned, status="planned")) == {"sweep_trials"}
 
@@ -83,27 +80,21 @@ def test_a_trial_that_has_not_begun_has_no_figures(
         ('测\u8bd5 "a\\b"\n{c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b"\n{c="d"} \U0001f642, C=1'),
     ],
 )
-def test_names_of_any_script_are_labels_in_ascii(
-    cluster: OwnRay, name: str, label: str, tmp_path: Path
-) -> None:
+def test_names_of_any_script_are_labels_in_ascii(cluster, name, label, tmp_path):
     axes = {"privacy.max_grad_norm": [1.0]}
     toy = run_untracked(tmp_path, name=f"s{len(name)}", variants=[{"name": name, "axes": axes}])
     [(_, _, found, _)] = values_after(cluster, toy)["sweep_epochs_done"]
     assert found == label
 
 
-def test_a_help_text_of_any_script_is_taken(
-    cluster: OwnRay, toy: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_help_text_of_any_script_is_taken(cluster, toy, monkeypatch):
     """As that of a figure which a user has added."""
     odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
     monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
     assert values_after(cluster, toy)["sweep_trials"]
 
 
-def test_throughput_is_records_over_the_seconds_of_an_epoch(
-    cluster: OwnRay, tmp_path: Path
-) -> None:
+def test_throughput_is_records_over_the_seconds_of_an_epoch(cluster, tmp_path):
     toy = run_untracked(tmp_path, name="paced")
     plan = toy.plan().trials[0]
     report = EpochReport(epochs_done=4, seconds=2.0, metrics={})
@@ -117,9 +108,7 @@ def test_throughput_is_records_over_the_seconds_of_an_epoch(
     assert value == plan.num_records / 2.0
 
 
-def test_no_public_metric_reveals_a_counted_number_of_records(
-    cluster: OwnRay, tmp_path: Path
-) -> None:
+def test_no_public_metric_reveals_a_counted_number_of_records(cluster, tmp_path):
     """Seconds of an epoch times utterances a second is the number of training records."""
     data = {**write_corpus(tmp_path), "num_records": None}
     toy = run_untracked(tmp_path, name="counted", base={"data": data})
@@ -132,7 +121,7 @@ def test_no_public_metric_reveals_a_counted_number_of_records(
     assert not {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"} & values.keys()
 
 
-def test_metrics_that_no_epsilon_covers_are_called_so() -> None:
+def test_metrics_that_no_epsilon_covers_are_called_so():
     for source, metric in metrics().items():
         assert metric.name.startswith("curator_") != (is_public(source) or not metric.source), (
             metric.name
@@ -140,9 +129,7 @@ def test_metrics_that_no_epsilon_covers_are_called_so() -> None:
         assert ("curator" in metric.help) != (is_public(source) or not metric.source)
 
 
-def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(
-    toy: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(toy, monkeypatch):
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     heard: list[Any] = []
     watch = record_metrics(lambda trial_id, progress: heard.append(trial_id), toy)

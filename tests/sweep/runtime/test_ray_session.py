@@ -64,15 +64,15 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 SLOW = "The current node timed out during startup. This could happen because ..."
 
 
-def test_a_node_that_was_too_slow_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_was_too_slow_is_started_again(monkeypatch):
     calls = starts(monkeypatch, [Exception(SLOW)])
     ray_session._start_local(num_cpus=2)
     assert calls == [{"num_cpus": 2}, {"num_cpus": 2}]
 
 
 def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Ray's shutdown knows nothing of them; no other child of this process is meant."""
     place = Path(ray.__file__).parent / "gcs_server"
     own = subprocess.Popen(["sleep", "600"])
@@ -101,22 +101,20 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
             process.communicate()
 
 
-def test_a_node_that_never_comes_up_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_never_comes_up_is_one_sentence(monkeypatch):
     starts(monkeypatch, [Exception(SLOW)] * 3)
     with pytest.raises(SweepError, match="3 tries"):
         ray_session._start_local(num_cpus=2)
 
 
-def test_any_other_failure_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_failure_is_not_tried_again(monkeypatch):
     calls = starts(monkeypatch, [ValueError("no such option")])
     with pytest.raises(ValueError, match="no such option"):
         ray_session._start_local()
     assert len(calls) == 1
 
 
-def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
-    ended: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(ended, monkeypatch):
     """After a shutdown Ray would end this process at the next call of any thread."""
     daemon = subprocess.Popen(["sleep", "60"])
     try:
@@ -141,9 +139,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
     ("failure", "code"),
     [(None, 0), (SweepError("Ray broke down"), 1), (InvalidInput("expected rows"), 2)],
 )
-def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
-    ended: list[Any], failure: Exception | None, code: int
-) -> None:
+def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(ended, failure, code):
     """A shutdown would end this process at their next call, before a failure has its line."""
     over = threading.Event()
     thread = ray_session.caller(over.wait, 60.0)
@@ -165,9 +161,7 @@ def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
 @pytest.mark.parametrize(
     ("still_called", "interrupted"), [(False, False), (True, False), (False, True)]
 )
-def test_agents_end_with_a_raylet_that_was_killed(
-    ended: list[Any], monkeypatch: pytest.MonkeyPatch, still_called: bool, interrupted: bool
-) -> None:
+def test_agents_end_with_a_raylet_that_was_killed(ended, monkeypatch, still_called, interrupted):
     """Ray gives a raylet one second to end them, which a busy machine does not keep; after an
     interrupt they have no parent.
     """
@@ -203,22 +197,20 @@ def test_agents_end_with_a_raylet_that_was_killed(
 
 
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "ray://127.0.0.1:{}", "localhost:{}"])
-def test_an_address_that_does_not_answer_is_refused_at_once(silent_port: int, form: str) -> None:
+def test_an_address_that_does_not_answer_is_refused_at_once(silent_port, form):
     address, started = form.format(silent_port), time.monotonic()
     with pytest.raises(InvalidInput, match=rf"got '{address}': nothing answers there"):
         require_executor(RunSettings(executor="gang", address=address))
     assert time.monotonic() - started < 10
 
 
-def test_an_address_that_answers_is_tried() -> None:
+def test_an_address_that_answers_is_tried():
     with socket.create_server(("127.0.0.1", 0)) as server:
         require_answer(f"127.0.0.1:{server.getsockname()[1]}")
     require_answer("auto")  # Ray looks for it
 
 
-def test_the_address_that_auto_stands_for_must_answer(
-    silent_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_address_that_auto_stands_for_must_answer(silent_port, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{silent_port}")
     with pytest.raises(InvalidInput, match=rf"got '127.0.0.1:{silent_port}': nothing answers"):
         require_executor(RunSettings(address="auto"))
@@ -227,7 +219,7 @@ def test_the_address_that_auto_stands_for_must_answer(
 @pytest.mark.parametrize(
     "address", ["", "local", "nowhere", "127.0.0.1", "ray://127.0.0.1", "http://127.0.0.1:8265"]
 )
-def test_an_address_of_another_form_is_refused_at_once(address: str) -> None:
+def test_an_address_of_another_form_is_refused_at_once(address):
     with pytest.raises(InvalidInput, match=rf"address to be HOST:PORT .* or auto .*'{address}'"):
         require_executor(RunSettings(address=address))
 
@@ -274,9 +266,7 @@ def ray_files() -> Iterator[Path]:
 
 
 @pytest.mark.slow  # starts a Ray in a process of its own, as the next one
-def test_a_sweep_ignores_another_ray_that_the_environment_names(
-    tmp_path: Path, ray_files: Path, silent_port: int
-) -> None:
+def test_a_sweep_ignores_another_ray_that_the_environment_names(tmp_path, ray_files, silent_port):
     """And the address file that a killed Ray has left."""
     (ray_files / "ray").mkdir()
     (ray_files / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{silent_port}")
@@ -288,9 +278,7 @@ def test_a_sweep_ignores_another_ray_that_the_environment_names(
 
 @pytest.mark.slow  # starts two Rays
 @pytest.mark.parametrize("named", [False, True])
-def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(
-    tmp_path: Path, ray_files: Path, named: bool
-) -> None:
+def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(tmp_path, ray_files, named):
     start = "import ray.scripts.scripts; ray.scripts.scripts.main()"
     words = ("start", "--head", "--block", "--port=0", "--include-dashboard=false")
     command = [sys.executable, "-c", start, *words, "--temp-dir", str(ray_files / "ray")]
@@ -325,8 +313,8 @@ def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(
     ],
 )
 def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
-    name: str, folder: str, why: str, ray_files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, folder, why, ray_files, monkeypatch
+):
     place = str(ray_files / folder)
     monkeypatch.setenv(name, place)
     with (
@@ -338,8 +326,8 @@ def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
 
 
 def test_a_ray_that_was_imported_without_its_environment_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """It would listen on every interface, or accept calls without a token."""
     monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
     with pytest.raises(InvalidInput, match="without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"):
@@ -347,7 +335,7 @@ def test_a_ray_that_was_imported_without_its_environment_is_refused(
     require_executor(RunSettings(executor="local"))
 
 
-def test_a_local_ray_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_ray_without_tokens_is_refused(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(InvalidInput, match=r"RAY_AUTH_MODE to be token.*got 'disabled'"):
         require_executor(RunSettings())

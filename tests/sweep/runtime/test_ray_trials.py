@@ -117,9 +117,7 @@ def sequential(folder: Path, *, count: int, epochs: int = 3) -> Diary:
     return diary
 
 
-def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
-    cluster: None, tmp_path: Path
-) -> None:
+def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(cluster, tmp_path):
     alone = sequential(tmp_path / "alone", count=3)
     jobs, gang = make_jobs(tmp_path / "gang", count=6), Diary(t2=2, t5=1)
     (jobs[3].folder / "raise").write_text("-1 1")
@@ -147,7 +145,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert not (tmp_path / "gang" / ".ray").exists(), "Ray's own files are gone"
 
 
-def test_nothing_listens_beyond_this_machine(cluster: None, tmp_path: Path) -> None:
+def test_nothing_listens_beyond_this_machine(cluster, tmp_path):
     """Ray's daemons, driver, actors, agents and workers, and what `torch.distributed` opens between
     two of them, asked while a trial trains.
     """
@@ -173,7 +171,7 @@ def _note_listeners(found: dict[str, set[str]], event: TrialEvent) -> Verdict:
     return GO_ON
 
 
-def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Path) -> None:
+def test_a_scheduler_stops_the_losers_even_the_last(cluster, tmp_path):
     jobs, diary = make_jobs(tmp_path, count=3, workers=1, epochs=8), Diary()
     for index, rate in enumerate((1e-3, 1e-1, 1.0)):
         fields = jobs[index].config.model_dump(mode="json")
@@ -197,9 +195,7 @@ class Idle:
         """Begin no trial."""
 
 
-def test_what_tune_does_not_explore_is_not_trained(
-    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_tune_does_not_explore_is_not_trained(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(tune.tune, "Tuner", Idle)
     jobs, diary = make_jobs(tmp_path, workers=1), Diary()
     with pytest.raises(SweepError, match="Ray Tune ended before every trial had begun"):
@@ -232,8 +228,8 @@ class KillsItsOwn(Diary):
     [(("ray::RayTrainWorker",), [1, 2]), (("ray::_lease", "ray::ImplicitFunc"), [1])],
 )
 def test_a_killed_worker_or_tune_trial_costs_no_acknowledged_epoch(
-    cluster: None, tmp_path: Path, names: tuple[str, ...], attempts: list[int]
-) -> None:
+    cluster, tmp_path, names, attempts
+):
     alone = sequential(tmp_path / "alone", count=2, epochs=4)
     jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), KillsItsOwn(*names)
     run_trials(jobs, events=diary, settings=SETTINGS)
@@ -244,9 +240,7 @@ def test_a_killed_worker_or_tune_trial_costs_no_acknowledged_epoch(
 
 
 @pytest.mark.slow
-def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(
-    cluster: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(cluster, tmp_path, capfd):
     alone = sequential(tmp_path / "alone", count=2, epochs=4)
     jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), KillsItsOwn("ray::Pool")
     capfd.readouterr()
@@ -267,9 +261,7 @@ def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
-def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(
-    daemon: str, tmp_path: Path
-) -> None:
+def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(daemon, tmp_path):
     (job,) = make_jobs(tmp_path, count=1, epochs=50)
     (job.folder / "slow").write_text("0.3")
     fields = [fields_of(job)]
@@ -298,9 +290,7 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(
 
 
 @pytest.mark.slow
-def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(
-    cluster: None, tmp_path: Path
-) -> None:
+def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(cluster, tmp_path):
     (job,) = make_jobs(tmp_path, count=1, workers=1, epochs=50)
     (job.folder / "slow").write_text("0.2")
 
@@ -334,7 +324,7 @@ SMALL = {
     not (Path(os.environ.get("SWEEP_DATA_DIR", "data")) / "atis").exists(),
     reason="needs ATIS in $SWEEP_DATA_DIR",
 )
-def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster: None, tmp_path: Path) -> None:
+def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster, tmp_path):
     jobs = [replace(job, config=parse(SMALL)) for job in make_jobs(tmp_path, count=2)]
     diary = Diary()
     settings = replace(
@@ -380,23 +370,19 @@ def places(folder: Path, settings: RunSettings, *, count: int) -> list[str]:
     return [(job.folder / "where").read_text() for job in jobs]
 
 
-def test_each_slot_has_its_own_gpu(cluster: None, tmp_path: Path) -> None:
+def test_each_slot_has_its_own_gpu(cluster, tmp_path):
     found = places(tmp_path, replace(DEVICES, gpus_per_worker=1), count=2)
     numbers = {text.split()[1] for text in found}
     assert len(numbers) == 2
     assert set(found) == {f"cuda:0 {number} [{number}]" for number in numbers}
 
 
-def test_a_worker_without_a_gpu_computes_on_the_cpu_and_sees_none(
-    cluster: None, tmp_path: Path
-) -> None:
+def test_a_worker_without_a_gpu_computes_on_the_cpu_and_sees_none(cluster, tmp_path):
     assert places(tmp_path, DEVICES, count=1) == ["cpu  []"]
 
 
 @pytest.mark.parametrize(("asked", "share"), [(None, 1), (0, 0), (0.5, 0.5), (2, 2)])
-def test_the_default_is_one_where_the_cluster_has_gpus(
-    cluster: None, tmp_path: Path, asked: float | None, share: float
-) -> None:
+def test_the_default_is_one_where_the_cluster_has_gpus(cluster, tmp_path, asked, share):
     """Planned before Ray runs, settled by what it has: the same."""
     space = spaces.parse({"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}})
     settings = settings_in(tmp_path)
@@ -425,8 +411,8 @@ def with_memory(patch: pytest.MonkeyPatch, **sizes: int) -> None:
 
 
 def test_a_second_trial_begins_once_the_first_one_says_that_memory_is_left(
-    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cluster, tmp_path, monkeypatch
+):
     with_memory(monkeypatch, memory=4 * 2**30, unknown=4 * 2**30)
     diary = Diary()
     jobs = make_jobs(tmp_path, workers=1)
@@ -439,8 +425,8 @@ def test_a_second_trial_begins_once_the_first_one_says_that_memory_is_left(
 
 @pytest.mark.slow
 def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short(
-    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cluster, tmp_path, monkeypatch
+):
     with_memory(monkeypatch, memory=50 * 2**20, unknown=1)
     jobs, diary = make_jobs(tmp_path, count=5, workers=1), Diary()
     run_trials(jobs, events=diary, settings=replace(SETTINGS, slots=None))
@@ -455,9 +441,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
     ("change", "named"),
     [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")],
 )
-def test_too_few_resources_are_refused_once_the_cluster_is_known(
-    cluster: None, change: dict[str, int], named: str, tmp_path: Path
-) -> None:
+def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change, named, tmp_path):
     diary, workers = Diary(), change.pop("workers")
     with pytest.raises(InvalidInput, match=named):
         run_trials(
@@ -491,9 +475,7 @@ DRIVER = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(number, tmp_path):
     jobs = make_jobs(tmp_path, count=2, epochs=6)
     (jobs[1].folder / "slow").write_text("0.5")
     fields = [fields_of(job) for job in jobs]

@@ -37,7 +37,7 @@ def decisions(chosen: TrialScheduler, errors: dict[str, list[float]]) -> dict[st
 ERRORS = {name: [error] * 9 for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.8), ("d", 0.9))}
 
 
-def test_asha_stops_the_worse_trials_and_none_before_the_grace_epochs() -> None:
+def test_asha_stops_the_worse_trials_and_none_before_the_grace_epochs():
     settings = RunSettings(scheduler="asha", grace_epochs=3, max_epochs=9)
     found = decisions(scheduler(settings), ERRORS)
     assert found["a"] in (None, 9)
@@ -45,14 +45,14 @@ def test_asha_stops_the_worse_trials_and_none_before_the_grace_epochs() -> None:
 
 
 @pytest.mark.parametrize("kind", ["asha", "median", "none"])
-def test_a_grace_longer_than_every_trial_stops_none(kind: Any) -> None:
+def test_a_grace_longer_than_every_trial_stops_none(kind):
     """Such as `--epochs 1` in a table whose grace period is two epochs."""
     settings = RunSettings(scheduler=kind, grace_epochs=3, max_epochs=2)
     two_epochs = {name: errors[:2] for name, errors in ERRORS.items()}
     assert decisions(scheduler(settings), two_epochs) == dict.fromkeys(ERRORS)
 
 
-def test_without_a_scheduler_no_trial_is_stopped() -> None:
+def test_without_a_scheduler_no_trial_is_stopped():
     assert decisions(scheduler(RunSettings()), ERRORS) == dict.fromkeys(ERRORS)
 
 
@@ -62,7 +62,7 @@ SGD = {"variant": "sgd"}
 
 
 @pytest.mark.parametrize("points", [PAPER, PAPER[1:], [SGD, *PAPER], [SGD], [{}]])
-def test_tune_is_given_the_axes_and_gives_back_each_trial_once(points: list[Any]) -> None:
+def test_tune_is_given_the_axes_and_gives_back_each_trial_once(points):
     """Of a whole grid, of one with refused points, and of variants with other axes."""
     jobs = [
         TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(), point=point)

@@ -95,7 +95,7 @@ def toy(done: Path) -> SweepFolder:
     return store.open_sweep(settings_in(done).home, "toy")
 
 
-def test_no_sweep_can_have_the_name_of_what_a_sweep_leaves_in_its_home(toy: SweepFolder) -> None:
+def test_no_sweep_can_have_the_name_of_what_a_sweep_leaves_in_its_home(toy):
     home = toy.path.parent
     others = {path.name for path in home.iterdir()} - {toy.name}
     assert {"cache", FILE, "ledger.key", "ledger.records", "mlflow.db"} <= others
@@ -105,7 +105,7 @@ def test_no_sweep_can_have_the_name_of_what_a_sweep_leaves_in_its_home(toy: Swee
 
 
 @pytest.mark.slow  # MLflow makes its tables, in two processes
-def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path: Path) -> None:
+def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path):
     script = (
         "import sys; from pathlib import Path; from sweep.tracking.mlflow_store import Tracker;"
         " from tests.sweep.sweeps import settings_in;"
@@ -116,7 +116,7 @@ def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path: Path) -> None:
     assert [(process.wait(), process.communicate()[1]) for process in both] == [(0, "")] * 2
 
 
-def test_every_trial_has_ended_with_its_epochs_on_disk(toy: SweepFolder) -> None:
+def test_every_trial_has_ended_with_its_epochs_on_disk(toy):
     assert [record.status for record in toy.records()] == ["done"] * 3
     for record in toy.records():
         assert [row["epochs_done"] for row in toy.epochs(record.plan.id)] == [1, 2, 3]
@@ -124,7 +124,7 @@ def test_every_trial_has_ended_with_its_epochs_on_disk(toy: SweepFolder) -> None
         assert config == record.plan.fields
 
 
-def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFolder) -> None:
+def test_mlflow_has_a_parent_and_a_child_for_each_trial(done, toy):
     runs = Runs(done)
     (parent,) = (run for run in runs.find() if "sweep.trial" not in run.data.tags)
     children = runs.find(f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
@@ -157,21 +157,21 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
     assert "report.html" in {i.path for i in runs.client.list_artifacts(parent.info.run_id)}
 
 
-def test_an_infinite_epsilon_is_no_metric(done: Path) -> None:
+def test_an_infinite_epsilon_is_no_metric(done):
     (run,) = Runs(done).find("tags.`sweep.baseline` = 'true'")
     assert "epsilon" not in run.data.metrics
     assert run.data.tags["epsilon"] == "inf"
     assert not any(name.startswith("privacy.") for name in run.data.params)
 
 
-def test_a_resume_of_a_finished_sweep_changes_nothing(done: Path, toy: SweepFolder) -> None:
+def test_a_resume_of_a_finished_sweep_changes_nothing(done, toy):
     before, spent = Runs(done).snapshot(), len(Ledger(toy.path.parent / FILE).entries())
     assert runner.resume(toy, settings_in(done), function=TOY).tracking_problem is None
     assert Runs(done).snapshot() == before
     assert len(Ledger(toy.path.parent / FILE).entries()) == spent
 
 
-def test_python_gives_a_frame_of_trials(done: Path) -> None:
+def test_python_gives_a_frame_of_trials(done):
     frame = sweep.results("toy", settings=settings_in(done))
     assert list(frame["status"]) == ["done"] * 3
     assert frame["privacy.noise_multiplier"].tolist()[1:] == [0.5, 1.0]
@@ -183,9 +183,7 @@ def test_python_gives_a_frame_of_trials(done: Path) -> None:
         assert mine["ser"] == trial["metrics"]["ser"]
 
 
-def test_an_export_is_accepted_again_and_holds_nothing_for_the_curator_only(
-    toy: SweepFolder, done: Path, tmp_path: Path
-) -> None:
+def test_an_export_is_accepted_again_and_holds_nothing_for_the_curator_only(toy, done, tmp_path):
     (best,) = select.choose(toy.records(), best="ser")
     private = {**best.metrics, "mia_shadow_auc": 0.6, "train_loss": 1.0}
     best = type(best)(**{**best.__dict__, "metrics": private})
@@ -224,7 +222,7 @@ def interrupted_after(count: int) -> Callable[[str, Any], None]:
     return watch
 
 
-def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
+def test_an_interrupted_sweep_resumes_from_its_last_epoch(place):
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     with pytest.raises(Interrupted, match="`sweep resume toy` continues"):
@@ -251,7 +249,7 @@ def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
             assert [metric.step for metric in history] == [1, 2, 3]
 
 
-def test_a_trial_that_begins_anew_has_only_its_new_epochs_in_mlflow(place: Path) -> None:
+def test_a_trial_that_begins_anew_has_only_its_new_epochs_in_mlflow(place):
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     with pytest.raises(Interrupted):
@@ -284,7 +282,7 @@ sweeps.run_toy(pathlib.Path(sys.argv[1]))
 """
 
 
-def test_a_killed_driver_loses_nothing(place: Path) -> None:
+def test_a_killed_driver_loses_nothing(place):
     """SIGKILL in the middle of the second trial, then a resume in another process."""
     folder = SweepFolder(settings_in(place).home / "toy")
     root = Path(__file__).parents[3]
@@ -310,7 +308,7 @@ def test_a_killed_driver_loses_nothing(place: Path) -> None:
 
 
 @pytest.mark.slow  # two starts of MLflow's server
-def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place: Path) -> None:
+def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -335,9 +333,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place: Path) -> 
     assert len({found.data.tags.get("sweep.trial") for found in runs}) == 4
 
 
-def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(place, capsys):
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     with pytest.raises(Interrupted):
@@ -356,7 +352,7 @@ def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(
     assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
 
 
-def test_a_failed_trial_is_reported_and_the_others_continue(place: Path) -> None:
+def test_a_failed_trial_is_reported_and_the_others_continue(place):
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     broken = prepared.plan.trials[1].id
@@ -385,7 +381,7 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place: Path) -> None
     assert child.info.status == "FINISHED"
 
 
-def test_a_request_to_stop_ends_the_run(place: Path) -> None:
+def test_a_request_to_stop_ends_the_run(place):
     settings = settings_in(place)
     epochs = {"epochs": 200, "expected_batch_size": 30, "num_workers": 2}
     base = {**space_in(place).base, "training": epochs}
@@ -412,7 +408,7 @@ def test_a_request_to_stop_ends_the_run(place: Path) -> None:
     assert store.open_sweep(settings.home, "toy").records()[0].status == "interrupted"
 
 
-def test_a_changed_space_says_what_changed_and_extends_the_sweep(place: Path) -> None:
+def test_a_changed_space_says_what_changed_and_extends_the_sweep(place):
     run_toy(place, variants=[{"name": "edp", "set": {"privacy.noise_multiplier": 0.5}}])
     settings = settings_in(place)
     folder = store.open_sweep(settings.home, "toy")
@@ -437,7 +433,7 @@ def refused(tmp_path: Path) -> Iterator[Path]:
     assert not home.exists() or {path.name for path in home.iterdir()} <= {"cache", "taken"}
 
 
-def test_more_workers_than_there_are_cores_are_refused_at_once(refused: Path) -> None:
+def test_more_workers_than_there_are_cores_are_refused_at_once(refused):
     wide = {
         "data": {"name": "communication", "num_utterances": 10_000},
         "training": {"num_workers": 4096, "expected_batch_size": 4096, "epochs": 1},
@@ -451,7 +447,7 @@ def test_more_workers_than_there_are_cores_are_refused_at_once(refused: Path) ->
         )
 
 
-def test_a_damaged_corpus_is_refused_with_its_line(refused: Path) -> None:
+def test_a_damaged_corpus_is_refused_with_its_line(refused):
     space = space_in(refused)
     with (refused / "mine.jsonl").open("a") as file:
         file.write('{"tokens": ["secret"], "tags": ["X"], "intent": "call"}\n')
@@ -460,7 +456,7 @@ def test_a_damaged_corpus_is_refused_with_its_line(refused: Path) -> None:
     assert "secret" not in str(problem.value)
 
 
-def test_a_server_that_does_not_answer_is_refused_at_once(refused: Path) -> None:
+def test_a_server_that_does_not_answer_is_refused_at_once(refused):
     settings = replace(settings_in(refused), tracking_uri="http://127.0.0.1:9")
     prepared = prepare_space(space_in(refused), settings=settings)
     started = time.monotonic()
@@ -469,19 +465,19 @@ def test_a_server_that_does_not_answer_is_refused_at_once(refused: Path) -> None
     assert time.monotonic() - started < 10
 
 
-def test_a_scheduler_without_ray_is_refused_with_nothing_written(refused: Path) -> None:
+def test_a_scheduler_without_ray_is_refused_with_nothing_written(refused):
     with pytest.raises(InvalidInput, match="scheduler none with executor local, got scheduler='as"):
         run_toy(refused, search={"scheduler": "asha"})
 
 
-def test_an_address_without_ray_is_refused_with_nothing_written(refused: Path) -> None:
+def test_an_address_without_ray_is_refused_with_nothing_written(refused):
     settings = settings_in(refused)
     prepared = prepare_space(space_in(refused), settings=settings)
     with pytest.raises(InvalidInput, match="no address with executor local"):
         runner.start(prepared, settings, address="127.0.0.1:9")
 
 
-def test_an_address_that_does_not_answer_is_refused_with_nothing_written(refused: Path) -> None:
+def test_an_address_that_does_not_answer_is_refused_with_nothing_written(refused):
     settings = settings_in(refused)
     space = space_in(refused, resources={"executor": "gang", "workers": 1})
     started = time.monotonic()
@@ -490,9 +486,7 @@ def test_an_address_that_does_not_answer_is_refused_with_nothing_written(refused
     assert time.monotonic() - started < 10
 
 
-def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(runner, "run_trials", Refusing(after=0))
         with pytest.raises(InvalidInput, match="no room"):
@@ -502,9 +496,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
     assert run_toy(place).folder.name == "toy"
 
 
-def test_what_is_refused_after_a_trial_keeps_what_there_is(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused_after_a_trial_keeps_what_there_is(place, monkeypatch):
     monkeypatch.setattr(runner, "run_trials", Refusing(after=1))
     with pytest.raises(InvalidInput, match="no room"):
         run_toy(place)
@@ -525,7 +517,7 @@ class Refusing:
             raise InvalidInput("no room")
 
 
-def test_a_name_that_exists_is_refused_before_the_store_is_opened(refused: Path) -> None:
+def test_a_name_that_exists_is_refused_before_the_store_is_opened(refused):
     (settings_in(refused).home / "taken").mkdir(parents=True)
     with pytest.raises(InvalidInput, match="a sweep named taken exists"):
         run_toy(refused, name="taken")

@@ -33,9 +33,7 @@ def sessions() -> set[Path]:
     return set(Path("/tmp/ray").glob(f"session_*_{os.getpid()}"))
 
 
-def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path, monkeypatch):
     """Three trials are drawn for two slots: Tune is given the slots. A killed process has left its
     folder and that of its Ray, whose logs count calls.
     """

@@ -25,7 +25,7 @@ SBATCH = {
 }
 
 
-def test_it_is_bash_and_names_options_and_commands_that_exist() -> None:
+def test_it_is_bash_and_names_options_and_commands_that_exist():
     subprocess.run(["bash", "-n", str(RECIPE)], check=True)
     given = set(re.findall(r"^#SBATCH --([\w-]+)=", TEXT, flags=re.MULTILINE))
     assert given <= SBATCH
@@ -36,7 +36,7 @@ def test_it_is_bash_and_names_options_and_commands_that_exist() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_ray_knows_the_command_and_the_options_it_passes_on() -> None:
+def test_ray_knows_the_command_and_the_options_it_passes_on():
     from ray.scripts import scripts
 
     assert "symmetric-run" in scripts.cli.commands
@@ -64,7 +64,7 @@ STUBS = {
 
 
 @pytest.mark.slow  # starts Ray twice and trains
-def test_on_one_machine_it_runs_a_sweep_and_is_submitted_again(tmp_path: Path) -> None:
+def test_on_one_machine_it_runs_a_sweep_and_is_submitted_again(tmp_path):
     """Slurm's own commands are stood in for: one node, and `srun` runs what it is given."""
     stubs, shared = tmp_path / "bin", tmp_path / "shared"
     stubs.mkdir()

@@ -63,7 +63,7 @@ def said(records: list[TrialRecord]) -> list[str]:
 
 @pytest.mark.parametrize("path", TRIED)
 @pytest.mark.parametrize("noise", [1.0, {"target_epsilon": 8}])
-def test_an_axis_moves_epsilon_where_the_accountants_figure_does(path: str, noise: Any) -> None:
+def test_an_axis_moves_epsilon_where_the_accountants_figure_does(path, noise):
     values = TRIED[path]
     records = [trial(n, {path: v}, 0.5, **{Z: noise}) for n, v in enumerate(values)]
     first, second = (float(each.metrics["epsilon"] or 0) for each in records)
@@ -71,7 +71,7 @@ def test_an_axis_moves_epsilon_where_the_accountants_figure_does(path: str, nois
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_chance_of_a_random_search_is_an_effect_on_epsilon(seed: int) -> None:
+def test_no_chance_of_a_random_search_is_an_effect_on_epsilon(seed):
     """The epsilon differs from trial to trial, and so along every axis."""
     random = np.random.default_rng(seed)
     records = []
@@ -89,7 +89,7 @@ def test_no_chance_of_a_random_search_is_an_effect_on_epsilon(seed: int) -> None
     assert list(found.shares) == [Z]
 
 
-def test_where_noise_and_batch_differ_at_once_no_price_is_the_noise_s_alone() -> None:
+def test_where_noise_and_batch_differ_at_once_no_price_is_the_noise_s_alone():
     random = np.random.default_rng(0)
     batches = random.permutation([20, 40, 50, 100, 125, 200, 250, 500])
     records = [
@@ -100,7 +100,7 @@ def test_where_noise_and_batch_differ_at_once_no_price_is_the_noise_s_alone() ->
     assert sentence.endswith("the smallest value tried, 1: smaller may help, but changes epsilon")
 
 
-def test_two_axes_that_vary_together_get_no_advice() -> None:
+def test_two_axes_that_vary_together_get_no_advice():
     values = [(rate, size) for rate, size in ((0.1, 32), (0.2, 64), (0.4, 128)) for _ in range(4)]
     records = [
         trial(n, {RATE: rate, SIZE: size, Z: 1.0 + n % 4}, rate)
@@ -114,7 +114,7 @@ def test_two_axes_that_vary_together_get_no_advice() -> None:
     assert any(each.startswith(label(RATE)) for each in said(alone))
 
 
-def test_too_few_trials_of_a_variant_get_no_advice() -> None:
+def test_too_few_trials_of_a_variant_get_no_advice():
     records = [trial(n, {RATE: 0.1 * (n + 1)}, 0.1 * (n + 1)) for n in range(6)]
     assert any("the smallest value tried" in each for each in said(records))
     few = [replace(r, plan=replace(r.plan, variant=f"v{n // 3}")) for n, r in enumerate(records)]

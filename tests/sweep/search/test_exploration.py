@@ -6,7 +6,6 @@ import json
 import math
 import urllib.request
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import optuna
@@ -26,7 +25,7 @@ def trial(name: str, values: dict[str, Any], **metrics: float) -> TrialRecord:
     return replace(made, plan=replace(made.plan, values=values))
 
 
-def test_axes_and_objectives_are_those_of_the_trials() -> None:
+def test_axes_and_objectives_are_those_of_the_trials():
     records = [
         trial("a", {"privacy.max_grad_norm": 0.1, "model": "clc"}, ser=0.3, epsilon=100.0),
         trial("b", {"privacy.max_grad_norm": 10.0, "model": "bert"}, ser=0.2, epsilon=10.0),
@@ -43,7 +42,7 @@ def test_axes_and_objectives_are_those_of_the_trials() -> None:
     assert study.directions == [optuna.study.StudyDirection.MINIMIZE] * 2
 
 
-def test_figures_for_the_curator_alone_are_named_so() -> None:
+def test_figures_for_the_curator_alone_are_named_so():
     with quietly():
         study = add_study(
             optuna.storages.InMemoryStorage(),
@@ -55,7 +54,7 @@ def test_figures_for_the_curator_alone_are_named_so() -> None:
     assert "ser" not in one.user_attrs
 
 
-def test_the_dashboard_serves_a_study_a_sweep(tmp_path: Path) -> None:
+def test_the_dashboard_serves_a_study_a_sweep(tmp_path):
     sweep_of(tmp_path, "one", 0.5, 0.25)
     with dashboard(tmp_path, host="127.0.0.1") as address:
         assert address is not None

@@ -98,7 +98,7 @@ def chosen_trials(folder: SweepFolder) -> list[PlannedTrial]:
 
 
 @pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
-def test_the_same_knowledge_gives_the_same_suggestion(strategy: str) -> None:
+def test_the_same_knowledge_gives_the_same_suggestion(strategy):
     space = space_of(strategy, search={"objectives": ["validation_ser", "epsilon"]})
     observations = search_all(space, count=5)
     assert suggest(space, observations, draw=5) == suggest(space, observations, draw=5)
@@ -108,7 +108,7 @@ def test_the_same_knowledge_gives_the_same_suggestion(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["tpe", pytest.param("gp", marks=pytest.mark.slow)])
-def test_what_is_known_is_used(strategy: str) -> None:
+def test_what_is_known_is_used(strategy):
     """The second half of a search is nearer to the optimum than chance is: over 3 seeds the means
     differ by half of chance's, with margin (fixed seeds: no false alarms).
     """
@@ -122,7 +122,7 @@ def test_what_is_known_is_used(strategy: str) -> None:
     assert statistics.fmean(late) < 0.6 * statistics.fmean(by_chance)
 
 
-def test_the_sampler_learns_from_what_was_refused() -> None:
+def test_the_sampler_learns_from_what_was_refused():
     def share(observations: Sequence[Observation]) -> float:
         return statistics.fmean(one.state == "refused" for one in observations)
 
@@ -133,7 +133,7 @@ def test_the_sampler_learns_from_what_was_refused() -> None:
     assert share(observations) < 0.2, "a third by chance"
 
 
-def test_lists_with_an_order_are_searched_in_it() -> None:
+def test_lists_with_an_order_are_searched_in_it():
     epsilons = [{"target_epsilon": 8}, {"target_epsilon": 1}, {"target_epsilon": 3}]
     (branch,) = branches(space_of(axes={Z: epsilons, "model.name": ["clc", "bert"]}))
     ordered, named = branch.domains[Z], branch.domains["model.name"]
@@ -142,7 +142,7 @@ def test_lists_with_an_order_are_searched_in_it() -> None:
     assert branch.params({Z: {"target_epsilon": 2}, "model.name": "clc"}) is None
 
 
-def test_a_proposed_number_has_the_digits_that_matter_and_stays_in_its_range() -> None:
+def test_a_proposed_number_has_the_digits_that_matter_and_stays_in_its_range():
     axis = space_of(axes={LR: {"range": {"low": 0.01, "high": 0.123456}}}).axes[LR]
     domain: Domain = domain_of(axis)
     assert domain.value(0.05432198) == 0.05432
@@ -158,17 +158,17 @@ def test_a_proposed_number_has_the_digits_that_matter_and_stays_in_its_range() -
         ({"search": {"objectives": ["epsilon", "epsilon"]}}, "different objectives"),
     ],
 )
-def test_a_search_that_means_nothing_is_refused(fields: dict[str, Any], named: str) -> None:
+def test_a_search_that_means_nothing_is_refused(fields, named):
     with pytest.raises(InvalidInput, match=named):
         space_of(**fields)
 
 
-def test_what_only_an_adaptive_search_has_is_refused_elsewhere() -> None:
+def test_what_only_an_adaptive_search_has_is_refused_elsewhere():
     with pytest.raises(InvalidInput, match="objectives with strategy gp, nsga2, tpe"):
         space_of("random", search={"objectives": ["epsilon"]})
 
 
-def test_a_search_runs_its_trials_and_never_one_twice(place: Path) -> None:
+def test_a_search_runs_its_trials_and_never_one_twice(place):
     folder = run_search(place)
     trials = chosen_trials(folder)
     assert len(trials) == 6
@@ -178,12 +178,12 @@ def test_a_search_runs_its_trials_and_never_one_twice(place: Path) -> None:
     assert best.values[LR] < 1e-2, "the toy's error is proportional to the learning rate"
 
 
-def test_a_small_space_is_searched_whole_and_ends(place: Path) -> None:
+def test_a_small_space_is_searched_whole_and_ends(place):
     folder = run_search(place, axes={C: [0.5, 1.0], Z: [1.0, 2.0]}, search={"num_samples": 50})
     assert len({(t.values[C], t.values[Z]) for t in chosen_trials(folder)}) == 4
 
 
-def test_a_point_refused_by_the_accountant_is_reported_and_never_runs(place: Path) -> None:
+def test_a_point_refused_by_the_accountant_is_reported_and_never_runs(place):
     folder = run_search(
         place,
         axes={Z: {"range": {"low": 0.5, "high": 50, "log": True}}},
@@ -201,7 +201,7 @@ def test_a_point_refused_by_the_accountant_is_reported_and_never_runs(place: Pat
     assert observations["done"] == 0
 
 
-def test_a_resumed_search_chooses_what_it_would_have_chosen(place: Path) -> None:
+def test_a_resumed_search_chooses_what_it_would_have_chosen(place):
     whole = run_search(place, name="whole")
     settings = settings_in(place)
     seen: set[str] = set()
@@ -220,7 +220,7 @@ def test_a_resumed_search_chooses_what_it_would_have_chosen(place: Path) -> None
     assert {record.status for record in cut.records()} == {"done"}
 
 
-def test_repeats_are_one_configuration_with_its_mean(place: Path) -> None:
+def test_repeats_are_one_configuration_with_its_mean(place):
     folder = run_search(place, repeats=2, search={"num_samples": 3})
     records = [record for record in folder.records() if not record.plan.baseline]
     assert len(records) == 6
@@ -232,8 +232,8 @@ def test_repeats_are_one_configuration_with_its_mean(place: Path) -> None:
 
 @pytest.mark.parametrize(("override", "configurations"), [({}, 1), ({"training.seed": 9}, 3)])
 def test_a_budget_of_trials_is_used_up_also_where_a_seed_ends_the_repeats(
-    place: Path, override: dict[str, int], configurations: int
-) -> None:
+    place, override, configurations
+):
     budget = {"trials": 4}  # the baseline has its seeds, too
     folder = run_search(
         place, repeats=2, override=override, search={"num_samples": 9}, budget=budget
@@ -244,7 +244,7 @@ def test_a_budget_of_trials_is_used_up_also_where_a_seed_ends_the_repeats(
     assert ended_early(folder) == said
 
 
-def test_a_trial_of_an_earlier_version_keeps_its_point(place: Path) -> None:
+def test_a_trial_of_an_earlier_version_keeps_its_point(place):
     """Its plan lacks a field that configs have by now; the default is what it trained with."""
     folder = run_search(place, search={"num_samples": 2})
     records = [record for record in folder.records() if not record.plan.baseline]
@@ -260,7 +260,7 @@ def test_a_trial_of_an_earlier_version_keeps_its_point(place: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
-def test_trials_without_the_field_of_an_axis_are_observed(place: Path, strategy: str) -> None:
+def test_trials_without_the_field_of_an_axis_are_observed(place, strategy):
     """`features` has no number of layers, which the other values of `model.name` have."""
     axes = {"model.name": ["clc", "features"], "model.num_layers": [1, 2], Z: [1.0, 2.0, 3.0]}
     search = {"strategy": strategy, "num_samples": 6, "num_startup": 4}
@@ -274,7 +274,7 @@ def test_trials_without_the_field_of_an_axis_are_observed(place: Path, strategy:
     assert [one.values for one in observations] == [record.plan.values for record in records]
 
 
-def test_earlier_sweeps_of_the_same_points_are_known(place: Path) -> None:
+def test_earlier_sweeps_of_the_same_points_are_known(place):
     axes = {C: [0.5, 1.0], Z: [1.0, 2.0]}
     run_search(place, name="first", axes=axes, search={"num_samples": 3})
     search = {"num_samples": 50, "warm_start": "first"}
@@ -284,7 +284,7 @@ def test_earlier_sweeps_of_the_same_points_are_known(place: Path) -> None:
         run_search(place, name="fourth", search={"warm_start": ["third"]})
 
 
-def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place: Path) -> None:
+def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place):
     folder = run_search(
         place,
         axes={Z: {"range": {"low": 4.0, "high": 50, "log": True}}},
@@ -314,8 +314,8 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place: Path) -> None:
 
 
 def test_a_space_that_refuses_everything_names_the_constraint_that_bites_most(
-    place: Path,
-) -> None:
+    place,
+):
     space = space_in(
         place,
         axes=AXES,

@@ -57,18 +57,14 @@ def ray_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("num_samples", [2, 50], ids=["all chosen", "no point left"])
-def test_a_search_that_is_over_starts_no_ray(
-    tmp_path: Path, ray_jobs: list[str], num_samples: int
-) -> None:
+def test_a_search_that_is_over_starts_no_ray(tmp_path, ray_jobs, num_samples):
     folder = finish_search(tmp_path, num_samples=num_samples)
     runner.resume(folder, settings_in(tmp_path))
     assert ray_jobs == []
     assert [record.status for record in folder.records()] == ["done"] * 2
 
 
-def test_a_search_that_may_choose_more_starts_it_with_what_it_chose(
-    tmp_path: Path, ray_jobs: list[str]
-) -> None:
+def test_a_search_that_may_choose_more_starts_it_with_what_it_chose(tmp_path, ray_jobs):
     folder = finish_search(tmp_path, num_samples=1)
     document = folder.space().document()
     search = {**document["search"], "num_samples": 2}

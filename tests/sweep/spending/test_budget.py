@@ -25,9 +25,7 @@ def mechanism(*, engine: str = "edp_sgd", noise: float = 2.0, epochs: int = 5) -
 
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
 @pytest.mark.parametrize("epochs", [1, 3, 5])
-def test_an_epoch_may_start_exactly_where_its_end_is_within_the_limit(
-    engine: str, epochs: int
-) -> None:
+def test_an_epoch_may_start_exactly_where_its_end_is_within_the_limit(engine, epochs):
     trial = mechanism(engine=engine)
     end = account(trial.first(epochs)).epsilon
     at, below = Budget(epsilon=end), Budget(epsilon=end * (1 - 1e-6))
@@ -36,7 +34,7 @@ def test_an_epoch_may_start_exactly_where_its_end_is_within_the_limit(
         assert (epsilon_refusal(below, trial, done) is None) == (done < epochs - 1)
 
 
-def test_the_budget_goes_by_the_accountant_it_names() -> None:
+def test_the_budget_goes_by_the_accountant_it_names():
     trial = mechanism()
     paper = paper_zcdp.epsilon(trial.first(3), delta=trial.delta)
     budget = Budget(epsilon=paper, accountant="paper")
@@ -48,14 +46,14 @@ def test_the_budget_goes_by_the_accountant_it_names() -> None:
     assert "(paper)" in str(epsilon_refusal(budget, trial, 3))
 
 
-def test_what_the_plan_admits_whole_is_never_cut() -> None:
+def test_what_the_plan_admits_whole_is_never_cut():
     for engine in ("edp_sgd", "dp_sgd"):
         trial = mechanism(engine=engine)
         budget = Budget(epsilon=account(trial, exact=False).epsilon)
         assert all(epsilon_refusal(budget, trial, done) is None for done in range(6))
 
 
-def test_a_refusal_names_figure_accountant_and_limit() -> None:
+def test_a_refusal_names_figure_accountant_and_limit():
     reason = epsilon_refusal(Budget(epsilon=0.5), mechanism(), 4)
     assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in str(reason)
     assert "after 1 epoch exceeds" in str(epsilon_refusal(Budget(epsilon=0.5), mechanism(), 0))
@@ -63,21 +61,21 @@ def test_a_refusal_names_figure_accountant_and_limit() -> None:
     assert epsilon_refusal(Budget(epsilon=1e6), mechanism(), 4) is None
 
 
-def test_sgd_is_refused() -> None:
+def test_sgd_is_refused():
     assert epsilon_refusal(Budget(epsilon=100.0), mechanism(engine="sgd"), 0) is not None
 
 
-def test_a_figure_that_is_not_defined_refuses_and_says_so() -> None:
+def test_a_figure_that_is_not_defined_refuses_and_says_so():
     reason = epsilon_refusal(Budget(epsilon=1.0, accountant="paper"), mechanism(engine="dp_sgd"), 0)
     assert "edp_sgd" in str(reason)
 
 
-def test_nothing_is_spent_after_the_last_epoch() -> None:
+def test_nothing_is_spent_after_the_last_epoch():
     assert epsilon_refusal(Budget(epsilon=1e-9), mechanism(), 5) is None
 
 
 @pytest.mark.parametrize("field", ["epsilon", "total", "seconds", "accelerator_hours"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_a_budget_that_makes_no_sense_is_refused(field: str, value: float) -> None:
+def test_a_budget_that_makes_no_sense_is_refused(field, value):
     with pytest.raises(ValidationError, match=field):
         Budget(**{field: value})

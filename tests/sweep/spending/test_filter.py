@@ -48,7 +48,7 @@ def space(place: Path, *, total: float | None = None, **changes: Any) -> SearchS
     return space_in(place, base={"engine": "dp_sgd"}, **budget, **changes)
 
 
-def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path: Path) -> None:
+def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path):
     grid, adaptive = space(tmp_path, total=3.0), space(tmp_path, total=3.0, search=TPE)
     assert (looks_at_results(grid), looks_at_results(adaptive)) == (False, True)
     assert filter_of(grid, lambda _: DELTA) is None
@@ -56,7 +56,7 @@ def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path: Path) -
     assert filter_of(adaptive, lambda _: DELTA) == RdpFilter.of(3.0, delta=DELTA)
 
 
-def test_a_filter_admits_until_it_is_full() -> None:
+def test_a_filter_admits_until_it_is_full():
     """What it admits stays within the total by composition; one trial more is refused."""
     kept = RdpFilter.of(3.0, delta=DELTA)
     most = max(number for number in range(200) if held(kept, [trial()] * number))
@@ -72,14 +72,14 @@ def test_a_filter_admits_until_it_is_full() -> None:
         {"order": 1.0}, {"order": math.nan}, {"budget": math.inf},
     ],
 )  # fmt: skip
-def test_a_filter_with_more_room_than_its_epsilon_has_is_not_sound(changes: Any) -> None:
+def test_a_filter_with_more_room_than_its_epsilon_has_is_not_sound(changes):
     kept = RdpFilter.of(3.0, delta=DELTA)
     assert kept.is_sound
     assert replace(kept, budget=kept.budget / 2).is_sound
     assert not replace(kept, **changes).is_sound
 
 
-def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(tmp_path: Path) -> None:
+def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(tmp_path):
     """Also where the space lists none but its baseline, whose delta does not count."""
 
     of_trials = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
@@ -100,7 +100,7 @@ def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(tmp_pat
         assert found == RdpFilter.of(3.0, delta=1e-4)
 
 
-def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path: Path) -> None:
+def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path):
     adaptive = space(tmp_path, total=3.0, search=TPE)
     kept = RdpFilter.of(3.0, delta=DELTA)
     within = total_of(adaptive, [trial()] * 2, delta=1e-7, kept=kept)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -94,7 +93,7 @@ def cost(number: int, **fields: Any) -> float:
     return epsilon_sweep([release(mechanism(**fields))] * number, delta=1e-5, exact=True).epsilon
 
 
-def test_a_trial_that_reads_no_record_is_charged_nothing() -> None:
+def test_a_trial_that_reads_no_record_is_charged_nothing():
     made = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
     charges = Charges()
     tight = Budget(epsilon=1e-6, accountant="paper", total=1e-6)
@@ -107,7 +106,7 @@ def test_a_trial_that_reads_no_record_is_charged_nothing() -> None:
     assert train(found, "prior", 0) != [None]
 
 
-def test_every_epoch_is_charged_before_the_answer() -> None:
+def test_every_epoch_is_charged_before_the_answer():
     """Also to a trial that was chosen later; what a scheduler stops pays for nothing more."""
     charges = Charges()
     opened = gate(charge=charges)
@@ -123,7 +122,7 @@ def test_every_epoch_is_charged_before_the_answer() -> None:
     assert [entry.epochs for entry in charges.entries] == [1, 2, 3], "the last is paid once"
 
 
-def test_what_the_ledger_refuses_is_not_permitted_and_not_counted() -> None:
+def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
     charges = Charges(refuse="no room")
     opened = gate(trial("a"), trial("b"), charge=charges, total=cost(1) * 1.001)
     assert train(opened, "a", 0) == ["no room"]
@@ -138,7 +137,7 @@ def test_what_the_ledger_refuses_is_not_permitted_and_not_counted() -> None:
         train(gate(trial("a"), charge=Full()), "a", 0)
 
 
-def test_a_retry_is_charged_beside_the_attempt_that_failed() -> None:
+def test_a_retry_is_charged_beside_the_attempt_that_failed():
     charges = Charges()
     opened = gate(trial("a"), charge=charges)
     for attempt in (1, 2):
@@ -160,9 +159,7 @@ def test_a_retry_is_charged_beside_the_attempt_that_failed() -> None:
         ("paper", 3, (1, 2, 3), "(paper) after 4 epochs exceeds"),
     ],
 )
-def test_epochs_of_an_earlier_attempt_are_spent_too(
-    accountant: str, admitted: int, again: tuple[int, ...], refusal: str
-) -> None:
+def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again, refusal):
     """Of nine, so many are admitted, those that were trained twice included."""
     what, charges = mechanism(epochs=9), Charges()
     limit = epsilon_sweep([release(what, last=admitted)], delta=1e-5).epsilon * 1.0001
@@ -182,7 +179,7 @@ def test_epochs_of_an_earlier_attempt_are_spent_too(
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_no_order_of_events_passes_the_total(data: st.DataObject) -> None:
+def test_no_order_of_events_passes_the_total(data):
     """Trials begin, train, crash and begin again as hypothesis likes: what was permitted never
     costs more than the total, by a composition that knows the whole account.
     """
@@ -205,7 +202,7 @@ def test_no_order_of_events_passes_the_total(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over: bool) -> None:
+def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     """As each of its epochs will be: else it would be stopped halfway."""
     strict, lax = (mechanism(delta=delta) for delta in (1e-9, 1e-3))
     both = [release(strict), release(lax)]
@@ -217,7 +214,7 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over: bool) -> 
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
 
 
-def test_a_baseline_is_charged_and_held_against_nothing() -> None:
+def test_a_baseline_is_charged_and_held_against_nothing():
     charges = Charges()
     plain = plain_mechanism()
     opened = gate(trial("sgd", baseline=True, mechanism=plain), charge=charges, total=1e-6)
@@ -227,7 +224,7 @@ def test_a_baseline_is_charged_and_held_against_nothing() -> None:
     assert opened.refusal(trial("other", baseline=True, mechanism=plain)) is None
 
 
-def test_a_baseline_of_a_private_engine_pays_like_any_trial() -> None:
+def test_a_baseline_of_a_private_engine_pays_like_any_trial():
     """Its budget of one trial, the sweep's total of two, and the ledger of all sweeps."""
     charges = Charges()
     dear = trial("dear", baseline=True, mechanism=mechanism(1.0))
@@ -241,7 +238,7 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial() -> None:
     assert opened.refusal(trial("c", baseline=True)) is not None
 
 
-def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
+def test_time_and_gpu_hours_are_counted_over_resumes():
     """GPU hours are those that trials hold: one without a GPU counts none, earlier runs of a trial
     and what it measures after its epochs count once, and a clock that went back takes nothing away.
     """
@@ -272,7 +269,7 @@ def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
     assert TimeSpent(clock=lambda: now[0]).seconds == gate().accelerator_hours == 0.0
 
 
-def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed() -> None:
+def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
     after = [epsilon_sweep([release(what.first(n))], delta=1e-5).epsilon for n in (1, 2, 3)]
@@ -286,7 +283,7 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
     assert train(admitted, "a", 0, 1, 2, 3) == [None] * 4
 
 
-def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for() -> None:
+def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
     """The plan has admitted all its epochs: each of them is trained once."""
     limit = Budget(epsilon=epsilon_sweep([release(mechanism().first(2))], delta=1e-5).epsilon)
     priced, charges = trial("a", epsilon_budget=limit.epsilon), Charges()
@@ -305,7 +302,7 @@ def entry(name: str, **other: Any) -> Entry:
     return entry_for(given.pop("of", mechanism()), trial=name, **given)
 
 
-def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path: Path) -> None:
+def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
     """Refused before and at the charge; a baseline without noise is exempt and uses no room, one of
     a private engine pays like any trial. A longer entry of an attempt takes the place of the
     shorter one. Without a bound everything is charged.
@@ -341,7 +338,7 @@ def folder_with(space: SearchSpace, ended: list[str], seconds: float = 0.0) -> A
     )
 
 
-def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: Path) -> None:
+def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
     """Its time, its total by the filter, and the entries of the sweep's name."""
     ledger = Ledger(tmp_path / FILE)
     space = space_in(tmp_path, budget={"seconds": 100.0, "total": 3.0})
@@ -365,9 +362,7 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path: P
 
 
 @pytest.mark.parametrize("ended", [["t1"], ["t2"], ["t2", "t1"]])
-def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(
-    tmp_path: Path, ended: list[str]
-) -> None:
+def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(tmp_path, ended):
     ledger = Ledger(tmp_path / FILE)
     for name in ended:
         ledger.charge(entry(name, dataset="d", epochs=1))

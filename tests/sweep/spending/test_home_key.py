@@ -19,9 +19,7 @@ def key(tmp_path: Path) -> HomeKey:
     return HomeKey(tmp_path / "ledger.key")
 
 
-def test_a_name_is_the_same_each_time_and_another_under_another_key(
-    key: HomeKey, tmp_path: Path
-) -> None:
+def test_a_name_is_the_same_each_time_and_another_under_another_key(key, tmp_path):
     """So that two homes cannot be compared, and no fingerprint can be tested without the key."""
     name = key.name_of("abc")
     assert re.fullmatch(r"[0-9a-f]{64}\.[0-9a-f]{32}", name)
@@ -33,7 +31,7 @@ def test_a_name_is_the_same_each_time_and_another_under_another_key(
     assert other.tag() != key.tag()
 
 
-def test_the_key_is_drawn_once_and_its_owners_alone(key: HomeKey) -> None:
+def test_the_key_is_drawn_once_and_its_owners_alone(key):
     secret = key.read()
     assert len(set(secret)) > 8
     assert key.file.stat().st_mode & 0o777 == 0o600
@@ -42,9 +40,7 @@ def test_the_key_is_drawn_once_and_its_owners_alone(key: HomeKey) -> None:
     assert secret not in key.tag() + key.name_of("abc").encode()
 
 
-def test_a_key_is_on_disk_before_anything_is_named_by_it(
-    key: HomeKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_on_disk_before_anything_is_named_by_it(key, monkeypatch):
     """Its bytes and its name: a ledger without its key is lost."""
     synced: set[int] = set()
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
@@ -52,7 +48,7 @@ def test_a_key_is_on_disk_before_anything_is_named_by_it(
     assert {key.file.stat().st_ino, key.file.parent.stat().st_ino} <= synced
 
 
-def test_a_process_that_comes_second_takes_the_key_of_the_first(key: HomeKey) -> None:
+def test_a_process_that_comes_second_takes_the_key_of_the_first(key):
     """It has seen no file, and drawn a key of its own meanwhile."""
     first = key.read()
     HomeKey(key.file)._draw()
@@ -61,7 +57,7 @@ def test_a_process_that_comes_second_takes_the_key_of_the_first(key: HomeKey) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"short", 33 * b"x"])
-def test_a_damaged_key_is_no_new_one(key: HomeKey, content: bytes) -> None:
+def test_a_damaged_key_is_no_new_one(key, content):
     key.read()
     key.file.write_bytes(content)
     with pytest.raises(InvalidData, match=f"expected 32 bytes in .*, got {len(content)}$"):
@@ -69,7 +65,7 @@ def test_a_damaged_key_is_no_new_one(key: HomeKey, content: bytes) -> None:
     assert key.file.read_bytes() == content
 
 
-def test_a_name_under_a_lost_key_is_damage_and_no_fingerprint(key: HomeKey) -> None:
+def test_a_name_under_a_lost_key_is_damage_and_no_fingerprint(key):
     name = key.name_of("abc")
     key.file.unlink()
     with pytest.raises(InvalidData, match="restore it from a copy"):
@@ -77,7 +73,7 @@ def test_a_name_under_a_lost_key_is_damage_and_no_fingerprint(key: HomeKey) -> N
 
 
 @pytest.mark.parametrize("text", ["", "../x", ".hidden", "a/b", "a b", "ä", "x" * 129])
-def test_what_is_no_fingerprint_names_no_file(key: HomeKey, text: str) -> None:
+def test_what_is_no_fingerprint_names_no_file(key, text):
     with pytest.raises(InvalidInput, match="expected a data set's fingerprint"):
         key.name_of(text)
 
@@ -87,9 +83,7 @@ _RECORDS = st.sets(st.integers(0, 30).map(lambda n: b"record %d" % n), max_size=
 
 @settings(max_examples=25)
 @given(sets=st.lists(_RECORDS, min_size=1, max_size=3), doubled=st.booleans())
-def test_overlaps_are_exactly_the_shared_records(
-    tmp_path_factory: pytest.TempPathFactory, sets: list[set[bytes]], doubled: bool
-) -> None:
+def test_overlaps_are_exactly_the_shared_records(tmp_path_factory, sets, doubled):
     """In both directions, however often a data set has each, and also in another process."""
     folder = tmp_path_factory.mktemp("hashes")
     key = HomeKey(folder / "ledger.key")
@@ -107,7 +101,7 @@ def test_overlaps_are_exactly_the_shared_records(
         assert hashes.overlaps(f"d{one}") == again.overlaps(f"d{one}") == expected
 
 
-def test_records_that_were_cut_into_other_tokens_are_the_same(key: HomeKey, tmp_path: Path) -> None:
+def test_records_that_were_cut_into_other_tokens_are_the_same(key, tmp_path):
     """`sweep init --tokenize punctuation` makes other tokens of the same text."""
     hashes = RecordHashes(tmp_path / "records", key=key)
     hashes.register("space", [b"play it, maria!", b"stop", b"go on"])
@@ -116,9 +110,7 @@ def test_records_that_were_cut_into_other_tokens_are_the_same(key: HomeKey, tmp_
     assert hashes.overlaps("punctuation") == {key.name_of("space"): 2}
 
 
-def test_a_later_data_set_is_seen_by_one_that_was_asked_before(
-    key: HomeKey, tmp_path: Path
-) -> None:
+def test_a_later_data_set_is_seen_by_one_that_was_asked_before(key, tmp_path):
     hashes = RecordHashes(tmp_path / "records", key=key)
     hashes.register("a", [b"x", b"y"])
     assert hashes.overlaps("a") == {}
@@ -129,7 +121,7 @@ def test_a_later_data_set_is_seen_by_one_that_was_asked_before(
     assert hashes.overlaps("a") == {key.name_of("b"): 1}, "an answer is the caller's own"
 
 
-def test_a_registered_data_set_is_not_read_again(key: HomeKey, tmp_path: Path) -> None:
+def test_a_registered_data_set_is_not_read_again(key, tmp_path):
     """A million records are hashed once."""
 
     def never() -> object:
@@ -145,9 +137,7 @@ def test_a_registered_data_set_is_not_read_again(key: HomeKey, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["cut", "cut by a hash", "empty", "of another key"])
-def test_a_damaged_list_is_refused_and_counts_as_no_small_one(
-    key: HomeKey, tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_list_is_refused_and_counts_as_no_small_one(key, tmp_path, damage):
     hashes = RecordHashes(tmp_path / "records", key=key)
     hashes.register("a", [b"x", b"y"])
     hashes.register("b", [b"y"])

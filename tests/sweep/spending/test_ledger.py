@@ -62,7 +62,7 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / FILE)
 
 
-def test_entries_come_back_as_they_were_written(ledger: Ledger) -> None:
+def test_entries_come_back_as_they_were_written(ledger):
     entries = [
         entry("t1"),
         entry("t2", mechanism=mechanism("dp_sgd"), epochs=2),
@@ -86,7 +86,7 @@ def _charge_until_killed(path: Path, pipe: Any) -> None:
         pipe.send(number)
 
 
-def test_what_was_acknowledged_outlives_kill_9(tmp_path: Path) -> None:
+def test_what_was_acknowledged_outlives_kill_9(tmp_path):
     path = tmp_path / FILE
     context = multiprocessing.get_context("fork")
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_what_was_acknowledged_outlives_kill_9(tmp_path: Path) -> None:
         Ledger(path).charge(entry("after"))
 
 
-def test_an_attempt_is_charged_once_and_a_replay_again(ledger: Ledger) -> None:
+def test_an_attempt_is_charged_once_and_a_replay_again(ledger):
     """Entries of one attempt are running totals; a second attempt pays for what it replays."""
     for epochs in (1, 2, 3):
         ledger.charge(entry("t1", epochs=epochs))
@@ -125,7 +125,7 @@ def test_an_attempt_is_charged_once_and_a_replay_again(ledger: Ledger) -> None:
         entry("t1", first_epoch=2, epochs=2)
 
 
-def test_a_data_set_that_shares_a_record_carries_the_spend(ledger: Ledger) -> None:
+def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
     """One record in ten thousand is enough; the spend of both adds up, in either direction."""
     first = [f"record {number}".encode() for number in range(10_000)]
     second = [f"other {number}".encode() for number in range(10_000)]
@@ -146,7 +146,7 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger: Ledger) -> No
     assert not ledger.spend("ddd").recognised
 
 
-def test_what_is_written_is_keyed_and_private(tmp_path: Path, ledger: Ledger) -> None:
+def test_what_is_written_is_keyed_and_private(tmp_path, ledger):
     """Whoever knows a fingerprint (all records but one, and a candidate) finds it nowhere, two
     ledgers hash a record differently, and every file is for its owner alone.
     """
@@ -172,7 +172,7 @@ def test_what_is_written_is_keyed_and_private(tmp_path: Path, ledger: Ledger) ->
             Ledger(tmp_path / FILE).spend("aaa")
 
 
-def test_a_hash_of_a_record_has_64_bits(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_hash_of_a_record_has_64_bits(tmp_path, ledger):
     """Each of its bytes differs among forty records: fewer bits would meet by chance."""
     ledger.register("aaa", [b"record %d" % number for number in range(40)])
     [listed] = tmp_path.rglob("*.u64")
@@ -180,9 +180,7 @@ def test_a_hash_of_a_record_has_64_bits(tmp_path: Path, ledger: Ledger) -> None:
     assert all(len(set(hashes[place::8])) > 20 for place in range(8))
 
 
-def test_a_list_of_whole_records_alone_finds_those_that_are_shared(
-    tmp_path: Path, ledger: Ledger
-) -> None:
+def test_a_list_of_whole_records_alone_finds_those_that_are_shared(tmp_path, ledger):
     """As a home has them that is older than the hashes without spaces."""
     ledger.register("aaa", [b"one", b"two words"])
     [listed] = tmp_path.rglob("*.u64")
@@ -195,7 +193,7 @@ def test_a_list_of_whole_records_alone_finds_those_that_are_shared(
     assert ledger.spend("bbb").num_trials == 1
 
 
-def test_a_lost_key_loses_no_entry(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_lost_key_loses_no_entry(tmp_path, ledger):
     """Without the key it is unknown which data set an entry is about: nothing may be spent."""
     ledger.charge(entry("t1"))
     (tmp_path / "ledger.key").unlink()
@@ -211,14 +209,14 @@ def test_a_lost_key_loses_no_entry(tmp_path: Path, ledger: Ledger) -> None:
     assert len(again.entries()) == 1
 
 
-def test_hashes_under_a_lost_key_are_refused(tmp_path: Path, ledger: Ledger) -> None:
+def test_hashes_under_a_lost_key_are_refused(tmp_path, ledger):
     ledger.register("aaa", [b"one"])
     (tmp_path / "ledger.key").unlink()
     with pytest.raises(InvalidData, match="restore the key or the file"):
         Ledger(tmp_path / FILE).spend("aaa")
 
 
-def test_a_budget_counts_everything_that_went_before(ledger: Ledger) -> None:
+def test_a_budget_counts_everything_that_went_before(ledger):
     ledger.charge(entry("t1"))
     spent = ledger.spend("aaa").total.epsilon
     planned = [release(mechanism())] * 3
@@ -232,7 +230,7 @@ def test_a_budget_counts_everything_that_went_before(ledger: Ledger) -> None:
         ledger.require_within("aaa", [release(mechanism("sgd"))], budget_total=1e9)
 
 
-def test_releases_without_a_guarantee_are_counted_apart(ledger: Ledger) -> None:
+def test_releases_without_a_guarantee_are_counted_apart(ledger):
     ledger.charge(entry("t1"))
     ledger.charge(entry("t2", mechanism=mechanism("sgd")))
     spend = ledger.spend("aaa")
@@ -251,9 +249,7 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger: Ledger) -> None:
     assert "no theorem covers" in reason
 
 
-def test_the_command_shows_the_spend(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_the_spend(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
     assert cli.run(["ledger"]) == 0
     assert "Nothing has been charged" in capsys.readouterr().out
@@ -283,7 +279,7 @@ def _charge_within(path: Path, writer: int, count: int, limit: float) -> None:
         own.charge(entry(f"t{index}", sweep_name=f"s{writer}"), budget_total=limit)
 
 
-def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path: Path) -> None:
+def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path):
     """Each of three writers alone stays within the total; without the lock across check and charge
     all three would see room for the last entry.
     """
@@ -311,8 +307,8 @@ def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path: Path) -> No
 
 
 def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     ledger = Ledger(tmp_path / FILE)
     sgd = entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True)
     ledger.charge(sgd)
@@ -329,7 +325,7 @@ def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(
     assert next(e for e in ledger.entries() if e.trial == "sgd").baseline
 
 
-def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger: Ledger) -> None:
+def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger):
     """At a larger delta the same releases look cheaper than their trials claimed."""
     loose, strict = mechanism(), mechanism(delta=1e-8)
     ledger.charge(entry("t1", mechanism=loose))
@@ -348,9 +344,7 @@ def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger: Ledger
     assert ledger.charge(entry("t3", mechanism=loose), budget_total=dear + 1e-6) is None
 
 
-def test_a_list_of_records_is_on_disk_before_its_rename(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_of_records_is_on_disk_before_its_rename(ledger, tmp_path, monkeypatch):
     """All of it: after a loss of power a list is whole or not there."""
     sizes: dict[int, int] = {}
 
@@ -364,7 +358,7 @@ def test_a_list_of_records_is_on_disk_before_its_rename(
     assert sizes[path.stat().st_ino] == path.stat().st_size > 16
 
 
-def test_an_exact_spend_is_the_exact_composition(ledger: Ledger) -> None:
+def test_an_exact_spend_is_the_exact_composition(ledger):
     """Without it an upper bound comes, which says that it is one."""
     what = mechanism("dp_sgd", noise_multiplier=1.0)
     ledger.charge(entry(mechanism=what))

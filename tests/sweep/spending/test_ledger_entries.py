@@ -75,12 +75,12 @@ def text(release: str, *, baseline: str = "false", dataset_name: str = "") -> st
         ),
     ],
 )
-def test_an_entry_is_written_and_read_in_the_bytes_of_all_versions(entry: Entry, text: str) -> None:
+def test_an_entry_is_written_and_read_in_the_bytes_of_all_versions(entry, text):
     assert json.dumps(jsonable(ENTRY.dump_python(entry))) == text
     assert ENTRY.validate_json(text) == entry
 
 
-def test_what_an_earlier_version_did_not_write_has_its_default() -> None:
+def test_what_an_earlier_version_did_not_write_has_its_default():
     fields = json.loads(text(PART_TEXT))
     del fields["baseline"], fields["release"]["unsampled"]
     found = ENTRY.validate_python(fields)
@@ -88,14 +88,14 @@ def test_what_an_earlier_version_did_not_write_has_its_default() -> None:
     assert found.release.unsampled == ()
 
 
-def test_equal_noise_of_a_written_release_is_one_phase() -> None:
+def test_equal_noise_of_a_written_release_is_one_phase():
     fields = json.loads(text(PART_TEXT))
     fields["release"]["phases"] = [[0.5, 1], [2.0, 1], [0.5, 2]]
     assert ENTRY.validate_python(fields).release.phases == ((2.0, 1), (0.5, 3))
 
 
 @pytest.mark.parametrize("name", ["dataset", "trial", "epochs", "delta", "release"])
-def test_an_entry_without_a_field_is_damaged(name: str) -> None:
+def test_an_entry_without_a_field_is_damaged(name):
     fields = json.loads(text(PART_TEXT))
     del fields[name]
     with pytest.raises(ValidationError, match=name):

@@ -67,7 +67,7 @@ def spent(ledger: Ledger) -> float:
     return ledger.spend("fingerprint").total.epsilon
 
 
-def test_the_whole_selection_is_one_entry_of_its_sweep(ledger: Ledger) -> None:
+def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
     assert selection_charge(ledger, "s@1") is None
     made = selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1")
     ledger.charge(made)
@@ -81,7 +81,7 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 12])
 @pytest.mark.parametrize("beside", [0, 2])
-def test_unsealing_never_lowers_what_was_paid(ledger: Ledger, number: int, beside: int) -> None:
+def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
     """The larger of both prices is paid: few trials cost less than the choice among them."""
     ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     for other in range(beside):
@@ -102,7 +102,7 @@ def test_unsealing_never_lowers_what_was_paid(ledger: Ledger, number: int, besid
     assert {entry.dataset for entry in mine} == {ledger.name_of("fingerprint")}
 
 
-def test_the_larger_of_both_prices_counts_at_every_order() -> None:
+def test_the_larger_of_both_prices_counts_at_every_order():
     """Neither bounds the other in every composition, so that one alone could be too little."""
     shown = [draw(str(number)).release for number in range(2)]
     best = CHOSEN.best_of
@@ -117,7 +117,7 @@ def test_the_larger_of_both_prices_counts_at_every_order() -> None:
 
 
 @pytest.mark.parametrize("which", ["other", "draw", "configuration"])
-def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger: Ledger, which: str) -> None:
+def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
     """Where both totals are infinite neither is the larger one: the finite part never falls."""
     endless = replace(ONE, unaccounted=("no noise is added",))
     best = CHOSEN.best_of
@@ -141,7 +141,7 @@ def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger: Ledger, wh
     assert not last.release.is_nothing
 
 
-def test_couples_are_charged_beside_a_dearer_selection(ledger: Ledger) -> None:
+def test_couples_are_charged_beside_a_dearer_selection(ledger):
     """Their relation depends on their number, which the selection's price does not know."""
     chosen = replace(CHOSEN, unit="couple")
     ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
@@ -152,9 +152,7 @@ def test_couples_are_charged_beside_a_dearer_selection(ledger: Ledger) -> None:
     assert not any(entry.release.is_nothing for entry in ledger.entries())
 
 
-def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(ledger, monkeypatch):
     """A crash comes between any two of them; the selection is the last that goes."""
     ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     before, charge, totals = spent(ledger), Ledger.charge, []
@@ -172,9 +170,7 @@ def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(
 
 
 @pytest.mark.parametrize("number", [2, 12])
-def test_charging_again_after_a_crash_adds_what_is_missing_alone(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_charging_again_after_a_crash_adds_what_is_missing_alone(ledger, monkeypatch, number):
     draws = [*(draw(f"d{each}") for each in range(number)), draw("d0", attempt=2)]
     ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     whole = Ledger(ledger._log.path.with_name("whole.jsonl"))
@@ -196,7 +192,7 @@ def test_charging_again_after_a_crash_adds_what_is_missing_alone(
         assert keys == [(e.trial, e.attempt, e.epochs, e.release) for e in whole.entries()]
 
 
-def test_without_the_selection_nothing_is_unsealed(ledger: Ledger) -> None:
+def test_without_the_selection_nothing_is_unsealed(ledger):
     with pytest.raises(InvalidData, match=r"expected the ledger's entry of s@1, got none"):
         charge_composed(ledger, [draw("a")], sweep="s@1")
     assert ledger.entries() == []

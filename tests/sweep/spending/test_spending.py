@@ -66,9 +66,7 @@ def statuses(folder: SweepFolder) -> list[str]:
     return [record.status for record in folder.records()]
 
 
-def test_a_plan_says_what_its_trials_cost_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
     settings = settings_in(tmp_path)
     plan = prepare.prepare_space(space, settings=settings).plan
@@ -91,9 +89,7 @@ def test_a_plan_says_what_its_trials_cost_together(
 
 
 @pytest.mark.parametrize("path", ["data.split_seed", Z])
-def test_a_total_says_where_one_trials_records_are_another_ones_test(
-    tmp_path: Path, path: str
-) -> None:
+def test_a_total_says_where_one_trials_records_are_another_ones_test(tmp_path, path):
     values: list[Any] = [1, 2]  # of either field
     folder = run_untracked(tmp_path, **fields(variants=[], axes={path: values}))
     total, _ = spend_of(folder)
@@ -102,7 +98,7 @@ def test_a_total_says_where_one_trials_records_are_another_ones_test(
     assert said == (path != Z)
 
 
-def test_a_total_says_where_one_trials_records_are_public_to_another_one() -> None:
+def test_a_total_says_where_one_trials_records_are_public_to_another_one():
     """Weights, tokenizers and parsers start from the public share without noise."""
 
     def reasons(*fractions: float, baselines: int = 0, changes: int = 0) -> list[str]:
@@ -129,7 +125,7 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one() -> No
     assert "changed 2 times" in told[2]
 
 
-def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
+def test_unused_accelerator_hours_give_a_note(tmp_path):
     settings = settings_in(tmp_path)
     limit = {"accelerator_hours": 1}
     space = space_in(tmp_path, budget=limit)
@@ -138,7 +134,7 @@ def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
     assert not prepare.prepare_space(space, settings=settings).notes
 
 
-def test_an_extension_neither_forgets_nor_overspends(tmp_path: Path) -> None:
+def test_an_extension_neither_forgets_nor_overspends(tmp_path):
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
     before = epsilon_spent(folder)
     axes = {Z: [*EPSILONS, {"target_epsilon": 7}]}
@@ -150,7 +146,7 @@ def test_an_extension_neither_forgets_nor_overspends(tmp_path: Path) -> None:
     assert before < epsilon_spent(folder) <= before + 30
 
 
-def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_path: Path) -> None:
+def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_path):
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS[:1]}))
     extend(folder, tmp_path, axes={Z: EPSILONS})
     total, _ = spend_of(folder)
@@ -171,9 +167,7 @@ def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_pa
         ("budget.total", {"search": searching(3), "budget": {"total": 300}}),
     ],
 )
-def test_a_search_keeps_the_rules_it_began_with(
-    named: str, changes: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_search_keeps_the_rules_it_began_with(named, changes, tmp_path):
     axes = {Z: {"choice": EPSILONS}, LR: {"range": {"low": 0.01, "high": 1, "num": 2}}}
     given = {"axes": axes, "budget": {"total": 200}}
     folder = run_untracked(tmp_path, **fields(**given, search=searching(2)))
@@ -183,7 +177,7 @@ def test_a_search_keeps_the_rules_it_began_with(
     assert statuses(folder).count("done") == 4, "more of the same it may have"
 
 
-def test_a_search_finds_what_there_is_room_for(tmp_path: Path) -> None:
+def test_a_search_finds_what_there_is_room_for(tmp_path):
     axes = {
         Z: {"choice": EPSILONS},
         LR: {"range": {"low": 0.01, "high": 1, "log": True}},
@@ -206,9 +200,7 @@ def test_a_search_finds_what_there_is_room_for(tmp_path: Path) -> None:
         ({"seconds": 1e-6}, 0, "after 0 of 5 configurations: budget.seconds=1e-06 reached"),
     ],
 )
-def test_a_search_that_ends_early_says_why(
-    tmp_path: Path, budget: dict[str, float], trials: int, reason: str
-) -> None:
+def test_a_search_that_ends_early_says_why(tmp_path, budget, trials, reason):
     """Its baseline is a trial; out of time it chooses nothing more."""
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
     folder = run_untracked(tmp_path, **fields(axes=axes, search=searching(5), budget=budget))
@@ -217,7 +209,7 @@ def test_a_search_that_ends_early_says_why(
     assert f"The search ended {reason}" in str(search_source.ended_early(folder))
 
 
-def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path: Path) -> None:
+def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path):
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
     folder = run_untracked(
         tmp_path,
@@ -229,7 +221,7 @@ def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path: Pa
     assert epsilon_spent(folder) <= 22
 
 
-def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path: Path) -> None:
+def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path):
     given = fields(axes={Z: EPSILONS}, budget={"seconds": 1e-6})
     folder = run_untracked(tmp_path, **given)
     records = folder.records()
@@ -242,7 +234,7 @@ def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path: Path) -> Non
     assert [record.reason for record in folder.records()] == [None] * 3
 
 
-def test_a_warm_start_does_not_depend_on_what_becomes_of_its_source(tmp_path: Path) -> None:
+def test_a_warm_start_does_not_depend_on_what_becomes_of_its_source(tmp_path):
     axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
     given = fields(axes=axes, search=searching(2, warm_start=["toy"]))
     first = run_untracked(tmp_path, **fields(axes=axes, search=searching(2)))
@@ -259,6 +251,6 @@ def test_a_warm_start_does_not_depend_on_what_becomes_of_its_source(tmp_path: Pa
         search_source.earlier_records(space, settings_in(tmp_path).home)
 
 
-def test_a_baseline_alone_has_no_total(tmp_path: Path) -> None:
+def test_a_baseline_alone_has_no_total(tmp_path):
     folder = run_untracked(tmp_path, base=PRIVATE, variants=fields()["variants"][:1])
     assert spend_of(folder)[0] is None

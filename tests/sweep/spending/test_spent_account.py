@@ -102,9 +102,7 @@ def composed(releases: Iterable[Release], *, delta: float) -> float:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(_any, min_size=1, max_size=6), st.data(), st.sampled_from((1e-5, 1e-3)))
-def test_an_account_follows_what_comes_and_goes(
-    releases: list[Release], data: st.DataObject, delta: float
-) -> None:
+def test_an_account_follows_what_comes_and_goes(releases, data, delta):
     """Its total is that of all its releases, its bound not below, and what goes leaves no trace."""
     made = account(*releases)
     bound, exact = made.bound(delta=delta), made.total(delta=delta, exact=True).epsilon
@@ -130,9 +128,7 @@ def test_an_account_follows_what_comes_and_goes(
 
 @_few
 @given(_any, st.floats(-12, 0), st.booleans())
-def test_a_release_that_is_taken_out_does_not_hide_the_others(
-    kept: Release, log_noise: float, is_selection: bool
-) -> None:
+def test_a_release_that_is_taken_out_does_not_hide_the_others(kept, log_noise, is_selection):
     """However large it was: the sum was nearly all its own."""
     dear = sampled(10.0**log_noise)
     made = account(kept)
@@ -143,9 +139,7 @@ def test_a_release_that_is_taken_out_does_not_hide_the_others(
 
 @_few
 @given(_any, st.sampled_from((1e-5, 1e-3)))
-def test_the_bound_of_one_release_is_its_renyi_epsilon_or_that_of_a_gaussian(
-    what: Release, delta: float
-) -> None:
+def test_the_bound_of_one_release_is_its_renyi_epsilon_or_that_of_a_gaussian(what, delta):
     renyi = _renyi.of_release(what, delta=delta, orders=_renyi.FEW_ORDERS)
     unsampled = composed([replace(what, sampling="shuffle", sample_rate=1.0)], delta=delta)
     if not what.unsampled:
@@ -153,7 +147,7 @@ def test_the_bound_of_one_release_is_its_renyi_epsilon_or_that_of_a_gaussian(
         assert account(what).bound(delta=delta) == pytest.approx(expected, rel=1e-6)
 
 
-def test_what_the_bound_permits_is_not_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_bound_permits_is_not_composed(monkeypatch):
     """A charge costs an addition, however long the history is."""
     made = account(*[shuffled(3.0)] * 50)
     monkeypatch.setattr(_account, "epsilon_sweep", None)
@@ -165,13 +159,13 @@ def test_what_the_bound_permits_is_not_composed(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("unit", ["record", "group", "couple"])
 @pytest.mark.parametrize("other", ["record", "group", "couple"])
-def test_no_bound_hides_a_mixture_of_units(unit: str, other: str) -> None:
+def test_no_bound_hides_a_mixture_of_units(unit, other):
     both = account(sampled(4.0, unit=unit), sampled(4.0, unit=other))
     assert math.isfinite(both.bound(delta=DELTA)) == (unit == other != "couple")
     assert math.isinf(account(shuffled(9.0), sampled(4.0)).bound(delta=DELTA)), "relations differ"
 
 
-def test_what_is_infinite_stays_so_until_it_is_taken_out() -> None:
+def test_what_is_infinite_stays_so_until_it_is_taken_out():
     made = account(ENDLESS, sampled(4.0), ENDLESS, sampled(4.0))
     for number in (0, 2):
         assert math.isinf(made.bound(delta=DELTA)), "whatever came after it"
@@ -186,9 +180,7 @@ def test_what_is_infinite_stays_so_until_it_is_taken_out() -> None:
 
 @_few
 @given(_charges, st.floats(1.0, 5.0), st.sampled_from(_DELTAS))
-def test_a_filter_admits_no_more_than_its_total(
-    charges: list[tuple[int, Release]], total: float, delta: float
-) -> None:
+def test_a_filter_admits_no_more_than_its_total(charges, total, delta):
     kept = RdpFilter.of(total, delta=delta)
     made, admitted = Account(kept), dict[int, Release]()
     for key, what in charges:
@@ -204,9 +196,7 @@ def test_a_filter_admits_no_more_than_its_total(
 
 @_few
 @given(_charges, st.floats(1.0, 5.0), st.data())
-def test_a_total_admits_no_more_than_it_is_at_the_smallest_delta(
-    charges: list[tuple[int, Release]], total: float, data: st.DataObject
-) -> None:
+def test_a_total_admits_no_more_than_it_is_at_the_smallest_delta(charges, total, data):
     made, admitted = Account(), dict[int, Release]()
     smallest = 1.0
     for key, what in charges:
@@ -236,7 +226,7 @@ def least(releases: Iterable[Release], *, delta: float) -> float:
     return 0.98 * float(pld.get_epsilon(delta))
 
 
-def test_a_filter_adds_all_costs_and_says_why_it_refuses() -> None:
+def test_a_filter_adds_all_costs_and_says_why_it_refuses():
     """One that adds the dearest other cost instead of all admits every one of fifty."""
     what, made = shuffled(3.0), Account(RdpFilter.of(3.0, delta=DELTA))
 
@@ -262,7 +252,7 @@ def test_a_filter_adds_all_costs_and_says_why_it_refuses() -> None:
 # trials may couple the records differently, and one couple less is not one couple less twice
 
 
-def test_totals_of_couples_are_for_one_record_replaced(tmp_path: Path) -> None:
+def test_totals_of_couples_are_for_one_record_replaced(tmp_path):
     both = epsilon_sweep([COUPLE, COUPLE], delta=DELTA, exact=True)
     assert both.neighboring_relation == "replace_one"
     single = replace(COUPLE, unit="record")
@@ -302,9 +292,7 @@ def test_totals_of_couples_are_for_one_record_replaced(tmp_path: Path) -> None:
 
 @_few
 @given(st.data(), st.floats(0.5, 6.0))
-def test_data_sets_that_share_records_stay_within_one_total(
-    data: st.DataObject, total: float
-) -> None:
+def test_data_sets_that_share_records_stay_within_one_total(data, total):
     """Several sweeps with deltas of their own, renamed while they run, on three data sets, two of
     which share a record; the ledger is opened anew at will.
     """

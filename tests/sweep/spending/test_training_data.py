@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sweep.store.data_sets import training_data
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
 
 
-def test_pairs_are_known_by_their_utterances(tmp_path: Path) -> None:
+def test_pairs_are_known_by_their_utterances(tmp_path):
     config = tiny(write_pairs(tmp_path, training=12, human=6))
     found = training_data(config, settings_in(tmp_path))
     assert found.name == "smcalflow"

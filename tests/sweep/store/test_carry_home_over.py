@@ -145,7 +145,7 @@ def make_old(home: Path) -> None:
     old_ledger(home / FILE)
 
 
-def test_an_old_home_is_carried_over_whole(home: Path, tmp_path: Path) -> None:
+def test_an_old_home_is_carried_over_whole(home, tmp_path):
     before = seen(home)
     assert len(before) == 7
     make_old(home)
@@ -163,7 +163,7 @@ def test_an_old_home_is_carried_over_whole(home: Path, tmp_path: Path) -> None:
     assert "result.json" not in read_json(listed)["files"]
 
 
-def test_a_log_gets_the_space_that_it_lacks(home: Path) -> None:
+def test_a_log_gets_the_space_that_it_lacks(home):
     before = seen(home)
     for folder in (SweepFolder(home / "toy"), Vault(SweepFolder(home / "drawn")).draws):
         rewrite_sweep(folder, "planned", lambda e: {k: v for k, v in e.items() if k != "space"})
@@ -190,7 +190,7 @@ def test_a_log_gets_the_space_that_it_lacks(home: Path) -> None:
     ],
     ids=["a byte", "a line", "the last line", "a result", "epochs", "the space"],
 )
-def test_what_is_damaged_is_refused_and_stays(home: Path, damage: Any) -> None:
+def test_what_is_damaged_is_refused_and_stays(home, damage):
     make_old(home)
     damage(home)
     before = (home / FILE).read_bytes()
@@ -199,7 +199,7 @@ def test_what_is_damaged_is_refused_and_stays(home: Path, damage: Any) -> None:
     assert before in [path.read_bytes() for path in home.glob(f"{FILE}*")]
 
 
-def test_what_a_person_accepted_stays_accepted(home: Path) -> None:
+def test_what_a_person_accepted_stays_accepted(home):
     """The damaged line is lost, as it was before."""
     ledger = Ledger(home / FILE)
     lines = (home / FILE).read_bytes().splitlines(keepends=True)
@@ -218,7 +218,7 @@ def test_what_a_person_accepted_stays_accepted(home: Path) -> None:
     assert len(ledger.entries()) == len(lines) - 1
 
 
-def test_a_sweep_that_runs_is_refused(home: Path) -> None:
+def test_a_sweep_that_runs_is_refused(home):
     make_old(home)
     (home / "toy" / LOG).touch()  # so that it can be locked
     folder = SweepFolder(home / "toy")

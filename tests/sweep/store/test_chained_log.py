@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "log.jsonl"
 
 
-def test_what_is_new_is_read_once(path: Path) -> None:
+def test_what_is_new_is_read_once(path):
     reader, writer = log_at(path), log_at(path)
     assert [entry["n"] for entry in reader.read_new()] == [0, 1, 2, 3, 4]
     assert reader.read_new() == []
@@ -63,9 +63,7 @@ def test_what_is_new_is_read_once(path: Path) -> None:
     assert [row["previous"] for row in rows[1:]] == [row["digest"] for row in rows[:-1]]
 
 
-def test_the_head_is_on_the_disk_before_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_head_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
     """An empty head, as a kill or a power failure may leave one, is damage. A later head may be
     behind.
     """
@@ -88,7 +86,7 @@ def test_the_head_is_on_the_disk_before_its_name(
 
 
 @pytest.mark.parametrize("is_head_behind", [False, True])
-def test_a_crash_at_any_byte_leaves_whole_entries(path: Path, is_head_behind: bool) -> None:
+def test_a_crash_at_any_byte_leaves_whole_entries(path, is_head_behind):
     """The torn line is not read, and the next append takes its place. The head may be as it was
     before the append.
     """
@@ -128,7 +126,7 @@ DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_every_damage_is_refused(path: Path, damage: str) -> None:
+def test_every_damage_is_refused(path, damage):
     path.write_bytes(b"".join(DAMAGES[damage](path.read_bytes().splitlines(keepends=True))))
     damaged = path.read_bytes()
     for use in (numbers, lambda path: add(log_at(path), 7)):
@@ -139,9 +137,7 @@ def test_every_damage_is_refused(path: Path, damage: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(position=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_every_flipped_bit_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
-) -> None:
+def test_every_flipped_bit_is_refused(tmp_path_factory, position, bit):
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
     add(log_at(path), *range(3))
     content = bytearray(path.read_bytes())
@@ -151,7 +147,7 @@ def test_every_flipped_bit_is_refused(
         numbers(path)
 
 
-def test_a_lost_or_damaged_head_is_refused(path: Path) -> None:
+def test_a_lost_or_damaged_head_is_refused(path):
     head = path.with_suffix(".head")
     content = head.read_bytes()
     whole_but_no_heads = ({"lines": "three", "last": ""}, {"lines": [3], "last": ""}, {"lines": 3})
@@ -173,7 +169,7 @@ def test_a_lost_or_damaged_head_is_refused(path: Path) -> None:
             read()
 
 
-def test_a_log_that_became_shorter_is_refused_by_who_has_read_it(path: Path) -> None:
+def test_a_log_that_became_shorter_is_refused_by_who_has_read_it(path):
     log = log_at(path)
     log.read_new()
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
@@ -181,7 +177,7 @@ def test_a_log_that_became_shorter_is_refused_by_who_has_read_it(path: Path) -> 
         log.read_new()
 
 
-def test_what_a_person_accepts_is_read_and_nothing_is_removed(path: Path) -> None:
+def test_what_a_person_accepts_is_read_and_nothing_is_removed(path):
     """One line gone, one emptied, one cut: what is whole counts, the rest is left out."""
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], forged(), b"half a line\n", lines[4]]))
@@ -200,9 +196,7 @@ def test_what_a_person_accepts_is_read_and_nothing_is_removed(path: Path) -> Non
             numbers(path)
 
 
-def test_a_failed_write_leaves_the_log_as_it_was(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_log_as_it_was(path, monkeypatch):
     before = path.read_bytes()
 
     def full(descriptor: int) -> None:

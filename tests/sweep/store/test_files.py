@@ -6,7 +6,6 @@ import json
 import math
 import os
 import stat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,14 +29,14 @@ _PLAIN: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=25)
 @given(value=_PLAIN)
-def test_plain_data_come_back_equal(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+def test_plain_data_come_back_equal(tmp_path_factory, value):
     path = tmp_path_factory.getbasetemp() / "value.json"
     files.write_json(path, value)
     assert files.read_json(path) == value
     assert path.read_text(encoding="utf-8") == files.indented_json(value)
 
 
-def test_no_number_is_written_that_json_does_not_have() -> None:
+def test_no_number_is_written_that_json_does_not_have():
     """A NaN says nothing and becomes null, an infinite epsilon stays infinite."""
     value = {"loss": math.nan, "epsilon": math.inf, "each": [math.nan, {"low": -math.inf}]}
     for found in (files.jsonable(value), json.loads(files.indented_json(value))):
@@ -48,9 +47,7 @@ def test_no_number_is_written_that_json_does_not_have() -> None:
         }
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     files.write_text(path, "old")
 
@@ -65,7 +62,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
     assert path.read_text() == "old"
 
 
-def test_files_are_their_owners_alone_also_where_they_were_not(tmp_path: Path) -> None:
+def test_files_are_their_owners_alone_also_where_they_were_not(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     path.chmod(0o644)

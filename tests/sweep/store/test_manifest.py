@@ -37,7 +37,7 @@ def filled(folder: Path) -> Path:
     return folder
 
 
-def test_an_untouched_folder_is_whole(folder: Path) -> None:
+def test_an_untouched_folder_is_whole(folder):
     assert manifest.is_there(folder)
     assert manifest.differences(folder) == ()
     manifest.require_whole(folder)
@@ -61,7 +61,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("name", _FILES)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_every_damage_of_every_file_is_noticed(folder: Path, name: str, damage: str) -> None:
+def test_every_damage_of_every_file_is_noticed(folder, name, damage):
     do, phrase = DAMAGES[damage]
     do(folder / name)
     assert manifest.differences(folder) == (f"{name} {phrase}",)
@@ -70,9 +70,7 @@ def test_every_damage_of_every_file_is_noticed(folder: Path, name: str, damage: 
 
 
 @given(position=st.integers(0, 524_287), bit=st.integers(0, 7))
-def test_every_flipped_bit_of_the_weights_is_noticed(
-    tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
-) -> None:
+def test_every_flipped_bit_of_the_weights_is_noticed(tmp_path_factory, position, bit):
     folder = tmp_path_factory.getbasetemp() / "flipped"
     if not folder.exists():
         filled(folder)
@@ -83,7 +81,7 @@ def test_every_flipped_bit_of_the_weights_is_noticed(
     assert manifest.differences(folder) == ("model/weights.safetensors has another content",)
 
 
-def test_a_quick_look_reads_what_tables_read_and_sizes_of_the_rest(folder: Path) -> None:
+def test_a_quick_look_reads_what_tables_read_and_sizes_of_the_rest(folder):
     """Reading the weights of ten thousand trials would take minutes."""
     for name in ("model/weights.safetensors", "privacy_card.json"):
         path = folder / name
@@ -97,7 +95,7 @@ def test_a_quick_look_reads_what_tables_read_and_sizes_of_the_rest(folder: Path)
         manifest.require_whole(folder)
 
 
-def test_what_is_written_after_the_end_is_no_difference(folder: Path) -> None:
+def test_what_is_written_after_the_end_is_no_difference(folder):
     """A comparison with other trials, files of an unfinished write."""
     for name in ("roc.json", "attack_scores.npz", ".hidden", "checkpoint-3/state"):
         path = folder / name
@@ -113,7 +111,7 @@ def test_what_is_written_after_the_end_is_no_difference(folder: Path) -> None:
     "name",
     ["/etc/passwd", "../other/config.yaml", "model/../../x"],
 )
-def test_a_manifest_reads_nothing_outside_of_its_folder(folder: Path, name: str) -> None:
+def test_a_manifest_reads_nothing_outside_of_its_folder(folder, name):
     document = read_json(folder / "manifest.json")
     document["files"][name] = {"size": 1, "sha256": "0" * 64}
     write_json(folder / "manifest.json", document)
@@ -124,14 +122,14 @@ def test_a_manifest_reads_nothing_outside_of_its_folder(folder: Path, name: str)
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"files": []}', '{"files": {"a": {"size": "1", "sha256": ""}}}']
 )
-def test_a_damaged_manifest_is_no_empty_one(folder: Path, text: str) -> None:
+def test_a_damaged_manifest_is_no_empty_one(folder, text):
     (folder / "manifest.json").write_text(text)
     with pytest.raises(InvalidData, match=r"expected a manifest in .*, got a damaged one"):
         manifest.differences(folder)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 5_000, "é/" * 1_500, "two\nlines"])
-def test_a_name_that_no_file_can_have_is_missing_in_one_line(folder: Path, name: str) -> None:
+def test_a_name_that_no_file_can_have_is_missing_in_one_line(folder, name):
     document = read_json(folder / "manifest.json")
     document["files"][name] = {"size": 1, "sha256": "0" * 64}
     (folder / "manifest.json").write_text(json.dumps(document))

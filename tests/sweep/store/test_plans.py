@@ -61,7 +61,7 @@ _PLANS = st.builds(
 
 @settings(max_examples=40)
 @given(plan=_PLANS)
-def test_a_plan_comes_back_equal_with_every_figure(plan: Plan) -> None:
+def test_a_plan_comes_back_equal_with_every_figure(plan):
     """An infinite epsilon is text on the disk and infinite again when it is read."""
     document = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
     again = plans.from_dict(document)
@@ -81,7 +81,7 @@ def test_a_plan_comes_back_equal_with_every_figure(plan: Plan) -> None:
         *(("epsilon", "much"), ("steps", "a"), ("refused_by", "chance"), ("broken", [["budget"]])),
     ],
 )
-def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field: str, value: Any) -> None:
+def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value):
     row = trial().to_dict()
     assert plans.trial_from(row) == trial()
     row |= {field: value}
@@ -93,7 +93,7 @@ def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field: str, value: Any
         plans.from_dict({**Plan(name="s", trials=()).to_dict(), "trials": [row]})
 
 
-def test_the_duration_is_unknown_where_one_trial_that_runs_has_none() -> None:
+def test_the_duration_is_unknown_where_one_trial_that_runs_has_none():
     timed, untimed = trial("a", seconds=2.0), trial("b")
     assert Plan(name="s", trials=(timed, timed)).seconds == 4.0
     assert Plan(name="s", trials=(timed, untimed)).seconds is None
@@ -105,13 +105,13 @@ def test_the_duration_is_unknown_where_one_trial_that_runs_has_none() -> None:
 
 
 @given(seed=st.integers(0, 9), rate=st.sampled_from([0.1, 0.2]))
-def test_a_group_is_what_seeds_do_not_change(seed: int, rate: float) -> None:
+def test_a_group_is_what_seeds_do_not_change(seed, rate):
     fields = {"engine": "sgd", "training": {"learning_rate": rate, "seed": seed}}
     base = {"engine": "sgd", "training": {"learning_rate": 0.1, "seed": 0}}
     assert (plans.group_of(fields) == plans.group_of(base)) is (rate == 0.1)
 
 
-def test_the_noise_of_an_epoch_follows_its_decay() -> None:
+def test_the_noise_of_an_epoch_follows_its_decay():
     """Epoch 1 has z0; an engine without noise has none."""
     privacy = {"noise_multiplier": 2.0, "noise_decay": {"kind": "exponential", "tau": 0.5}}
     decaying = trial(
@@ -138,8 +138,6 @@ def test_the_noise_of_an_epoch_follows_its_decay() -> None:
         ("training.seed", 3, "seed=3"),
     ],
 )
-def test_names_of_trials_have_the_letters_of_the_paper(
-    path: str, value: Any, expected: str
-) -> None:
+def test_names_of_trials_have_the_letters_of_the_paper(path, value, expected):
     assert setting(path, value) == expected
     assert short(value) in expected.replace("≤", " ≤ ") or label(path) in expected

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-from pathlib import Path
-
-import pytest
 
 from sweep import cli
 from sweep.store.starting import FOLDER, is_starting, request_stop, starting
 
 
-def test_stop_reaches_a_sweep_that_is_made_ready(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stop_reaches_a_sweep_that_is_made_ready(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
     with starting(tmp_path, "mine") as first, starting(tmp_path, "mine") as second:
         assert not first()
@@ -25,9 +20,7 @@ def test_stop_reaches_a_sweep_that_is_made_ready(
     assert cli.run(["stop", "mine"]) == 2
 
 
-def test_a_look_while_the_claim_is_made_does_not_remove_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_while_the_claim_is_made_does_not_remove_it(tmp_path, monkeypatch):
     """It took the file that was not locked yet for that of a killed process."""
     real, looks = fcntl.flock, iter([True])
 
@@ -44,7 +37,7 @@ def test_a_look_while_the_claim_is_made_does_not_remove_it(
     assert list((tmp_path / FOLDER).iterdir()) == []
 
 
-def test_another_sweep_continues(tmp_path: Path) -> None:
+def test_another_sweep_continues(tmp_path):
     with starting(tmp_path, "mine.2") as stop_requested:
         assert not request_stop(tmp_path, "mine")
         assert not request_stop(tmp_path, "../mine.2")
@@ -52,7 +45,7 @@ def test_another_sweep_continues(tmp_path: Path) -> None:
         assert is_starting(tmp_path, "mine.2")
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed(tmp_path):
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "mine.12-34").touch()
     (tmp_path / FOLDER / "mine.12-34.stop").touch()
@@ -60,7 +53,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     assert list((tmp_path / FOLDER).iterdir()) == []
 
 
-def test_a_home_that_takes_no_file_is_no_failure(tmp_path: Path) -> None:
+def test_a_home_that_takes_no_file_is_no_failure(tmp_path):
     (tmp_path / "home").write_text("a file")
     with starting(tmp_path / "home", "mine") as stop_requested:
         assert not stop_requested()

@@ -90,7 +90,7 @@ def status(files: SweepFolder, *, runs: bool = True, running: bool = False) -> T
     return found
 
 
-def test_the_config_on_disk_makes_the_trial_again(files: SweepFolder) -> None:
+def test_the_config_on_disk_makes_the_trial_again(files):
     """And a second start, as a resume makes one, changes nothing of it."""
     folder = files.start_trial(TRIAL)
     assert parse(read_yaml(folder / "config.yaml")) == CONFIG
@@ -102,8 +102,8 @@ def test_the_config_on_disk_makes_the_trial_again(files: SweepFolder) -> None:
 @settings(max_examples=20)
 @given(epochs=st.lists(st.integers(1, 6), max_size=12))
 def test_epochs_are_counted_once_and_upwards_in_whatever_order_they_are_reported(
-    tmp_path_factory: pytest.TempPathFactory, epochs: list[int]
-) -> None:
+    tmp_path_factory, epochs
+):
     """A resumed trial reports the epoch of its checkpoint again, and one whose checkpoint is older
     than its last epoch trains the later ones again. The seconds of all that was trained count.
     """
@@ -116,7 +116,7 @@ def test_epochs_are_counted_once_and_upwards_in_whatever_order_they_are_reported
     assert files.record(TRIAL, running=True).seconds == 0.5 * len(trained)
 
 
-def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files: SweepFolder) -> None:
+def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files):
     files.start_trial(TRIAL)
     files.begin_anew(TRIAL.id, when=1.0)  # there is nothing to forget
     assert files.epochs(TRIAL.id) == []
@@ -127,7 +127,7 @@ def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files: SweepF
     assert (record.epochs_done, record.metrics, record.seconds) == (0, {}, 0.5)
 
 
-def test_a_denied_trial_has_begun_where_an_epoch_has_run(files: SweepFolder) -> None:
+def test_a_denied_trial_has_begun_where_an_epoch_has_run(files):
     """Otherwise it has spent nothing, and an extension may leave it out."""
     assert (status(files), of(files).has_begun) == (TrialStatus.PLANNED, False)
     files.start_trial(TRIAL)
@@ -142,7 +142,7 @@ def test_a_denied_trial_has_begun_where_an_epoch_has_run(files: SweepFolder) -> 
     assert files.record(TRIAL, running=True).reason is None
 
 
-def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files: SweepFolder) -> None:
+def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files):
     files.start_trial(TRIAL)
     files.add(log.Turn(entry="failed", trial=TRIAL.id, reason="broke", time=1.0))
     assert status(files, runs=False) is TrialStatus.REFUSED
@@ -154,7 +154,7 @@ def test_a_refusal_of_the_plan_gives_way_to_a_result_alone(files: SweepFolder) -
     assert status(files, runs=False) is TrialStatus.DONE
 
 
-def test_a_running_trial_has_the_figures_of_its_last_epoch_as_numbers(files: SweepFolder) -> None:
+def test_a_running_trial_has_the_figures_of_its_last_epoch_as_numbers(files):
     files.start_trial(TRIAL)
     files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0), when=1.0)
     figures = {"epsilon_spent": math.inf, "validation_loss": math.nan, "train_loss": 1.0}
@@ -165,7 +165,7 @@ def test_a_running_trial_has_the_figures_of_its_last_epoch_as_numbers(files: Swe
     assert files.epochs(TRIAL.id)[-1]["metrics"] == record.metrics
 
 
-def test_a_finished_trial_has_its_result_and_its_comparison(files: SweepFolder) -> None:
+def test_a_finished_trial_has_its_result_and_its_comparison(files):
     files.start_trial(TRIAL)
     files.finish_trial(result(metrics={"ser": 0.25, "epsilon": math.inf}), when=7.0, reason="")
     violation = {"epsilon_lower_bound": 2.0, "epsilon_claimed": 1.0}
@@ -178,7 +178,7 @@ def test_a_finished_trial_has_its_result_and_its_comparison(files: SweepFolder) 
     assert (record.violation, record.ended_at, record.seconds) == (violation, 7.0, 9.0)
 
 
-def test_a_comparison_that_says_the_same_is_not_written_again(files: SweepFolder) -> None:
+def test_a_comparison_that_says_the_same_is_not_written_again(files):
     """Its time is when it was made, and trackers deliver what has a new time."""
     panel = {"metrics": {"gap": math.inf}, "notes": [], "violation": None}
     assert files.write_panel(TRIAL.id, panel)
@@ -196,16 +196,14 @@ def test_a_comparison_that_says_the_same_is_not_written_again(files: SweepFolder
         (False, "the scheduler", None, TrialStatus.DONE),  # it ended after its last epoch
     ],
 )
-def test_a_reason_is_shown_where_it_stopped_something(
-    files: SweepFolder, stopped: bool, reason: str, shown: str | None, expected: TrialStatus
-) -> None:
+def test_a_reason_is_shown_where_it_stopped_something(files, stopped, reason, shown, expected):
     files.start_trial(TRIAL)
     files.finish_trial(result(stopped_early=stopped), when=1.0, reason=reason)
     record = files.record(TRIAL, running=False)
     assert (record.status, record.reason) == (expected, shown)
 
 
-def test_a_result_without_its_duration_has_that_of_its_epochs(files: SweepFolder) -> None:
+def test_a_result_without_its_duration_has_that_of_its_epochs(files):
     folder = files.start_trial(TRIAL)
     for number in (1, 2, 3):
         files.add_epoch(TRIAL.id, epoch(number), when=1.0)
@@ -218,8 +216,8 @@ def test_a_result_without_its_duration_has_that_of_its_epochs(files: SweepFolder
 
 
 def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(
-    files: SweepFolder,
-) -> None:
+    files,
+):
     files.start_trial(TRIAL)
     files.add_epoch(TRIAL.id, epoch(1), when=1.0)
     files.finish_trial(result(stopped_early=True, epochs_done=1), when=1.0, reason="enough")
@@ -233,7 +231,7 @@ def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(
     assert status(files) is TrialStatus.DONE
 
 
-def test_a_trial_that_is_released_twice_is_the_one_of_the_second_time(files: SweepFolder) -> None:
+def test_a_trial_that_is_released_twice_is_the_one_of_the_second_time(files):
     """A crash may come between its release and the mark that it is released."""
     rows = [{"epochs_done": n, "seconds": 0.5, "time": 1.0, "metrics": {}} for n in (1, 2)]
     fields = {**vars(result(seconds={})), "time": 3.0, "reason": None}
@@ -268,9 +266,7 @@ _STEPS: dict[str, Callable[[SweepFolder], object]] = {
 
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(st.sampled_from(sorted(_STEPS)), max_size=10))
-def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
-) -> None:
+def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(tmp_path_factory, steps):
     files = new_sweep(tmp_path_factory.mktemp("state"))
     follower = SweepFolder(files.path)
     for step in steps:
@@ -285,14 +281,14 @@ def test_whoever_reads_the_log_at_whatever_time_finds_the_same_state(
             assert found.search_denied == expected.search_denied
 
 
-def test_the_strongest_attack_is_worked_out_of_stored_figures() -> None:
+def test_the_strongest_attack_is_worked_out_of_stored_figures():
     assert with_leakage({"ser": "0.5", "epsilon": "inf"}) == {"ser": 0.5, "epsilon": math.inf}
     weak, strong = 0.55, 0.9
     stored = {"mia_loss_threshold_auc": weak, "mia_shadow_auc": strong}
     assert with_leakage(stored).keys() >= stored.keys()
 
 
-def test_every_status_is_pending_over_or_refused_and_nothing_twice() -> None:
+def test_every_status_is_pending_over_or_refused_and_nothing_twice():
     """Tables count trials by these words, and each trial is counted once."""
     for each in TrialStatus:
         kinds = [each.is_pending, each.is_over, each is TrialStatus.REFUSED]
@@ -311,7 +307,7 @@ def _hold(path: Path, ready: Connection) -> None:
         signal.pause()
 
 
-def test_the_lock_is_exclusive_and_falls_with_its_process(files: SweepFolder) -> None:
+def test_the_lock_is_exclusive_and_falls_with_its_process(files):
     assert not files.is_running
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
@@ -336,9 +332,7 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(files: SweepFolder) ->
     process.close()
 
 
-def test_checking_the_lock_does_not_block_a_sweep(
-    files: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checking_the_lock_does_not_block_a_sweep(files, monkeypatch):
     """`sweep list` at the instant of a `sweep resume`: the resume waits, and is not refused."""
     assert 0 < store._PATIENCE_SECONDS < 1, "a second start is refused at once"
     monkeypatch.setattr(store, "_PATIENCE_SECONDS", 60.0)  # on a busy machine too
@@ -353,7 +347,7 @@ def test_checking_the_lock_does_not_block_a_sweep(
     assert not files.is_running
 
 
-def test_a_running_sweep_keeps_its_plan_and_its_folder(files: SweepFolder) -> None:
+def test_a_running_sweep_keeps_its_plan_and_its_folder(files):
     other = SweepFolder(files.path)
     plan = files.plan()
     with files.hold_lock():
@@ -367,7 +361,7 @@ def test_a_running_sweep_keeps_its_plan_and_its_folder(files: SweepFolder) -> No
     assert files.plan() == plan
 
 
-def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(files: SweepFolder) -> None:
+def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(files):
     other = SweepFolder(files.path)
     with files.hold_lock():
         pass
@@ -377,23 +371,21 @@ def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(files: SweepFolde
         pass
 
 
-def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(
-    files: SweepFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(files, monkeypatch):
     monkeypatch.setattr(SweepFolder, "require_at_rest", lambda self: None)  # it was at rest
     with files.hold_lock(), pytest.raises(InvalidInput, match="running"):
         SweepFolder(files.path).delete()
     assert files.plan() == PLAN
 
 
-def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(files: SweepFolder) -> None:
+def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(files):
     files.request_stop()
     assert files.is_stop_requested
     with files.hold_lock():
         assert not files.is_stop_requested
 
 
-def test_the_space_is_that_of_the_log_whatever_became_of_its_file(files: SweepFolder) -> None:
+def test_the_space_is_that_of_the_log_whatever_became_of_its_file(files):
     """Without its last fields a YAML file is a valid space, which may have no budget."""
     path, space = files.path / "space.yaml", files.space()
     assert spaces.parse(read_yaml(path)) == space
@@ -404,13 +396,13 @@ def test_the_space_is_that_of_the_log_whatever_became_of_its_file(files: SweepFo
     assert spaces.parse(read_yaml(path)) == SweepFolder(files.path).space() == changed
 
 
-def test_everything_is_its_owners_alone(files: SweepFolder) -> None:
+def test_everything_is_its_owners_alone(files):
     files.start_trial(TRIAL)
     for path in [files.path.parent, files.path, *files.path.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-def test_each_choice_is_seen_once_and_in_its_order(files: SweepFolder) -> None:
+def test_each_choice_is_seen_once_and_in_its_order(files):
     """By a reader that was there before, and by one that comes later; a cut one is none."""
 
     def ids(reader: SweepFolder) -> list[str]:
@@ -440,9 +432,7 @@ def test_each_choice_is_seen_once_and_in_its_order(files: SweepFolder) -> None:
     ],
     ids=["a byte", "the last line", "a part of the last line", "the first line"],
 )
-def test_a_damaged_log_is_one_problem_with_the_next_step(
-    files: SweepFolder, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_log_is_one_problem_with_the_next_step(files, damage):
     files.start_trial(TRIAL)
     files.finish_trial(result(), when=1.0, reason="")
     path = files.path / store.LOG
@@ -457,7 +447,7 @@ def test_a_damaged_log_is_one_problem_with_the_next_step(
         again.records()
 
 
-def test_a_restored_copy_of_a_log_is_read_anew(files: SweepFolder, tmp_path: Path) -> None:
+def test_a_restored_copy_of_a_log_is_read_anew(files, tmp_path):
     shutil.copytree(files.path, tmp_path / "copy")
     files.start_trial(TRIAL)
     assert of(files).has_begun
@@ -466,7 +456,7 @@ def test_a_restored_copy_of_a_log_is_read_anew(files: SweepFolder, tmp_path: Pat
     assert not of(files).has_begun
 
 
-def test_nothing_is_recorded_in_a_folder_that_was_removed(files: SweepFolder) -> None:
+def test_nothing_is_recorded_in_a_folder_that_was_removed(files):
     files.plan()
     shutil.rmtree(files.path)
     with pytest.raises(InvalidData, match="cannot read"):
@@ -474,7 +464,7 @@ def test_nothing_is_recorded_in_a_folder_that_was_removed(files: SweepFolder) ->
     assert not files.path.exists()
 
 
-def test_threads_record_and_read_at_once(files: SweepFolder) -> None:
+def test_threads_record_and_read_at_once(files):
     """The driver records while a tracker reads what is new."""
     done, seen = threading.Event(), list[int]()
 

@@ -42,9 +42,7 @@ def create(home: Path, space: SearchSpace, name: str = "toy", **about: Any) -> S
     return store.create(home, rename(space, name), PLAN, about=about)
 
 
-def test_sweeps_are_listed_oldest_first_and_a_damaged_one_is_listed_too(
-    home: Path, space: SearchSpace
-) -> None:
+def test_sweeps_are_listed_oldest_first_and_a_damaged_one_is_listed_too(home, space):
     assert store.names(home) == []
     for name, created in (("b", 2.0), ("a", 3.0), ("c", 1.0)):
         create(home, space, name, created=created)
@@ -56,9 +54,7 @@ def test_sweeps_are_listed_oldest_first_and_a_damaged_one_is_listed_too(
     assert store.names(home) == ["b", "c", "a"]
 
 
-def test_a_folder_that_is_no_sweeps_stops_no_command(
-    home: Path, space: SearchSpace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_no_sweeps_stops_no_command(home, space, monkeypatch):
     """A copy of a sweep, and on a disk of its own the home has a folder of the system."""
     create(home, space)
     for copied in ("toy (copy)", "Toy", "cache", ".toy"):
@@ -75,9 +71,7 @@ def test_a_folder_that_is_no_sweeps_stops_no_command(
     assert store.names(home) == ["toy"]
 
 
-def test_a_name_that_is_used_again_is_another_sweep_to_the_ledger(
-    home: Path, space: SearchSpace
-) -> None:
+def test_a_name_that_is_used_again_is_another_sweep_to_the_ledger(home, space):
     first = create(home, space)
     name = first.ledger_name
     first.delete()
@@ -85,9 +79,7 @@ def test_a_name_that_is_used_again_is_another_sweep_to_the_ledger(
     assert name.startswith("toy@")
 
 
-def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(
-    home: Path, space: SearchSpace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(home, space, monkeypatch):
     """At whichever of its files: the home is as it was."""
     create(home, space, "other")
     before = sorted(home.rglob("*"))
@@ -110,19 +102,19 @@ def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(
     assert create(home, space).plan() == PLAN
 
 
-def test_a_home_that_is_a_file_is_refused_with_its_name(home: Path, space: SearchSpace) -> None:
+def test_a_home_that_is_a_file_is_refused_with_its_name(home, space):
     home.write_text("a file")
     with pytest.raises(InvalidInput, match=f"^cannot write to SWEEP_HOME={home}: "):
         create(home, space)
 
 
-def test_how_to_go_on_depends_on_what_is_saved(home: Path, space: SearchSpace) -> None:
+def test_how_to_go_on_depends_on_what_is_saved(home, space):
     assert store.how_to_go_on(home, "toy") == "no trial has begun; run the same command again"
     create(home, space)
     assert "`sweep resume toy` continues" in store.how_to_go_on(home, "toy")
 
 
-def test_changes_are_the_fields_that_differ(tmp_path: Path) -> None:
+def test_changes_are_the_fields_that_differ(tmp_path):
     old, new = (
         space_in(tmp_path, budget=budget)
         for budget in ({"epsilon": 1.0, "seconds": 9.0}, {"epsilon": 2.0, "trials": 3})
@@ -143,7 +135,7 @@ def folder(home: Path, space: SearchSpace) -> SweepFolder:
     return create(home, space, command=["sweep", "run"], git_commit=None, versions={})
 
 
-def test_facts_are_added_and_none_is_lost(folder: SweepFolder) -> None:
+def test_facts_are_added_and_none_is_lost(folder):
     before = folder.command_facts()
     assert before["command"] == ["sweep", "run"]
     folder.note(budget_total=8.0)
@@ -155,7 +147,7 @@ def test_facts_are_added_and_none_is_lost(folder: SweepFolder) -> None:
     assert folder.is_unsealed
 
 
-def test_a_trial_is_found_by_the_beginning_of_its_id(folder: SweepFolder) -> None:
+def test_a_trial_is_found_by_the_beginning_of_its_id(folder):
     assert folder.plan_of(TRIAL.id) == folder.plan_of(TRIAL.id[:4]) == TRIAL
     with pytest.raises(InvalidInput, match=r"the id of a trial of toy, got 'zz': no trial$"):
         folder.plan_of("zz")
@@ -166,7 +158,7 @@ def test_a_trial_is_found_by_the_beginning_of_its_id(folder: SweepFolder) -> Non
     assert folder.plan_of(twin.id) == twin
 
 
-def test_the_clock_and_the_searchs_denial_are_kept_until_they_change(folder: SweepFolder) -> None:
+def test_the_clock_and_the_searchs_denial_are_kept_until_they_change(folder):
     state = folder.state()
     assert (state.seconds_run, state.search_denied) == (0.0, None)
     folder.add(log.Ran(seconds=12.5))
@@ -178,7 +170,7 @@ def test_the_clock_and_the_searchs_denial_are_kept_until_they_change(folder: Swe
     assert folder.state().search_denied is None
 
 
-def test_earlier_trials_come_back_as_they_were(folder: SweepFolder) -> None:
+def test_earlier_trials_come_back_as_they_were(folder):
     """With an infinite epsilon and a figure that is missing."""
     assert folder.state().earlier_trials is None
     records = [
@@ -200,7 +192,7 @@ def test_earlier_trials_come_back_as_they_were(folder: SweepFolder) -> None:
     assert SweepFolder(folder.path).state().earlier_trials == records
 
 
-def test_a_removed_folder_is_said_and_not_brought_back(folder: SweepFolder) -> None:
+def test_a_removed_folder_is_said_and_not_brought_back(folder):
     """A trial that was writing has made a part of it anew."""
 
     def removed() -> None:
@@ -214,7 +206,7 @@ def test_a_removed_folder_is_said_and_not_brought_back(folder: SweepFolder) -> N
     assert not folder.path.exists()
 
 
-def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder: SweepFolder) -> None:
+def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder):
     with (
         pytest.raises(StorageFailed, match=r"trials are paused; .* `sweep resume toy` continues$"),
         storage_faults(folder),
@@ -230,9 +222,7 @@ def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder: SweepFol
 @pytest.mark.parametrize(
     ("name", "field"), [("SWEEP_HOME", "home"), ("SWEEP_CACHE_DIR", "cache_dir")]
 )
-def test_a_folder_that_cannot_be_made_is_named_by_its_variable(
-    name: str, field: str, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_made_is_named_by_its_variable(name, field, tmp_path):
     require_storage(settings_in(tmp_path))
     (tmp_path / "file").write_text("")
     settings = replace(settings_in(tmp_path), **{field: tmp_path / "file"})
@@ -245,14 +235,14 @@ def test_a_folder_that_cannot_be_made_is_named_by_its_variable(
 # ---- the names of sweeps
 
 
-def test_a_name_is_given_once(folder: SweepFolder) -> None:
+def test_a_name_is_given_once(folder):
     with pytest.raises(InvalidInput, match="a sweep named toy exists"):
         store.create(folder.path.parent, folder.space(), folder.plan(), about={})
     assert [path.name for path in folder.path.parent.iterdir()] == ["toy"]
 
 
 @pytest.mark.parametrize("name", ["../toy", "toy/../toy", "/etc", "", "Toy", ".toy", "cache"])
-def test_a_name_never_leaves_the_home(folder: SweepFolder, name: str) -> None:
+def test_a_name_never_leaves_the_home(folder, name):
     with pytest.raises(InvalidInput, match=r"^name: "):
         store.open_sweep(folder.path.parent, name)
 
@@ -260,7 +250,7 @@ def test_a_name_never_leaves_the_home(folder: SweepFolder, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["ledger.jsonl", "ledger.records", "ledger.key", "mlflow.db", "mlartifacts"]
 )
-def test_the_names_of_the_homes_own_files_are_no_sweeps(folder: SweepFolder, name: str) -> None:
+def test_the_names_of_the_homes_own_files_are_no_sweeps(folder, name):
     """A sweep of such a name would be deleted with the record hashes, say, in it."""
     home, space = folder.path.parent, rename(folder.space(), name)
     with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
@@ -271,7 +261,7 @@ def test_the_names_of_the_homes_own_files_are_no_sweeps(folder: SweepFolder, nam
         store.open_sweep(home, name)
 
 
-def test_an_unknown_name_says_which_there_are(folder: SweepFolder) -> None:
+def test_an_unknown_name_says_which_there_are(folder):
     with pytest.raises(InvalidInput, match=r"no sweep named other in .*; there are: toy"):
         store.open_sweep(folder.path.parent, "other")
 
@@ -279,9 +269,7 @@ def test_an_unknown_name_says_which_there_are(folder: SweepFolder) -> None:
 # ---- the vault
 
 
-def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(
-    folder: SweepFolder, space: SearchSpace
-) -> None:
+def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder, space):
     vault = Vault(folder)
     assert (vault.is_sealed, vault.is_over, vault.selection()) == (False, False, None)
     limits = space.budget.model_copy(update={"epsilon": 1.0, "total": 2.0, "trials": 1})
@@ -314,9 +302,7 @@ def commit_all(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("is_own", [True, False])
-def test_the_commit_is_that_of_the_code(
-    is_own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commit_is_that_of_the_code(is_own, tmp_path, monkeypatch):
     (tmp_path / ".gitignore").write_text("" if is_own else ".venv/\n")
     installed = tmp_path / ".venv" / "sweeps.py"
     installed.parent.mkdir()
@@ -326,7 +312,7 @@ def test_the_commit_is_that_of_the_code(
     assert store.about(["sweep"])["git_commit"] == (commit if is_own else None)
 
 
-def test_a_disk_on_which_git_hangs_costs_the_commit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_on_which_git_hangs_costs_the_commit_alone(monkeypatch):
     def hang(command: list[str], *, timeout: float, **others: object) -> None:
         raise subprocess.TimeoutExpired(command, timeout)
 
@@ -338,7 +324,7 @@ def test_a_disk_on_which_git_hangs_costs_the_commit_alone(monkeypatch: pytest.Mo
 STORE = "postgresql://ann:{}@host:5432/runs"
 
 
-def test_a_command_is_kept_without_the_password_of_the_tracking_store() -> None:
+def test_a_command_is_kept_without_the_password_of_the_tracking_store():
     given = ["sweep", "run", "quick", "--tracking-uri", STORE.format("s3cret")]
     kept = store.about([*given, f"--tracking-uri={STORE.format('p/w@d')}"])["command"]
     assert kept == [*given[:-1], STORE.format("***"), f"--tracking-uri={STORE.format('***')}"]

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sweep import cli
 from sweep.synthesis import synthesize, trained_text
 from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
@@ -46,14 +44,14 @@ def card_of(*homes: Trained) -> DataCard:
     return data_card(homes[0], homes[1] if len(homes) > 1 else None, draws=draws, filters=filters)
 
 
-def test_the_records_that_were_declared_public_are_not_covered() -> None:
+def test_the_records_that_were_declared_public_are_not_covered():
     card = card_of(trained(PARSES, UTTERANCES, public_fraction=0.2))
     [line] = [line for line in card.not_covered if "declared public" in line]
     assert "the share of 0.2 of the training part" in line
     assert line in to_markdown(card)
 
 
-def test_two_trials_with_couples_are_for_one_record_replaced() -> None:
+def test_two_trials_with_couples_are_for_one_record_replaced():
     alone = trained(PARSES, UTTERANCES, unit="couple")
     assert card_of(alone).unit.startswith("two records")
     stages = [trained(stage, unit="couple") for stage in (UTTERANCES, PARSES)]
@@ -63,7 +61,7 @@ def test_two_trials_with_couples_are_for_one_record_replaced() -> None:
     assert card.epsilon == card.epsilon_replace_one
 
 
-def test_each_of_two_trials_has_its_own_noise_on_the_card() -> None:
+def test_each_of_two_trials_has_its_own_noise_on_the_card():
     card = card_of(trained(UTTERANCES, noise=20.0), trained(PARSES, noise=30.0))
     assert card.released == (
         "weights of the model of utterances (noise multiplier 20, B 10)",
@@ -71,7 +69,7 @@ def test_each_of_two_trials_has_its_own_noise_on_the_card() -> None:
     )
 
 
-def test_one_trial_has_the_bounds_of_its_privacy_card() -> None:
+def test_one_trial_has_the_bounds_of_its_privacy_card():
     """Those of the whole profile; (epsilon, delta) alone allows every true-positive rate here."""
     home = trained(PARSES, UTTERANCES, noise=0.6)
     card, summary = card_of(home), account(home.mechanism)
@@ -80,9 +78,7 @@ def test_one_trial_has_the_bounds_of_its_privacy_card() -> None:
     assert meaning(card.epsilon, delta=summary.delta).max_tpr_01pct > 2 * card.max_tpr_01pct
 
 
-def test_the_command_says_what_its_filters_dropped(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_its_filters_dropped(monkeypatch, capsys):
     """A filter that rejects nearly all was to be seen in the card alone."""
     card = card_of(trained(UTTERANCES))
     drawn = card.drawn.model_copy(update={"drawn": 91, "dropped": {"length": 80, "email": 10}})

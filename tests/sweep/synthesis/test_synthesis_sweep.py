@@ -73,9 +73,7 @@ def run_line(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return code, out, err
 
 
-def test_a_sweep_trains_pays_tracks_and_its_export_speaks(
-    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, capsys):
     prepared = prepare_space(space_of(tmp_path, **TWO_STAGES), settings=settings)
     [planned] = prepared.plan.to_run
     assert (planned.steps, planned.num_records) == (10, 90)
@@ -197,8 +195,8 @@ NOT_READY: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("name", NOT_READY)
 def test_a_setup_that_cannot_run_is_refused_before_it_costs_anything(
-    name: str, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    name, settings, tmp_path, capsys
+):
     changes, match = NOT_READY[name]
     changes = dict(changes(tmp_path) if callable(changes) else changes)
     left_out = {field for field in ("domain", "lispress") if field in changes}
@@ -220,7 +218,7 @@ def test_a_setup_that_cannot_run_is_refused_before_it_costs_anything(
     assert not (settings.home / FILE).exists()
 
 
-def test_the_epochs_of_the_paper() -> None:
+def test_the_epochs_of_the_paper():
     """Mireshghallah et al. 2022: 7 epochs of one stage, 10 at epsilon 16, 6 without noise."""
     from search_spaces.expansion import expand
 
@@ -259,9 +257,7 @@ def stage_alone(folder: Path, stage: str, **others: Any) -> Path:
     return place
 
 
-def test_two_trials_of_one_stage_each_are_joined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_trials_of_one_stage_each_are_joined(tmp_path, monkeypatch):
     parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
     filters = Filters(min_words=0, patterns={})
     with pytest.raises(InvalidInput, match="expected a model of the stage parses too"):
@@ -284,7 +280,7 @@ def test_two_trials_of_one_stage_each_are_joined(
     assert card.steps == texts.mechanism.steps + parses.mechanism.steps
 
 
-def test_stages_that_take_other_records_as_public_are_not_joined(tmp_path: Path) -> None:
+def test_stages_that_take_other_records_as_public_are_not_joined(tmp_path):
     """A record that one trial protects would be public to the other, which reads it unnoised."""
     texts = open_trained(stage_alone(tmp_path, "utterances"))
     parses = open_trained(stage_alone(tmp_path, "parses", **{"data.split_seed": 1}))
@@ -299,7 +295,7 @@ def test_stages_that_take_other_records_as_public_are_not_joined(tmp_path: Path)
 
 
 @pytest.mark.slow  # starts processes that import torch
-def test_any_number_of_processes_draws_the_same_texts(tmp_path: Path) -> None:
+def test_any_number_of_processes_draws_the_same_texts(tmp_path):
     parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
     filters = Filters(min_words=0, patterns={})
     made = []
@@ -313,7 +309,7 @@ def test_any_number_of_processes_draws_the_same_texts(tmp_path: Path) -> None:
     assert len(made[0].splitlines()) == BLOCK + 9
 
 
-def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path: Path) -> None:
+def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path):
     changes = {**TWO_STAGES, "synthesis.shuffle_pairs": True}
     run_trial(tiny(write_pairs(tmp_path), **changes), tmp_path)
     to = tmp_path / "made.jsonl"
@@ -328,7 +324,7 @@ def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path: Path)
     assert "epsilon for one record replaced by another" in to.with_suffix(".card.md").read_text()
 
 
-def test_filters_look_at_the_text_alone(tmp_path: Path) -> None:
+def test_filters_look_at_the_text_alone(tmp_path):
     from sweep.synthesis.synthesize import KNOWN_PATTERNS
 
     filters = Filters(min_words=2, max_words=5, patterns=KNOWN_PATTERNS, drop_repeats=True)
@@ -348,7 +344,7 @@ def test_filters_look_at_the_text_alone(tmp_path: Path) -> None:
         Filters(patterns={"mine": "("})
 
 
-def test_filters_that_drop_everything_are_reported(tmp_path: Path) -> None:
+def test_filters_that_drop_everything_are_reported(tmp_path):
     run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
     with pytest.raises(InvalidInput, match="expected filters that let 2 utterances pass, got 0"):
         write_utterances(
@@ -360,7 +356,7 @@ def test_filters_that_drop_everything_are_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "none.jsonl").exists()
 
 
-def test_utterances_and_cards_go_to_new_files(tmp_path: Path) -> None:
+def test_utterances_and_cards_go_to_new_files(tmp_path):
     run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
     trained, filters = open_trained(tmp_path / "trial"), Filters(patterns={}, min_words=0)
     to = tmp_path / "made.jsonl"
@@ -376,7 +372,7 @@ def test_utterances_and_cards_go_to_new_files(tmp_path: Path) -> None:
         write_utterances(trained, to=tmp_path / "none" / "x", number=1, filters=filters)
 
 
-def test_no_drawn_text_has_a_nul(tmp_path: Path) -> None:
+def test_no_drawn_text_has_a_nul(tmp_path):
     """A model of bytes may draw one; `sweep score` and the data sets refuse a file with it."""
     changes = {"synthesis.temperature": 1e6, "synthesis.top_k": 1_000, "synthesis.num_beams": 1}
     run_trial(tiny(write_pairs(tmp_path), engine="sgd", **changes), tmp_path)
@@ -392,9 +388,7 @@ def test_no_drawn_text_has_a_nul(tmp_path: Path) -> None:
         assert not any("\0" in json.loads(line)["utterance"] for line in lines)
 
 
-def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(settings, tmp_path):
     """90 pairs train; the number itself is for the curator alone."""
     for declared in (45, 180):
         config = tiny(write_pairs(tmp_path), **PRIVATE, **{"data.num_records": declared})
@@ -406,9 +400,7 @@ def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(
         assert "90" not in str(refusal.value).replace(str(declared), "")
 
 
-def test_a_budget_too_small_for_the_steps_refuses_the_trial(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_budget_too_small_for_the_steps_refuses_the_trial(settings, tmp_path):
     space = space_of(tmp_path, **TWO_STAGES).model_copy()
     document = {**space.document(), "budget": {"epsilon": 0.5}}
     plan = prepare_space(spaces.parse(document), settings=settings).plan
@@ -417,9 +409,7 @@ def test_a_budget_too_small_for_the_steps_refuses_the_trial(
     assert "exceeds budget.epsilon=0.5" in trial.reason
 
 
-def test_sweep_epsilon_counts_stages_and_histogram(
-    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweep_epsilon_counts_stages_and_histogram(settings, tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     changes = {"synthesis.method": "one_and_a_half_stage", "training.epochs": 1}
     found = []
@@ -438,7 +428,7 @@ SHIPPED = [name for name in shipped_spaces() if name.startswith("synthesis")]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_spaces_expand(name: str) -> None:
+def test_shipped_spaces_expand(name):
     from search_spaces.expansion import expand
 
     points = expand(spaces.read(name)).points
@@ -447,9 +437,7 @@ def test_shipped_spaces_expand(name: str) -> None:
     assert yaml.safe_load(json.dumps(spaces.read(name).document()))
 
 
-def test_a_language_model_judges_text_that_states_no_losses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_language_model_judges_text_that_states_no_losses(tmp_path, capsys):
     result = run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
     human, drawn = tmp_path / "pairs" / "pairs_test.jsonl", tmp_path / "trial" / "synthetic.jsonl"
     arguments = ("score", "--human", str(human), "--mauve-texts", "0", "--json", "--lm")

@@ -12,7 +12,7 @@ def text(name: str, **metrics: float | None) -> Any:
     return record(name, task="synthesis", **metrics)
 
 
-def test_generated_text_stands_above_the_human_ceiling() -> None:
+def test_generated_text_stands_above_the_human_ceiling():
     ceiling = {"word_type_overlap_human_ceiling": 0.9, "mauve_human_ceiling": 0.95}
     records = [
         text("one", word_type_overlap=0.5, mauve=0.25, epsilon=8.0, **ceiling),
@@ -30,7 +30,7 @@ def test_generated_text_stands_above_the_human_ceiling() -> None:
     assert cells["MAUVE"][2] != cells["MAUVE"][0]
 
 
-def test_without_generated_text_there_is_no_table() -> None:
+def test_without_generated_text_there_is_no_table():
     assert synthesis_table([]) is None
     assert synthesis_table([record("frames", ser=0.5)]) is None
     assert synthesis_table([text("open", status="failed", word_type_overlap=0.5)]) is None

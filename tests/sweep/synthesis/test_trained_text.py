@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,14 +50,14 @@ _WHOLE: dict[str, Any] = {
         (_WHOLE | {"provenance": [1]}, "provenance.0: expected text, got 1"),
     ],
 )
-def test_what_is_wrong_is_in_the_line(tmp_path: Path, about: Any, why: str) -> None:
+def test_what_is_wrong_is_in_the_line(tmp_path, about, why):
     (tmp_path / "synthesis.json").write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(InvalidInput, match=f"of this version in .*, got another: .*{why}") as found:
         open_trained(tmp_path)
     assert "\n" not in str(found.value)
 
 
-def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path):
     with pytest.raises(InvalidInput, match=r"expected a folder with a language .*/lab/x"):
         scoring_model(tmp_path / "lab" / "x")
 
@@ -71,9 +69,7 @@ def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path: Path) -> Non
         (with_words({"<end>": 0, "\n": 1, "a": 90}, eos_token="<end>"), "at most 32 ids"),
     ],
 )
-def test_a_folder_that_cannot_score_text_is_refused(
-    tmp_path: Path, change: Callable[[Path], None], why: str
-) -> None:
+def test_a_folder_that_cannot_score_text_is_refused(tmp_path, change, why):
     base_in(tmp_path, gpt2=True)
     change(tmp_path)
     with pytest.raises(InvalidInput, match=why):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,15 +68,15 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     ],
 )
 def test_a_failure_is_one_line_and_what_it_promises_can_be_true(
-    raised: list[Exception],
-    then: str,
-    tracking: Tracking,
-    problems: list[Exception],
-    sweep: SweepFolder,
-    settings: Settings,
-    capsys: pytest.CaptureFixture[str],
-    ids: list[str],
-) -> None:
+    raised,
+    then,
+    tracking,
+    problems,
+    sweep,
+    settings,
+    capsys,
+    ids,
+):
     first, *_ = ids
     problems += raised
     assert str(tracking.deliver(sweep, [first], running=True)).endswith("away")
@@ -93,13 +92,13 @@ def test_a_failure_is_one_line_and_what_it_promises_can_be_true(
 
 
 def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
-    tracking: Tracking,
-    sweep: SweepFolder,
-    settings: Settings,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    ids: list[str],
-) -> None:
+    tracking,
+    sweep,
+    settings,
+    tmp_path,
+    capsys,
+    ids,
+):
     tracking.open(must_answer=True)
     early = until(sweep, 1, tmp_path / "early")
     assert tracking.deliver(early, running=True) is None
@@ -114,13 +113,13 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
 
 @pytest.mark.parametrize("problem", [StoreAway("no answer"), StorageFailed("no disk")])
 def test_a_store_that_need_not_answer_is_opened_later(
-    problem: Exception,
-    tracking: Tracking,
-    problems: list[Exception],
-    sweep: SweepFolder,
-    settings: Settings,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    problem,
+    tracking,
+    problems,
+    sweep,
+    settings,
+    capsys,
+):
     problems += [problem, problem]
     with pytest.raises(type(problem)):
         tracking.open(must_answer=True)
@@ -137,11 +136,11 @@ def test_a_store_that_need_not_answer_is_opened_later(
 
 
 def test_marks_of_one_moment_are_one_delivery_in_the_order_of_ids(
-    tracking: Tracking,
-    sweep: SweepFolder,
-    monkeypatch: pytest.MonkeyPatch,
-    ids: list[str],
-) -> None:
+    tracking,
+    sweep,
+    monkeypatch,
+    ids,
+):
     monkeypatch.setattr(delivery_thread, "_GATHERING", 60.0)  # a moment on a busy machine
     calls: list[Any] = []
     deliver = Tracker.deliver
@@ -162,13 +161,13 @@ def test_marks_of_one_moment_are_one_delivery_in_the_order_of_ids(
 
 
 def test_a_store_that_is_away_gets_all_later(
-    tracking: Tracking,
-    problems: list[Exception],
-    sweep: SweepFolder,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    ids: list[str],
-) -> None:
+    tracking,
+    problems,
+    sweep,
+    settings,
+    monkeypatch,
+    ids,
+):
     monkeypatch.setattr(delivery_thread, "_REST", 0.1)
     problems += [StoreAway("no answer"), OSError("no answer")]
     delivery = Delivery(tracking, sweep)
@@ -181,11 +180,11 @@ def test_a_store_that_is_away_gets_all_later(
 
 
 def test_a_store_that_stays_away_is_the_reason_in_one_line(
-    tracking: Tracking,
-    problems: list[Exception],
-    sweep: SweepFolder,
-    ids: list[str],
-) -> None:
+    tracking,
+    problems,
+    sweep,
+    ids,
+):
     problems += [OSError("no route\nand more")] * 9
     delivery = Delivery(tracking, sweep)
     delivery.mark(ids[0])
@@ -193,11 +192,11 @@ def test_a_store_that_stays_away_is_the_reason_in_one_line(
 
 
 def test_a_store_that_does_not_return_does_not_hold_the_sweep(
-    tracking: Tracking,
-    sweep: SweepFolder,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    tracking,
+    sweep,
+    monkeypatch,
+    capsys,
+):
     over = threading.Event()
     monkeypatch.setattr(Tracker, "deliver", lambda *_, **__: over.wait(60))
     delivery = Delivery(tracking, sweep)
@@ -208,8 +207,8 @@ def test_a_store_that_does_not_return_does_not_hold_the_sweep(
 
 
 def test_any_answer_of_a_server_is_one_and_silence_is_refused_with_its_address(
-    silent_port: int,
-) -> None:
+    silent_port,
+):
     with web_server({}) as port:  # 404 to everything
         for address in (f"127.0.0.1:{port}", f"127.0.0.1:{port}/", f"ann:s3cret@127.0.0.1:{port}"):
             require_answer(f"http://{address}")

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -69,9 +68,7 @@ def check(settings: Settings, sweep: SweepFolder) -> None:
     assert runs[""].data.metrics["trials_done"] == len(records)
 
 
-def test_it_has_what_the_disk_has_once(
-    sweep: SweepFolder, settings: Settings, tmp_path: Path
-) -> None:
+def test_it_has_what_the_disk_has_once(sweep, settings, tmp_path):
     full = SweepFolder(shutil.copytree(sweep.path, tmp_path / "full"))
     tracker = Tracker(settings)
     for epochs in (1, 1, 2):
@@ -91,9 +88,7 @@ def test_it_has_what_the_disk_has_once(
     assert runs_in(settings) == {}
 
 
-def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(
-    sweep: SweepFolder, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(sweep, settings, tmp_path):
     """A table of figures cannot be replaced in a run."""
     first = sweep.plan().trials[0].id
     full = SweepFolder(shutil.copytree(sweep.path, tmp_path / "full"))
@@ -117,9 +112,7 @@ def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(
     check(settings, sweep)
 
 
-def test_a_damaged_trial_costs_the_report_and_nothing_else(
-    sweep: SweepFolder, settings: Settings
-) -> None:
+def test_a_damaged_trial_costs_the_report_and_nothing_else(sweep, settings):
     first = sweep.plan().trials[0].id
     with (sweep.trial_folder(first) / "model" / "weights.safetensors").open("ab") as file:
         file.write(b"more")
@@ -130,9 +123,7 @@ def test_a_damaged_trial_costs_the_report_and_nothing_else(
     assert "report.html" not in artifacts(settings, runs[""])
 
 
-def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(
-    sweep: SweepFolder, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, monkeypatch):
     (refused, *others) = [trial.id for trial in sweep.plan().trials]
     log = Store.log
 
@@ -152,7 +143,7 @@ def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(
     assert all("ser" in runs[trial].data.metrics for trial in others)
 
 
-def test_any_name_and_any_length_is_accepted(settings: Settings) -> None:
+def test_any_name_and_any_length_is_accepted(settings):
     store = Store(settings)
     names = [
         *("a@b#c", "a#b@c", "kéy", "x y", "", ".", "..", "../x", "/x", "x//y", "x/./y", "x/", ":"),
@@ -168,9 +159,7 @@ def test_any_name_and_any_length_is_accepted(settings: Settings) -> None:
     assert data.params["kéy"].startswith("kéy")
 
 
-def test_a_failing_database_says_so_by_its_exception_alone(
-    settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failing_database_says_so_by_its_exception_alone(settings, capsys):
     store = Store(settings)
     connection = sqlite3.connect(settings.home / "mlflow.db")
     connection.execute("DROP TABLE tags")
@@ -188,7 +177,7 @@ def _open_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_open_umask")
-def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path: Path) -> None:
+def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path):
     """Also where a notebook made it: it holds figures that are for the curator alone."""
     settings = settings_in(tmp_path)
     settings.home.mkdir(mode=0o755)
@@ -205,8 +194,8 @@ def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path: Path) -> 
 
 
 def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
-    settings: Settings,
-) -> None:
+    settings,
+):
     store = Store(settings)
     store.client.delete_experiment(store.experiment_id)
     with pytest.raises(InvalidInput) as problem:
@@ -219,7 +208,7 @@ def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
     Store(settings)
 
 
-def test_a_moved_home_writes_nothing_to_the_old_one(settings: Settings, tmp_path: Path) -> None:
+def test_a_moved_home_writes_nothing_to_the_old_one(settings, tmp_path):
     before = Store(settings)
     moved = settings_in(tmp_path / "moved")
     moved.home.parent.mkdir()
@@ -240,9 +229,7 @@ def test_a_moved_home_writes_nothing_to_the_old_one(settings: Settings, tmp_path
     assert Store(moved).experiment_id != before.experiment_id
 
 
-def test_a_copied_home_is_refused_without_a_link_over_the_other(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_copied_home_is_refused_without_a_link_over_the_other(settings, tmp_path):
     Store(settings)
     copied = settings_in(tmp_path / "copied")
     shutil.copytree(settings.home, copied.home)
@@ -259,9 +246,7 @@ def test_a_copied_home_is_refused_without_a_link_over_the_other(
         ("databricks", "with credentials"),
     ],
 )
-def test_a_store_that_cannot_be_opened_is_one_line(
-    uri: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_opened_is_one_line(uri, words, tmp_path, monkeypatch):
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN", "DATABRICKS_CONFIG_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -272,7 +257,7 @@ def test_a_store_that_cannot_be_opened_is_one_line(
     assert "\n" not in str(problem.value)
 
 
-def test_the_disk_of_the_store_is_named(tmp_path: Path) -> None:
+def test_the_disk_of_the_store_is_named(tmp_path):
     place = tmp_path / "elsewhere" / "mlflow.db"
     place.mkdir(parents=True)  # SQLite cannot open it
     with pytest.raises(StorageFailed, match=f"the disk of {place.parent} does not answer"):
@@ -282,7 +267,7 @@ def test_the_disk_of_the_store_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["what?now", "50%20a b#ö%"])
-def test_the_store_is_in_the_home_whatever_its_name(name: str, tmp_path: Path) -> None:
+def test_the_store_is_in_the_home_whatever_its_name(name, tmp_path):
     """Where the name means something in an address."""
     settings = from_environment({"SWEEP_HOME": str(tmp_path / name)})
     Store(settings)
@@ -299,8 +284,8 @@ def test_the_store_is_in_the_home_whatever_its_name(name: str, tmp_path: Path) -
     [(None, True, True), (None, False, False), ("mlflow", False, True), ("none", True, False)],
 )
 def test_a_started_sweep_keeps_its_choice_unless_another_is_named(
-    named: str | None, started_with: bool, expected: bool, tmp_path: Path
-) -> None:
+    named, started_with, expected, tmp_path
+):
     class Folder(SweepFolder):
         def about(self) -> dict[str, Any]:
             return {"tracking": started_with}
@@ -310,14 +295,12 @@ def test_a_started_sweep_keeps_its_choice_unless_another_is_named(
     assert for_sweep(settings, Folder(tmp_path)).tracking is expected
 
 
-def test_another_tracker_is_refused() -> None:
+def test_another_tracker_is_refused():
     with pytest.raises(InvalidInput, match="expected tracking to be one of mlflow, none, got 'x'"):
         from_environment({"SWEEP_TRACKING": "x"})
 
 
-def test_a_sweep_without_tracking_makes_no_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_without_tracking_makes_no_store(tmp_path, monkeypatch):
     untracked = replace(settings_in(tmp_path), tracking=False)
     monkeypatch.setattr("tests.sweep.sweeps.settings_in", lambda place: untracked)
     run = run_toy(tmp_path)

@@ -30,12 +30,12 @@ def run(program: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_registry_and_the_store_send_nothing(tmp_path: Path) -> None:
+def test_the_registry_and_the_store_send_nothing(tmp_path):
     done = run(_STORE + _CLIENT, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
-def test_what_a_sweep_starts_inherits_it(tmp_path: Path) -> None:
+def test_what_a_sweep_starts_inherits_it(tmp_path):
     """Workers and Ray's processes are started by a process that has imported this."""
     program = "import os, sweep.runtime.runner; print(os.environ['MLFLOW_DISABLE_TELEMETRY'])"
     assert run(program, tmp_path).stdout == "true\n"

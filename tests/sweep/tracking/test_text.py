@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sweep.results.export import public_metrics
 from sweep.store.state import TrialStatus
-from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.sweeps import TrialRecord
 from sweep.tracking.text import (
     CURATOR,
     escape,
@@ -58,7 +58,7 @@ def private(**figures: float | None) -> TrialRecord:
     return replace(made, plan=plan)
 
 
-def test_a_trial_has_twelve_figures_with_plain_names() -> None:
+def test_a_trial_has_twelve_figures_with_plain_names():
     found = {name: value for name, (_, value) in headline(private()).items()}
     assert found.pop("seconds") > 0
     assert found == {
@@ -70,7 +70,7 @@ def test_a_trial_has_twelve_figures_with_plain_names() -> None:
     assert "`mia_auc` is the MIA-AUC" in trial_note(private())
 
 
-def test_an_inverted_attack_has_no_rate_of_true_positives() -> None:
+def test_an_inverted_attack_has_no_rate_of_true_positives():
     """Its scores say the opposite of what the rate counts."""
     inverted = {f"mia_loss_threshold_auc{end}": 0.2 for end in ("", "_low", "_high")}
     found = headline(private(**inverted, leakage=0.8))
@@ -78,7 +78,7 @@ def test_an_inverted_attack_has_no_rate_of_true_positives() -> None:
     assert "mia_tpr_at_1_percent" not in found
 
 
-def test_a_generated_corpus_has_its_own_figures() -> None:
+def test_a_generated_corpus_has_its_own_figures():
     config = parse(
         {
             "task": "synthesis",
@@ -94,7 +94,7 @@ def test_a_generated_corpus_has_its_own_figures() -> None:
     assert not {"num_generated", "ser", "mia_auc"} & set(headline(made))
 
 
-def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table() -> None:
+def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table():
     made = private()
     tag = result_tags(made, headline(made))[CURATOR]
     assert tag == "epsilon_lower_bound, mia_auc, mia_tpr_at_1_percent"
@@ -115,9 +115,7 @@ def test_figures_that_no_epsilon_covers_are_named_and_are_in_no_table() -> None:
         ({"name": "atis"}, False),
     ],
 )
-def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curators(
-    data: dict[str, object], is_hidden: bool
-) -> None:
+def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curators(data, is_hidden):
     """Delta follows from n by default, and the paper's epsilon from delta."""
     made = private(delta=1 / 432_100, steps=3.0)
     made = replace(made, plan=replace(made.plan, origin=parse({**made.plan.fields, "data": data})))
@@ -128,13 +126,13 @@ def test_a_figure_that_reveals_a_counted_number_of_private_records_is_the_curato
     assert ("best_paper_epsilon" not in summary_of([made])) == is_hidden
 
 
-def test_a_point_that_makes_no_config_has_no_figure_to_hide() -> None:
+def test_a_point_that_makes_no_config_has_no_figure_to_hide():
     origin = {"engine": "none such"}
     refused = replace(record("all", engine="sgd").plan, origin=origin, refused_by="config")
     assert not refused.reveals_count("epsilon_paper")
 
 
-def test_parameters_are_the_config_by_its_paths_each_once() -> None:
+def test_parameters_are_the_config_by_its_paths_each_once():
     privacy = {"noise_multiplier": 1.25, "max_grad_norm": 0.5}
     config = parse({"engine": "dp_sgd", "privacy": privacy})
     stated = trial(origin=config, noise_multiplier=1.25)
@@ -150,13 +148,13 @@ def test_parameters_are_the_config_by_its_paths_each_once() -> None:
     assert params_of(trial(origin=given)) == {"a.b.c": 1, "e": "", "f": "x, 2", "g": False}
 
 
-def test_the_name_of_a_run_begins_with_what_differs() -> None:
+def test_the_name_of_a_run_begins_with_what_differs():
     values = {"privacy.noise_multiplier": 0.5, "training.learning_rate": 0.1}
     assert run_name(trial(values=values)) == "z0=0.5, lr=0.1, v"
     assert run_name(trial(values={})) == "v"
 
 
-def test_a_violation_never_rounds_the_bound_up_or_the_claim_down() -> None:
+def test_a_violation_never_rounds_the_bound_up_or_the_claim_down():
     """Else it would say more than was certified."""
     found = violation_text({"epsilon_lower_bound": 2.99999, "epsilon_claimed": 1.00001})
     bound, claim = (float(found.split()[place]) for place in (3, -1))
@@ -169,7 +167,7 @@ _SIGNS = "\\`*_[]#!~|<>&"
 
 
 @given(text=st.text(st.sampled_from(f"{_SIGNS}ab \n\t"), max_size=30))
-def test_what_a_person_wrote_is_neither_markdown_nor_html_nor_a_new_line(text: str) -> None:
+def test_what_a_person_wrote_is_neither_markdown_nor_html_nor_a_new_line(text):
     found = escape(text)
     assert not {"|", "<", ">", "\n", "\t"} & set(found)
     plain = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
@@ -186,7 +184,7 @@ def test_what_a_person_wrote_is_neither_markdown_nor_html_nor_a_new_line(text: s
 # ---- descriptions
 
 
-def test_a_trial_says_what_it_is_and_escapes_what_people_wrote(finished: SweepFolder) -> None:
+def test_a_trial_says_what_it_is_and_escapes_what_people_wrote(finished):
     _, made, _ = finished.records(running=False)
     named = replace(made.plan, variant="z0=*1* <img src=x>", values={}, warnings=("a|b",))
     text = trial_note(replace(made, plan=named))
@@ -197,7 +195,7 @@ def test_a_trial_says_what_it_is_and_escapes_what_people_wrote(finished: SweepFo
     assert "Why: no \\*room\\*." in trial_note(failed)
 
 
-def test_the_description_of_a_sweep_says_what_each_epsilon_buys(finished: SweepFolder) -> None:
+def test_the_description_of_a_sweep_says_what_each_epsilon_buys(finished):
     records = finished.records(running=False)
     failed = replace(records[0], status=TrialStatus.FAILED, reason="x")
     text = sweep_note("A toy.\n" * 999, [failed, *records[1:] * 200])
