@@ -4,11 +4,13 @@
         [--points-from docs/measurements/table1_atis_clc_points.csv] [--set PATH=VALUE]
     python benchmarks/table1.py --show          # what has ended; nothing runs
 
-Each pair of corpus and model has one sweep a decay that chooses a point (C, z0, tau) by validation
-SER at few epochs, then one at full length over the seeds with each decay's best point beside SGD
-and the other methods of `table1.yaml`. A sweep's name ends with a digest of what its trials share,
-so other settings never mix, and the same command continues what was interrupted. It writes
-`table1.md`, `table1.csv` and `table1_points.csv`, the paper's own figures beside ours.
+Each pair of corpus and model has one sweep a decay and kind of noise that chooses a point (C, z0,
+tau) by validation SER at few epochs, then one at full length over the seeds with each best point
+beside SGD and the other methods of `table1.yaml`. Noise `implied` has the z0 at which the paper's
+formula gives the epsilon that the paper states for its own cell; `grid` has points of its grid. A
+sweep's name ends with a digest of what its trials share, so other settings never mix, and the same
+command continues what was interrupted. It writes `table1.md`, `table1.csv` and `table1_points.csv`,
+the paper's own figures beside ours.
 
 Intervals (95 %): Student's t over seeds and the bootstrap over records, added in quadrature. A
 change is in percent of SGD's of the same seeds, paired over the same records. The guaranteed
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import statistics
@@ -38,13 +41,15 @@ from sweep.commands._options import overrides
 from sweep.results.standing import half_width
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
-from trainables import attacks, evidence
+from trainables import attacks, catalogue, evidence
 from trainables.errors import InvalidInput
 from trainables.metrics import membership
 from trainables.seeding import generator
 
 HERE = Path(__file__).parent
 DECAYS = ("none", "linear", "exponential")
+NOISES = ("implied", "grid")
+PAPER = pd.read_csv(HERE / "paper" / "table1.csv").set_index(["data", "model"])
 PAPERS_ATTACK = attacks.auc_of("shadow")
 Interval = tuple[float, float, float]  # the figure, and the bounds of its 95 % interval
 
@@ -81,14 +86,17 @@ class Pair:
             return pd.DataFrame()
         return found[found["status"] == "done"].assign(sweep=name)
 
-    def points(self, decay: str) -> pd.DataFrame:
+    def points(self, decay: str, noise: str) -> pd.DataFrame:
         """Every point of a decay with its validation SER at few epochs, the best one first."""
         coarse = {**self.table["coarse"], **self.own.get("coarse", {}).get(self.model, {})}
-        wanted = self.table["decays"][decay][: self.options.points or self.own.get("points")]
+        wanted = self.table["decays"][decay]
+        if noise == "implied":
+            wanted = self.implied(decay)
+        wanted = wanted[: self.options.points or self.own.get("points")]
         epochs = min(coarse["epochs"], self.options.epochs or coarse["epochs"])
         variants = [{"name": point_name(p), "set": at(decay, p)} for p in wanted]
         found = self.trials(
-            f"coarse-{decay}",
+            f"coarse-{noise}-{decay}",
             {
                 "base": self.fields(epochs=epochs, fixed=section_fields(coarse["set"])),
                 "variants": variants,
@@ -99,7 +107,27 @@ class Pair:
             return found
         by_name = {point_name(p): p for p in wanted}
         found["point"] = found["variant"].map(by_name)
-        return found.sort_values("validation_ser").assign(decay=decay)
+        return found.sort_values("validation_ser").assign(decay=decay, noise=noise)
+
+    def implied(self, decay: str) -> list[list[float]]:
+        """Points (C, z0, tau) whose `epsilon_paper` over the paper's epochs is that of its cell,
+        with C, z0 and tau of its grids.
+        """
+        implied, delta = self.table["implied"], self.table["base"]["privacy"]["delta"]
+        theirs = 10 ** PAPER.loc[(self.corpus, self.model)][f"{decay}_log10_epsilon"]
+        log = math.log(1 / delta)
+        rho = (math.sqrt(theirs + log) - math.sqrt(log)) ** 2
+        factor = catalogue.entry("schedules", decay).factor
+        found = []
+        for tau in implied["tau"][decay]:
+            each = [factor(t, tau=tau) ** -2 for t in range(implied["epochs"])]
+            z0 = float(f"{math.sqrt(sum(each) / (2 * rho)):.3g}")
+            if 1 < z0 < 1.1:
+                z0 = 1.0  # the paper's figures are rounded to a tenth of lg epsilon
+            if 1e-6 <= z0 <= 1:
+                found.append([z0, tau] if tau else [z0])
+        spread = sorted({0, len(found) // 2, len(found) - 1}, reverse=True) if found else []
+        return [[c, *found[place]] for c in implied["c"] for place in spread]
 
     def full(self, best: dict[str, list[float]]) -> pd.DataFrame:
         """Every method at full length over the seeds."""
@@ -108,11 +136,13 @@ class Pair:
             if name not in ("sgd", *(self.options.method or self.own.get("methods") or [name])):
                 continue
             fixed = of_space(method) if "space" in method else section_fields(method["set"])
-            if "decay" in method:
-                if method["decay"] not in best:
-                    continue
-                fixed |= at(method["decay"], best[method["decay"]])
-            variants.append({"name": name, "baseline": name == "sgd", "set": fixed})
+            if "decay" not in method:
+                variants.append({"name": name, "baseline": name == "sgd", "set": fixed})
+                continue
+            for noise in NOISES:
+                row = f"{name} {noise}"
+                if row in best:
+                    variants.append({"name": row, "set": fixed | at(method["decay"], best[row])})
         seeds = self.options.seeds or self.own.get("seeds") or self.table["seeds"]
         epochs = self.options.epochs or self.own.get("epochs")
         base = self.fields(epochs=epochs, fixed={})
@@ -122,9 +152,10 @@ class Pair:
         """One flat row a method."""
         rows: list[dict[str, Any]] = []
         for name, trials in found.groupby("variant", sort=False):
-            method = self.table["methods"][str(name)]
-            row: dict[str, Any] = {"corpus": self.corpus, "model": self.model, "method": name}
-            point = best.get(method.get("decay", ""), [math.nan] * 3)
+            method, _, noise = str(name).partition(" ")
+            row: dict[str, Any] = {"corpus": self.corpus, "model": self.model}
+            row |= {"method": method, "noise": noise}
+            point = best.get(str(name), [math.nan] * 3)
             row |= dict(zip(("c", "z0", "tau"), [*point, 0.0][:3], strict=True))
             row |= {"seeds": len(trials), "seconds": trials["seconds"].sum()}
             row |= named("ser", mean(trials, "ser")) | named("mia", mean(trials, PAPERS_ATTACK))
@@ -265,29 +296,39 @@ def chosen_points(file: Path | None) -> dict[tuple[str, str, str], list[float]]:
         frame = pd.read_csv(file)
         best = frame[frame["is_best"].astype(str) == "True"]
         numbers = best[["c", "z0", "tau"]].astype(float).to_numpy().tolist()
-        keys = best[["corpus", "model", "decay"]].astype(str).to_numpy().tolist()
+        keys = best[["corpus", "model", "decay", "noise"]].astype(str).to_numpy().tolist()
     except (OSError, ValueError, KeyError) as error:
         raise InvalidInput(
-            f"expected --points-from to be a CSV file with the columns corpus, model, decay, c, z0,"
-            f" tau and is_best, got {file}: {error}"
+            f"expected --points-from to be a CSV file with the columns corpus, model, decay,"
+            f" noise, c, z0, tau and is_best, got {file}: {error}"
         ) from None
     found = zip(keys, numbers, strict=True)
-    return {(c, m, d): p if p[2] else p[:2] for (c, m, d), p in found}
+    return {(c, m, f"{d} {n}"): p if p[2] else p[:2] for (c, m, d, n), p in found}
 
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
     """The rows with the paper's own figures beside ours."""
-    paper = pd.read_csv(HERE / "paper" / "table1.csv").set_index(["data", "model"])
-    heads = ["corpus", "model", "method", "C", "z0", "tau", "SER %", "MIA %", "change of SER %"]
+    heads = [
+        "corpus",
+        "model",
+        "method",
+        "noise",
+        "C",
+        "z0",
+        "tau",
+        "SER %",
+        "MIA %",
+        "change of SER %",
+    ]
     heads += ["change of MIA %", "lg epsilon, paper's formula", "epsilon guaranteed"]
     lines = [heads, ["---"] * len(heads)]
     for row in rows:
         key, method = (row["corpus"], row["model"]), row["method"]
-        theirs = paper.loc[key] if key in paper.index else None
+        theirs = PAPER.loc[key] if key in PAPER.index else None
         ours = [f"{row[n]:g}" if row[n] == row[n] else "" for n in ("c", "z0", "tau")]
         lines.append(
             [
-                *(*key, method, *ours),
+                *(*key, method, row["noise"], *ours),
                 *(cell(row, "ser", 100), cell(row, "mia", 100)),
                 *(cell(row, "ser_change", 1), cell(row, "mia_change", 1)),
                 f"{math.log10(row['epsilon_paper']):.1f}" if method in DECAYS else "",
@@ -299,7 +340,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
             figures = [theirs["sgd_ser"], theirs["sgd_mia_auc"], "", "", ""]
             if method != "sgd":
                 figures = ["", "", *(theirs[name] for name in names)]
-            lines.append([*key, f"{method}, paper", "", "", "", *map(str, figures), ""])
+            lines.append([*key, f"{method}, paper", "", "", "", "", *map(str, figures), ""])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
@@ -320,6 +361,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=table["corpora"], default=default)
     parser.add_argument("--model", nargs="+", choices=table["models"])
     parser.add_argument("--method", nargs="+", choices=table["methods"])
+    parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--points", type=int, help="of each decay, the first ones")
     parser.add_argument("--epochs", type=int)
@@ -335,18 +377,21 @@ def main() -> None:
         for model in options.model or table["corpora"][corpus].get("models") or table["models"]:
             source = table["corpora"][corpus].get("points_of", corpus)
             best = {d: p for (c, m, d), p in earlier.items() if (c, m) == (source, model)}
-            for decay in DECAYS:
-                wanted = options.method is None or decay in options.method
-                if wanted and decay not in best:
-                    found = Pair(source, model, table, options).points(decay)
+            decays = [decay for decay in DECAYS if decay in (options.method or DECAYS)]
+            for decay, noise in itertools.product(decays, options.noise):
+                name = f"{decay} {noise}"
+                if name not in best:
+                    found = Pair(source, model, table, options).points(decay, noise)
                     for place, (_, row) in enumerate(found.iterrows()):
                         point = dict(zip(("c", "z0", "tau"), [*row["point"], 0.0][:3], strict=True))
                         own = {"validation_ser": row["validation_ser"], "is_best": place == 0}
                         points.append(
-                            {"corpus": source, "model": model, "decay": decay, **point, **own}
+                            {"corpus": source, "model": model, "decay": decay, "noise": noise}
+                            | point
+                            | own
                         )
                     if not found.empty:
-                        best[decay] = found["point"].iloc[0]
+                        best[name] = found["point"].iloc[0]
             pair = Pair(corpus, model, table, options)
             done = pair.full(best)
             rows += [] if done.empty else pair.rows(done, best)

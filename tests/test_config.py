@@ -83,9 +83,14 @@ def test_sizes_of_a_loaded_encoder_are_its_own():
             " model.freeze_embeddings=false, got 100",
         ),
         (
-            {"privacy": {"max_group_scale": 0.5}},
-            "expected no privacy.max_group_scale, which is read only with"
-            " privacy.group_scale=public, got 0.5",
+            {"privacy": {"group_scale": {"name": "public", "cap": 0.5}}},
+            "expected no privacy.group_scale.cap, which is read only with"
+            " privacy.group_scale.normalise=none, got 0.5",
+        ),
+        (
+            {"privacy": {"group_scale": {"name": "none", "normalise": "none"}}},
+            "expected no privacy.group_scale.normalise, which is read only with"
+            " privacy.group_scale.name=public or first_step_noised or first_step, got 'none'",
         ),
         (
             {"engine": "untrained", "training": {"learning_rate": 0.1}},
@@ -180,8 +185,9 @@ _DRAWN: dict[str, st.SearchStrategy[Any]] = {
 _NOISE: dict[str, st.SearchStrategy[Any]] = {
     "noise_multiplier": st.sampled_from([1.0, 2.0]),
     "noise_decay": st.sampled_from([{"kind": "none"}, {"kind": "linear", "tau": 0.1}]),
-    "group_scale": st.sampled_from(["none", "public"]),
-    "max_group_scale": st.sampled_from([1.0, 0.5]),
+    "group_scale": st.sampled_from(
+        ["none", "public", {"name": "first_step", "normalise": "none", "cap": 0.5}]
+    ),
     "max_grad_norm": st.sampled_from([1.0, 0.1]),
 }
 RELEASES: st.SearchStrategy[dict[str, Any]] = st.one_of(

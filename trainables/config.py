@@ -157,12 +157,12 @@ class TrialConfig(Frozen):
                 "expected fields of evaluation only with task=nlu (`sweep audit-release` audits"
                 " generated text)"
             )
-        if self.privacy.noise_decay != NoiseDecay() or self.privacy.group_scale != "none":
+        if self.privacy.noise_decay != NoiseDecay() or self.privacy.group_scale.name != "none":
             # Epochs of a stage are counted from its start, so a decay would restart in each.
             raise ValueError(
                 "expected privacy.noise_decay none and privacy.group_scale none with"
                 f" task=synthesis, got {self.privacy.noise_decay.kind} and"
-                f" {self.privacy.group_scale}"
+                f" {self.privacy.group_scale.name}"
             )
         if self.training.steps is not None:
             raise ValueError(

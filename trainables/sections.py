@@ -31,6 +31,7 @@ Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
 COUNTED_BY_STEPS: tuple[Sampling, ...] = ("poisson", "full")
 NoiseCalibration = Literal["paper", "central"]
 GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
+Normalise = Literal["unit", "none"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
@@ -95,6 +96,37 @@ class NoiseDecay(Frozen):
         return self
 
 
+class GroupScaleConfig(Frozen):
+    """alpha_k, the scales of parameter groups before clipping. A name alone has the defaults.
+
+    Noise of calibration `paper` is added after the rescale, so alpha_k times s is noise of z0 / s:
+    the paper says that alpha_k is proportional to the norm, not by which factor.
+    """
+
+    name: GroupScale = Field(
+        "none",
+        description="source of alpha_k: none: 1 for every group; public: the gradient of public"
+        " utterances; first_step_noised: the first step's release; first_step: the first raw"
+        " gradient (the paper's), which no epsilon covers",
+    )
+    normalise: Annotated[Normalise, With(name=("public", "first_step_noised", "first_step"))] = (
+        Field(
+            "unit",
+            description="unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself",
+        )
+    )
+    cap: Annotated[PositiveFloat | None, With(normalise="none")] = Field(
+        None,
+        description="public bound on alpha_k; larger ones are cut. noise_calibration paper needs"
+        " it for a finite epsilon",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_name(cls, fields: Any) -> Any:
+        return {"name": fields} if isinstance(fields, str) else fields
+
+
 LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accountants' sums
 
 
@@ -153,12 +185,7 @@ class PrivacyConfig(DrawnConfig):
         1.0, description="noise multiplier z0 at epoch 0"
     )
     noise_decay: NoiseDecay = NoiseDecay()
-    group_scale: GroupScale = Field(
-        "none", description="source of alpha_k, the scales of parameter groups before clipping"
-    )
-    max_group_scale: Annotated[float, With(group_scale="public")] = Field(
-        1.0, gt=0, le=1, description="public bound on the largest alpha_k"
-    )
+    group_scale: GroupScaleConfig = GroupScaleConfig()
     noise_calibration: NoiseCalibration | None = Field(
         None,
         description="standard deviation of the noise of each of N workers: paper: C z / N; central:"
@@ -188,8 +215,7 @@ class NoNoise:
     max_grad_norm: ClassVar[float] = 1.0
     noise_multiplier: ClassVar[float] = 0.0
     noise_decay: ClassVar[NoiseDecay] = NoiseDecay()
-    group_scale: ClassVar[GroupScale] = "none"
-    max_group_scale: ClassVar[float] = 1.0
+    group_scale: ClassVar[GroupScaleConfig] = GroupScaleConfig()
     noise_calibration: ClassVar[NoiseCalibration | None] = None
     neighboring_relation: ClassVar[NeighboringRelation | None] = None
     microbatch_size: ClassVar[int | None] = None

@@ -33,9 +33,8 @@ _Target = Annotated[
     typer.Option(help="instead of a noise multiplier: find the smallest one for this epsilon"),
 ]
 _GroupScale = Annotated[_Text, typer.Option(help="none, public, first_step_noised or first_step")]
-_MaxGroupScale = Annotated[
-    _Number, typer.Option(help="public bound on alpha_k (group scale public)")
-]
+_Normalise = Annotated[_Text, typer.Option(help="of alpha_k: unit or none (the norm itself)")]
+_Cap = Annotated[_Number, typer.Option(help="public bound on alpha_k (normalise none)")]
 _Relation = Annotated[_Text, typer.Option(help="add_or_remove_one or replace_one")]
 
 
@@ -56,7 +55,8 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     sampling: Annotated[_Text, typer.Option(help=_SAMPLINGS)] = None,
     noise_calibration: Annotated[_Text, typer.Option(help="paper or central")] = None,
     group_scale: _GroupScale = None,
-    max_group_scale: _MaxGroupScale = None,
+    normalise: _Normalise = None,
+    cap: _Cap = None,
     neighboring_relation: _Relation = None,
     delta: Annotated[_Number, typer.Option(help="default: 1e-5, or 1 / (10 n)")] = None,
     accountant: Annotated[_Text, typer.Option(help=_ACCOUNTANTS)] = None,
@@ -83,8 +83,9 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
             "max_grad_norm": max_grad_norm,
             "sampling": sampling,
             "noise_calibration": noise_calibration,
-            "group_scale": group_scale,
-            "max_group_scale": max_group_scale,
+            "group_scale": calculator.group_scale(
+                parts, name=group_scale, normalise=normalise, cap=cap
+            ),
             "neighboring_relation": neighboring_relation,
             "delta": delta,
             "accountant": accountant,

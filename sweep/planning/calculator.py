@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,16 @@ def decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
         "kind": before["kind"] if kind is None else kind,
         "tau": before["tau"] if tau is None else tau,
     }
+
+
+def group_scale(parts: dict[str, Any], **given: Any) -> Any:
+    """The value of the field group_scale, from the given options and the config."""
+    changed = {name: value for name, value in given.items() if value is not None}
+    if not changed:
+        return None
+    before = parts["privacy"].get("group_scale", {})
+    # A new name has its own defaults.
+    return changed if "name" in changed else {**before, **changed}
 
 
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
@@ -173,8 +184,11 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
     if mechanism.sensitivity == 2:
         found.append("epsilon_paper takes the sensitivity for C; here it is 2 C")
     if mechanism.group_scale != "none" and mechanism.noise_calibration == "paper":
+        largest = mechanism.largest_group_scale
+        bound = "has no bound" if math.isinf(largest) else f"is at most {largest:g}"
         found.append(
-            "epsilon_paper ignores that noise after the rescale is weakest where alpha_k is largest"
+            "epsilon_paper does not see alpha_k: noise after the rescale is weakest where alpha_k"
+            f" is largest, and alpha_k {bound}"
         )
     return found
 

@@ -287,8 +287,8 @@ def require_trials(plan: Plan) -> None:
 
 def require_read_fields(space: SearchSpace, plan: Plan) -> None:
     """Raises: InvalidInput for a field of the base, of an axis, of a variant or an overridden one
-    that none of its trials reads because of its other fields, such as privacy.max_group_scale
-    without group_scale; and for a dropped axis that is not a field.
+    that none of its trials reads because of its other fields, such as
+    privacy.max_records_per_group without unit group; and for a dropped axis that is not a field.
     """
     every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
     _, alone = own_fields(space.base)  # not read where nothing else of the space is set either

@@ -14,7 +14,7 @@ from trainables.errors import CannotAnalyze, InvalidInput
 SHAPES = {
     "paper": mechanism(epochs=3),
     "central": mechanism(workers=2, microbatch_size=4, noise_calibration="central", epochs=3),
-    "alpha": mechanism(group_scale="public", max_group_scale=0.5, epochs=3),
+    "alpha": mechanism(group_scale={"name": "public", "normalise": "none", "cap": 0.5}, epochs=3),
     "one record": mechanism(
         sampling="shuffle", microbatch_size=1, noise_calibration="central", epochs=3
     ),

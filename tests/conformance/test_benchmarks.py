@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,11 @@ def test_every_point_and_method_of_table_1_is_a_trial(corpus, model, monkeypatch
     options = Namespace(set=[], points=None, epochs=None, seeds=None, method=None)
     pair = table1.Pair(corpus, model, table, options)
     best = {}
-    for decay in table1.DECAYS:
-        pair.points(decay)
-        best[decay] = table["decays"][decay][0]
+    for decay, noise in itertools.product(table1.DECAYS, table1.NOISES):
+        if corpus in table1.PAPER.index and noise == "implied":
+            assert pair.implied(decay)
+        pair.points(decay, noise)
+        best[f"{decay} {noise}"] = table["decays"][decay][0]
     pair.full(best)
     for document in documents:
         points = expand(spaces.parse({**document, "name": "x"})).points

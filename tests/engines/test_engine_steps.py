@@ -237,17 +237,23 @@ def test_workers_that_start_apart_are_refused(place):
         Meeting(2).run(work)
 
 
+@pytest.mark.parametrize("normalise", ["unit", "none"])
 @pytest.mark.parametrize("group_scale", ["first_step_noised", "first_step"])
-def test_alpha_comes_from_the_first_step(group_scale):
-    """first_step: from the raw gradient. first_step_noised: from what the step released."""
-    mech = mechanism(**CENTRAL, group_scale=group_scale, noise_multiplier=0.1)
+def test_alpha_comes_from_the_first_step(group_scale, normalise):
+    """first_step: from the raw mean gradient. first_step_noised: from what the step released. Not
+    normalised it is the norm itself.
+    """
+    scale = {"name": group_scale, "normalise": normalise}
+    mech = mechanism(**CENTRAL, group_scale=scale, noise_multiplier=0.1)
     table = gradients(200) * checks.by_group([4096 / w**2 for w in WIDTHS])
     engine = engine_on(mech, table, [[0, 1], [2, 3]])
     engine.step(0, 0)
-    gradient = table[:4].mean(0) if group_scale == "first_step" else engine.released
+    raw = (table[:2].mean(0) + table[2:4].mean(0)) / mech.num_microbatches
+    gradient = raw if group_scale == "first_step" else engine.released
     norms = torch.tensor([float(part.norm()) for part in gradient.split(list(WIDTHS))])
     found = engine.group_scale.float()
-    assert torch.allclose(found, norms / norms.norm(), rtol=1e-4)
+    expected = norms / norms.norm() if normalise == "unit" else norms
+    assert torch.allclose(found, expected, rtol=1e-4)
     engine.step(0, 1)
     assert torch.equal(engine.group_scale.float(), found)
 
@@ -264,9 +270,13 @@ def test_the_first_step_noised_alpha_is_post_processing():
 
 
 def test_a_public_alpha_keeps_to_the_declared_bound():
-    mech = mechanism(group_scale="public", max_group_scale=0.6)
+    scale = {"name": "public", "normalise": "none"}
+    free = engine_on(mechanism(group_scale=scale), gradients(4), public_batch=gradients(3))
+    cap = float(free.group_scale.median())
+    mech = mechanism(group_scale={**scale, "cap": cap})
     engine = engine_on(mech, gradients(4), public_batch=gradients(3))
-    assert float(engine.group_scale.max()) == pytest.approx(0.6)
+    assert torch.equal(engine.group_scale, free.group_scale.clamp(max=cap))
+    assert float(free.group_scale.max()) > cap
     with refused("public batch"):
         engine_on(mech, gradients(4))
 
@@ -368,7 +378,8 @@ def test_passes_keep_units_whole_where_they_fit_and_bound_memory():
             ("edp_sgd", {"noise_calibration": calibration, **scale})
             for calibration in ("paper", "central")
             for scale in (
-                {"group_scale": "public", "max_group_scale": 0.9},
+                {"group_scale": {"name": "public", "normalise": "none", "cap": 0.9}},
+                {"group_scale": {"name": "first_step_noised", "normalise": "none", "cap": 1.5}},
                 {"group_scale": "first_step_noised"},
             )
         ),

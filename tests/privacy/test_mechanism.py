@@ -25,6 +25,9 @@ from trainables.privacy.mechanism import Mechanism
 NAN, INF = math.nan, math.inf
 
 
+DATA_DEPENDENT = ("public", "first_step_noised", "first_step")
+
+
 def mechanism(
     engine="edp_sgd",
     *,
@@ -89,20 +92,38 @@ def test_a_group_is_sampled_and_clipped_as_one():
 
 
 @pytest.mark.parametrize(
-    ("group_scale", "bound", "expected"),
+    ("scale", "largest"),
     [
-        ("none", 1.0, 1.0),
-        ("public", 0.5, 0.5),
-        ("public", 1.0, 1.0),
-        ("first_step_noised", 0.5, 1.0),  # data-dependent: only its norm bounds it
-        ("first_step", 0.5, 1.0),
+        ({"name": "none"}, 1.0),
+        *[({"name": name}, 1.0) for name in DATA_DEPENDENT],  # of norm 1
+        ({"name": "public", "normalise": "none", "cap": 0.5}, 0.5),
+        ({"name": "public", "normalise": "none", "cap": 7}, 7.0),
+        # The first step is taken with alpha_k = 1, whatever the cap is.
+        ({"name": "first_step_noised", "normalise": "none", "cap": 0.5}, 1.0),
+        ({"name": "first_step_noised", "normalise": "none", "cap": 7}, 7.0),
+        *[({"name": name, "normalise": "none"}, math.inf) for name in DATA_DEPENDENT],
     ],
 )
-def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(group_scale, bound, expected):
-    built = replace(mechanism(workers=1, group_scale=group_scale), max_group_scale=bound)
-    assert built.noise_on_sum_at(0) == pytest.approx(1 / expected)
+def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(scale, largest):
+    built = mechanism(workers=1, group_scale=scale)
+    assert built.noise_on_sum_at(0) == pytest.approx(1 / largest)
+    assert any("alpha_k has no bound" in each for each in built.unaccounted) == (
+        largest == math.inf
+    )
     central = replace(built, noise_calibration="central")
     assert central.noise_on_sum_at(0) == 1.0
+    assert not any("bound" in each for each in central.unaccounted)
+
+
+def test_alpha_without_normalisation_is_another_unit_of_clip_norm_and_noise():
+    """alpha_k <= s with noise z0 costs what alpha_k <= 1 with noise z0 / s costs."""
+    capped = mechanism(
+        noise_multiplier=3.0, group_scale={"name": "public", "normalise": "none", "cap": 6}
+    )
+    unit = mechanism(noise_multiplier=0.5, group_scale={"name": "public"})
+    assert capped.effective_noise_multiplier_at(0) == pytest.approx(
+        unit.effective_noise_multiplier_at(0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,8 +244,8 @@ def test_numbers_out_of_range_are_refused(field, bad):
         ("max_grad_norm", INF),
         ("decay_tau", -0.1),
         ("decay_tau", NAN),
-        ("max_group_scale", 0.0),
-        ("max_group_scale", 1.5),
+        ("cap", 0.0),
+        ("cap", math.inf),
         *((f"{of}noise_multiplier", bad) for of in ("", "histogram_") for bad in (-1, NAN, INF)),
         *(("delta", bad) for bad in (0.0, 1.0, 5.0)),
     ],
@@ -246,7 +267,7 @@ def test_the_smallest_numbers_are_allowed():
     built = mechanism("dp_sgd", num_records=1, batch=1, workers=1, epochs=1, noise_multiplier=0.0)
     assert built.first(0).steps == 0
     assert replace(built, stages=(0, 1), epochs=1).steps == 1
-    assert replace(built, max_group_scale=1.0, delta=1e-300, decay_tau=0.0).sample_rate == 1.0
+    assert replace(built, cap=1.0, delta=1e-300, decay_tau=0.0).sample_rate == 1.0
 
 
 def test_no_way_makes_a_mechanism_that_no_theorem_covers():

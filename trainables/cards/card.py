@@ -145,6 +145,11 @@ class PrivacyCard(Document):
         """How records were assigned to steps."""
         return str(self.mechanism.get("sampling", ""))
 
+    @property
+    def scales_groups(self) -> bool:
+        """Whether gradients are divided by alpha_k before the clip."""
+        return self.mechanism.get("group_scale", "none") != "none"
+
     @field_validator("mechanism")
     @classmethod
     def _of_a_mechanism(cls, given: dict[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,8 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
         (
             "epsilon_paper",
             format_epsilon(card.epsilon_paper),
-            "formula of the paper, no guarantee",
+            "formula of the paper, no guarantee"
+            + ("; it does not see alpha_k" if card.scales_groups else ""),
         ),
         ("noise multiplier", _figure(card.noise_multiplier), "z0, at epoch 0"),
         (

@@ -71,7 +71,7 @@ class PrivateEngine(Engine):
         stats = super().step(epoch, step)
         if not self._scale_is_known:
             # Computed from the step's release; post-processing costs no epsilon.
-            self._set_scale(scaling.from_norms(self._flat.group_norms()))
+            self._set_scale(self._scale_of_mean(1.0))
         return stats
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -193,9 +193,7 @@ class PrivateEngine(Engine):
         self._flat.zero_()
         with self._watched():
             self._source.add_mean(batch, self._flat)
-        alpha = scaling.from_norms(self._flat.group_norms())
-        # The accounting relies on the declared bound.
-        self._set_scale(scaling.cap(alpha, self._mechanism.max_group_scale))
+        self._set_scale(self._scale_of_mean(1.0))
 
     def _take_raw_scale(self, draw: Draw) -> None:
         """The paper's alpha_k: norms of the first mean gradient, released without noise."""
@@ -203,8 +201,14 @@ class PrivateEngine(Engine):
         for part in passes(draw, limit=self._physical, units_apart=False):
             self._add_piece(draw, part, draw.weights, self._flat)
         self.comm.all_reduce_sum(self._flat.message)
-        self._set_scale(scaling.from_norms(self._flat.group_norms()))
+        self._set_scale(self._scale_of_mean(self._divisor(draw)))
         self._flat.zero_()
+
+    def _scale_of_mean(self, divisor: float) -> Tensor:
+        """alpha_k of the gradient in the flat buffer divided by `divisor`."""
+        unit = self._mechanism.normalise == "unit"
+        norms = self._flat.group_norms() / divisor
+        return scaling.from_norms(norms, unit=unit, cap=self._mechanism.cap)
 
     def _remember_buffers(self) -> None:
         self._buffers = [(name, b, b._version) for name, b in self.model.named_buffers()]

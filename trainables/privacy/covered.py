@@ -28,8 +28,8 @@ def refuse_out_of_range(mechanism: Mechanism) -> None:
         raise InvalidInput(
             f"expected {LEAST_GRAD_NORM:g} <= max_grad_norm < inf, got {mechanism.max_grad_norm}"
         )
-    if not 0 < mechanism.max_group_scale <= 1:
-        raise InvalidInput(f"expected 0 < max_group_scale <= 1, got {mechanism.max_group_scale}")
+    if mechanism.cap is not None and not 0 < mechanism.cap < math.inf:
+        raise InvalidInput(f"expected 0 < cap < inf, got {mechanism.cap}")
     for name in (
         *("num_records", "expected_batch_size", "num_workers", "num_microbatches"),
         *("microbatch_size", "max_records_per_group", "steps_per_epoch"),

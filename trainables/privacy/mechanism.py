@@ -19,6 +19,7 @@ from trainables.sections import (
     GroupScale,
     NeighboringRelation,
     NoiseCalibration,
+    Normalise,
     Sampling,
 )
 
@@ -60,8 +61,9 @@ class Mechanism:
     decay_kind: str
     decay_tau: float
     group_scale: GroupScale
-    max_group_scale: float
     delta: float
+    normalise: Normalise = "unit"  # of alpha_k
+    cap: float | None = None  # on alpha_k, with normalise none
     unit: str = "record"
     max_records_per_group: int = 1
     reproducible_noise: bool = False
@@ -169,9 +171,17 @@ class Mechanism:
         z = self.noise_multiplier_at(epoch)
         if self.noise_calibration == "central":
             return z
-        # alpha_k from the data has no bound but the norm's, 1; `none` is alpha_k = 1.
-        worst_group = self.max_group_scale if self.group_scale == "public" else 1.0
-        return z / (math.sqrt(self.num_workers) * worst_group)
+        return z / (math.sqrt(self.num_workers) * self.largest_group_scale)
+
+    @property
+    def largest_group_scale(self) -> float:
+        """A bound on every alpha_k that needs no private data; infinite where there is none."""
+        if self.group_scale == "none" or self.normalise == "unit":
+            return 1.0
+        if self.cap is None:
+            return math.inf
+        # Before its first release alpha_k is 1.
+        return self.cap if self.group_scale == "public" else max(1.0, self.cap)
 
     def worker_noise_std_at(self, epoch: int) -> float:
         """Standard deviation, per coordinate, of the noise that each of the N workers adds to its
@@ -215,6 +225,9 @@ class Mechanism:
             reasons.append("noise key public (reproducible_noise)")
         if self.group_scale == "first_step" and self.claims_privacy:
             reasons.append("alpha_k is the raw first gradient's (group_scale first_step)")
+        unbounded = math.isinf(self.largest_group_scale)
+        if unbounded and self.noise_calibration == "paper" and self.claims_privacy:
+            reasons.append("alpha_k has no bound (group_scale.cap), noise is added after it")
         return (*reasons, *self.undeclared)
 
     def first(self, epochs: int) -> Mechanism:

@@ -1,7 +1,8 @@
 """alpha_k, the scale of parameter group k (Dupuy et al. 2021; McMahan & Andrew 2018).
 
-Where alpha_k comes from a gradient it is proportional to that gradient's norm in group k, with
-sum_k alpha_k^2 = 1, so no alpha_k exceeds 1 whatever the data.
+Where alpha_k comes from a gradient it is that gradient's norm in group k (`normalise: none`), or
+this over the norm of the whole gradient (`unit`), so that no alpha_k exceeds 1 whatever the data.
+The paper says "proportional to the norm" and names no factor.
 """
 
 from __future__ import annotations
@@ -12,27 +13,28 @@ from torch import Tensor
 _FLOOR = 1e-3  # of the root mean square alpha: a group without gradient stays trainable
 
 
-def from_norms(norms: Tensor) -> Tensor:
-    """float64[K]: alpha_k from the norms of one gradient's groups, floored, sum of squares 1.
+def from_norms(norms: Tensor, *, unit: bool = True, cap: float | None = None) -> Tensor:
+    """float64[K]: alpha_k from the norms of one mean gradient's groups, floored; with `unit` the
+    sum of squares is 1, and none exceeds `cap`.
 
     Where norms are not finite, or all 0, every alpha_k is equal.
 
     >>> from_norms(torch.tensor([3.0, 4.0]))
     tensor([0.6000, 0.8000], dtype=torch.float64)
+    >>> from_norms(torch.tensor([3.0, 4.0]), unit=False, cap=3.5)
+    tensor([3.0000, 3.5000], dtype=torch.float64)
     """
     norms = norms.double()
     total = norms.square().sum().sqrt()
     if not torch.isfinite(total) or total == 0:
-        norms, total = torch.ones_like(norms), norms.new_tensor(len(norms)).sqrt()
-    alpha = (norms / total).clamp(min=_FLOOR / len(norms) ** 0.5)
-    return alpha / alpha.square().sum().sqrt()
+        norms = torch.ones_like(norms)
+        total = norms.new_tensor(len(norms)).sqrt()
+    alpha = norms.clamp(min=_FLOOR * float(total) / len(norms) ** 0.5)
+    if unit:
+        alpha = alpha / alpha.square().sum().sqrt()
+    return alpha if cap is None else alpha.clamp(max=cap)
 
 
 def unit_scales(num_groups: int) -> Tensor:
     """float64[K]: alpha_k = 1 for every group, the `none` of a config."""
     return torch.ones(num_groups, dtype=torch.float64)
-
-
-def cap(alpha: Tensor, max_group_scale: float) -> Tensor:
-    """`alpha` with no entry above the declared public bound that the accounting relies on."""
-    return alpha.clamp(max=max_group_scale)

@@ -176,7 +176,7 @@ def assemble(
         at_once = getattr(model, "records_at_once", None)
         physical = at_once(lengths) if physical is None and at_once is not None else physical
     by_group = mechanism.unit == "group"
-    public = config.privacy.group_scale == "public"
+    public = config.privacy.group_scale.name == "public"
     key = attempt_key(config, comm)
     engine: Engine = catalogue.entry("engines", config.engine).make(
         model,

@@ -151,7 +151,7 @@ def _public(setup: Setup) -> list[str]:
         found.append(left_out)
     if about is not None and not catalogue.entry("datasets", setup.corpus.name).PUBLIC:
         found.append(COMPARED)
-    if setup.config.privacy.group_scale == "public":
+    if setup.config.privacy.group_scale.name == "public":
         found.append("made utterances, for the scale of parameter groups")
     return [*found, f"the starting weights ({setup.model.provenance})"]
 

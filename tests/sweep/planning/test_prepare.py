@@ -128,7 +128,7 @@ def test_a_warning_of_many_trials_is_said_once(settings):
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ({"privacy.max_group_scale": 0.5}, r"no privacy\.max_group_scale, .* got 0\.5$"),
+        ({"privacy.max_records_per_group": 3}, r"no privacy\.max_records_per_group, .* got 3$"),
     ],
 )
 @pytest.mark.parametrize("search", [{}, {"strategy": "tpe", "num_samples": 3}])
