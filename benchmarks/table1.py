@@ -114,7 +114,7 @@ class Pair:
         with C, z0 and tau of its grids.
         """
         implied, delta = self.table["implied"], self.table["base"]["privacy"]["delta"]
-        theirs = 10 ** PAPER.loc[(self.corpus, self.model)][f"{decay}_log10_epsilon"]
+        theirs = 10.0 ** PAPER[f"{decay}_log10_epsilon"].to_dict()[(self.corpus, self.model)]
         log = math.log(1 / delta)
         rho = (math.sqrt(theirs + log) - math.sqrt(log)) ** 2
         factor = catalogue.entry("schedules", decay).factor
@@ -324,7 +324,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     lines = [heads, ["---"] * len(heads)]
     for row in rows:
         key, method = (row["corpus"], row["model"]), row["method"]
-        theirs = PAPER.loc[key] if key in PAPER.index else None
+        theirs = PAPER.to_dict("index").get(key)
         ours = [f"{row[n]:g}" if row[n] == row[n] else "" for n in ("c", "z0", "tau")]
         lines.append(
             [

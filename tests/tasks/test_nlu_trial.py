@@ -195,13 +195,19 @@ def test_no_text_of_a_record_leaves_the_trial(place, done):
         assert f'"{word}"' not in kept
 
 
+@pytest.mark.parametrize("normalise", [{}, {"normalise": "none"}, {"normalise": "none", "cap": 2}])
 @pytest.mark.parametrize("source", ["public", "first_step_noised", "first_step"])
-def test_every_source_of_alpha_trains_and_only_the_raw_one_voids_the_guarantee(
-    place, tmp_path, source
+def test_every_source_of_alpha_trains_and_only_a_raw_or_unbounded_one_voids_the_guarantee(
+    place, tmp_path, source, normalise
 ):
-    scaled = config(privacy={"reproducible_noise": False, "group_scale": source})
+    """With noise after the rescale the step is audited where its claim has a bound."""
+    scale = {"name": source, **normalise}
+    scaled = config(privacy={"reproducible_noise": False, "group_scale": scale})
     result, _ = run(place, tmp_path, scaled)
-    assert (result.metrics["epsilon"] == math.inf) == (source == "first_step")
+    unbounded = normalise == {"normalise": "none"}
+    assert (result.metrics["epsilon"] == math.inf) == (source == "first_step" or unbounded)
+    audit = result.privacy.step_audit
+    assert audit is None if unbounded else audit.verdict == "pass"
 
 
 def test_a_trial_carries_the_audit_of_its_own_step(done):

@@ -76,11 +76,14 @@ def steps_of(mechanism: Mechanism) -> Iterator[tuple[int, int]]:
 
 
 def noise_of(engine: Engine) -> np.ndarray:
-    """[T, D]: what each step of the run releases."""
+    """[T, D]: what each step of the run releases, over the alpha_k by which its noise is scaled."""
+    central = engine.mechanism().noise_calibration == "central"
+    sizes = [parameter.numel() for parameter in engine.layout.parameters]
+    alpha = np.repeat(engine.group_scale.numpy() if central else np.ones(len(sizes)), sizes)
     rows = []
     for epoch, step in steps_of(engine.mechanism()):
         engine.step(epoch, step)
-        rows.append(engine.released.double().numpy().copy())
+        rows.append(engine.released.double().numpy() / alpha)
     return np.stack(rows)
 
 

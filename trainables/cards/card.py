@@ -148,7 +148,7 @@ class PrivacyCard(Document):
     @property
     def scales_groups(self) -> bool:
         """Whether gradients are divided by alpha_k before the clip."""
-        return self.mechanism.get("group_scale", "none") != "none"
+        return bool(self.mechanism.get("group_scale", "none") != "none")
 
     @field_validator("mechanism")
     @classmethod

@@ -46,10 +46,11 @@ def audit_step(
 
     Raises: InvalidInput where `mechanism` adds no noise (nothing is claimed), or calls < 100.
     """
-    if not mechanism.is_private:
+    if mechanism.effective_noise_multiplier_at(0) == 0:
         raise InvalidInput(
-            f"expected a mechanism with noise to audit, got engine {mechanism.engine} with"
-            f" noise_multiplier {mechanism.noise_multiplier:g}"
+            "expected a mechanism with noise and a bound on alpha_k to audit, got engine"
+            f" {mechanism.engine} with noise_multiplier {mechanism.noise_multiplier:g} and"
+            f" alpha_k <= {mechanism.largest_group_scale:g}"
         )
     if calls < 100:
         raise InvalidInput(f"expected calls >= 100, got {calls}")

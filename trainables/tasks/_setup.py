@@ -201,10 +201,13 @@ def assemble(
     return Setup(config, corpus, split, loader, model, mechanism, engine, comm, start, key)
 
 
+_OUTSIDE = 2 / 3
+
+
 def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> PackedBatch:
     """Artificial records for alpha_k: generated utterances with labels drawn from the schema.
 
-    They determine only the relative size of the groups' gradients.
+    They determine the size of the groups' gradients.
     """
     made = catalogue.entry("datasets", "communication")
     texts = [
@@ -217,11 +220,14 @@ def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> Pac
     ids = np.searchsorted(np.array(types), [token for text in texts for token in text])
     lengths = np.array([len(text) for text in texts], dtype=np.int64)
     draw = generator(0, "public batch")
+    # Most words of an utterance are in no slot; tags at random would cancel each other's gradient.
+    tags = draw.integers(len(schema.tags), size=int(lengths.sum()))
+    tags[draw.random(len(tags)) < _OUTSIDE] = schema.tags.index("O")
     return PackedBatch(
         inputs=model.feature_table(types).collate(ids.astype(np.int32), lengths),
         lengths=torch.from_numpy(lengths),
         intents=torch.from_numpy(draw.integers(len(schema.intents), size=size)),
-        tags=torch.from_numpy(draw.integers(len(schema.tags), size=int(lengths.sum()))),
+        tags=torch.from_numpy(tags),
         text_keys=torch.arange(size),
     )
 
