@@ -25,7 +25,13 @@ from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import parse_schema
-from trainables.encoders.identity import ENCODER, require_files_of, require_here
+from trainables.encoders.identity import (
+    ENCODER,
+    copies_in,
+    encoders_of,
+    require_files_of,
+    require_here,
+)
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
 from trainables.models._nlu import NluModel
@@ -82,14 +88,14 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     schema = parse_schema(labels, str(place / _FILES[0]))
     if not all(tensor.isfinite().all() for tensor in weights.values()):
         raise InvalidData(f"expected finite weights in {place / _FILES[1]}, got others")
-    encoder = getattr(config, "encoder", "scratch")
-    for name in _ENCODERS:
-        # The folder is enough, without an extra or the hub. A model of random weights has its own.
-        if (place / name).is_dir() and encoder != "scratch":
-            config = config.model_copy(update={"encoder": str(place / name)})
-    # The encoder in an export is a copy, which its manifest covers.
-    if getattr(config, "encoder", "scratch") == encoder:
-        fields = config.model_dump(mode="json")
+    fields = config.model_dump(mode="json")
+    copy = next((place / name for name in _ENCODERS if (place / name).is_dir()), None)
+    if copy is not None and (encoders := encoders_of(fields)):
+        # The folder is enough, without an extra or the hub; the copies in an export are covered by
+        # its manifest. A model of random weights has its own.
+        copies = tuple(map(str, copies_in(copy, number=len(encoders))))
+        config = config.model_copy(update={"encoder": copies[0] if len(copies) == 1 else copies})
+    else:
         require_here(fields, where=place / _FILES[0])
         require_files_of(fields, str(about.get(ENCODER, "")), where=place / _FILES[0])
     config = _with_code(config, factory)

@@ -28,6 +28,7 @@ from trainables.data.sizes import (
     require_known_size,
     require_near,
 )
+from trainables.encoders.identity import encoders_of
 from trainables.encoders.learnt import require_unlearnt
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.mechanism import Mechanism
@@ -98,10 +99,9 @@ def _require_model(config: TrialConfig, settings: Settings) -> None:
     entry = catalogue.entry("models", config.model.name)
     if hasattr(entry, "require_usable"):
         entry.require_usable(config.model, config.data)
-    encoder = getattr(config.model, "encoder", "scratch")
-    is_public = catalogue.entry("datasets", config.data.name).PUBLIC
-    if not config.generates and encoder != "scratch" and not is_public:
-        _require_unlearnt(encoder, config.data, settings)
+    if not config.generates and not catalogue.entry("datasets", config.data.name).PUBLIC:
+        for encoder in encoders_of(dict(config.model)):
+            _require_unlearnt(encoder, config.data, settings)
     if hasattr(entry, "require_built"):
         _require_built(config.model.model_dump_json(), config.data, settings)
 

@@ -16,11 +16,12 @@ from trainables.cards.card import Document
 from trainables.data.records import LabelSchema
 from trainables.data.tokenization import Tokenization
 from trainables.encoders import hub
+from trainables.encoders.identity import copies_in, encoders_of
 from trainables.errors import InvalidInput
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
 # What a tokenizer and a language model are loaded from (`models._hub_lm`); public moments.
-_FILES = ("sizes.json", "base.json", "tokenizer.json", "moments.safetensors")
+_FILES = ("sizes.json", "base.json", "tokenizer.json", "moments-[0-9].safetensors")
 _FOLDERS = ("tokenizer",)
 
 
@@ -92,9 +93,9 @@ def write_model(source: Path, target: Path) -> None:
         if isinstance(document, SynthesisFile):
             document = _with_base(document, source, target)
         (target / name).write_text(json.dumps(document.to_dict(), indent=1), encoding="utf-8")
-    for name in (WEIGHTS, *_FILES):
-        if (source / name).is_file():
-            shutil.copy2(source / name, target / name)
+    for file in (each for name in (WEIGHTS, *_FILES) for each in source.glob(name)):
+        if file.is_file():
+            shutil.copy2(file, target / file.name)
     for name in _FOLDERS:
         if (source / name).is_dir():
             shutil.copytree(source / name, target / name)
@@ -106,12 +107,13 @@ def write_model(source: Path, target: Path) -> None:
 
 
 def _name_copy(file: Path, name: str) -> None:
-    """Name the copy of an encoder in place of the path of a local one."""
+    """Name the copies of encoders in place of the paths of local ones."""
     fields = read_json(file)
-    encoder = fields["model"].get("encoder", "scratch")
-    if encoder != "scratch" and hub.is_local(encoder):
-        fields["model"]["encoder"] = name
-        file.write_text(json.dumps(fields, indent=1), encoding="utf-8")
+    encoders = encoders_of(fields["model"])
+    copies = map(str, copies_in(Path(name), number=len(encoders)))
+    named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
+    fields["model"]["encoder"] = named if len(named) > 1 else named[0]
+    file.write_text(json.dumps(fields, indent=1), encoding="utf-8")
 
 
 def _with_base(document: SynthesisFile, source: Path, target: Path) -> SynthesisFile:

@@ -6,7 +6,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from trainables.encoders.identity import ENCODER, require_files_of
+from trainables.encoders.identity import (
+    ENCODER,
+    copies_in,
+    encoders_of,
+    moments_file,
+    require_files_of,
+)
 from trainables.files import read_written_json
 
 FOLDER = "transformers"
@@ -15,8 +21,8 @@ FIXED = "encoder"
 
 def write_encoder(model_folder: Path) -> Path | None:
     """Write `model_folder`/transformers, from which `BertModel.from_pretrained` loads the encoder
-    (without its pooler), or `model_folder`/encoder, the public encoder that heads read or a clc
-    starts from; None for other models.
+    (without its pooler), or `model_folder`/encoder, the public encoders that heads read or the one
+    that a clc starts from; None for other models.
 
     Our heads (intent, tags, CRF) stay in weights.safetensors, which `sweep.load_model` reads.
 
@@ -24,12 +30,16 @@ def write_encoder(model_folder: Path) -> Path | None:
         `model.json` names.
     """
     about = read_written_json(model_folder / "model.json")
-    name, encoder = about["model"]["name"], about["model"].get("encoder", "scratch")
+    encoders = encoders_of(about["model"])
     require_files_of(about["model"], about.get(ENCODER, ""), where=model_folder / "model.json")
-    if name != "bert":
-        if encoder == "scratch":
+    if about["model"]["name"] != "bert":
+        if not encoders:
             return None
-        return _copy_public(encoder, model_folder / FIXED)
+        target = model_folder / FIXED
+        target.mkdir(mode=0o700)
+        for number, place in enumerate(copies_in(target, number=len(encoders))):
+            _copy_public(encoders[number], place, moments=model_folder / moments_file(number))
+        return target
     from safetensors.torch import load_file, save_file
 
     from trainables.models._bert_weights import source_of, to_transformers, transformers_config
@@ -55,7 +65,7 @@ def write_encoder(model_folder: Path) -> Path | None:
     return target
 
 
-def _copy_public(encoder: str, target: Path) -> Path:
+def _copy_public(encoder: str, target: Path, *, moments: Path) -> None:
     """Copy the files of a public encoder, without other files in its folder. Moments that a trial
     computed for an encoder of another project are added."""
     from trainables.encoders import hub
@@ -67,12 +77,11 @@ def _copy_public(encoder: str, target: Path) -> Path:
         files = [about.place / name for name in FILES if (about.place / name).is_file()]
     else:
         files = hub.files_of(hub.public_encoder(encoder).place)
-    target.mkdir(mode=0o700)
+    target.mkdir(mode=0o700, exist_ok=True)
     for file in files:
         shutil.copyfile(file, target / file.name)
     if about is not None:
         model = with_words(about.model, about.place, target)
         write_about(target, model=model, card=about.card, layers=about.layers)
-    if (target.parent / MOMENTS).is_file():
-        shutil.move(target.parent / MOMENTS, target / MOMENTS)
-    return target
+    if moments.is_file():
+        shutil.move(moments, target / MOMENTS)

@@ -21,12 +21,12 @@ from trainables.data.pairs import Pair, corpus_of
 from trainables.encoders.about import LEARNT, read_about
 from trainables.encoders.identity import encoder_digest
 from trainables.encoders.learnt import (
-    COMPARED,
     hashes_of,
     key_of,
     read_learnt,
     require_unlearnt,
     shares_records,
+    words_of_compared,
 )
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system.communication import Alone
@@ -104,7 +104,7 @@ def test_what_chance_explains_is_allowed_and_said(tmp_path):
     )
     from trainables.tasks.nlu import _public
 
-    assert COMPARED in _public(setup)
+    assert words_of_compared(read_about("small")) in _public(setup)
     known = hashes_of(map(key_of, PUBLIC))
     short = [text for text in PUBLIC if len(key_of(text)) < 24][:30]
     assert not shares_records(map(key_of, [*NEW, *short]), known), "up to a tenth in short texts"

@@ -64,8 +64,8 @@ def test_an_exported_folder_is_enough(of_hub, tmp_path):
     model = build(config, schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
     if of_hub:
-        assert (model.fixed.token_width, model.fixed.layers) == (49, (2, 3))
-        assert "model" not in vars(model.fixed.encoder)
+        assert (model.fixed[0].token_width, model.fixed[0].layers) == (48, (2, 3))
+        assert "model" not in vars(model.fixed[0].encoder)
         assert "RoBERTa, 3 layers of width 24, licence apache-2.0" in model.provenance
     torch.manual_seed(0)
     torch.nn.init.normal_(model.intent_head.weight)

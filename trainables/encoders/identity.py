@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,41 @@ NO_FILE = ("hashed", "glove")  # values of model.word_vectors
 ENCODER = "encoder_digest"  # its name in a checkpoint's state and in `model.json`
 
 
+def encoders_of(model: Mapping[str, Any]) -> tuple[str, ...]:
+    """The public encoders of a model with these fields; none for one of random weights.
+
+    >>> encoders_of({"encoder": "small"}), encoders_of({"encoder": ["small", "minilm"]})
+    (('small',), ('small', 'minilm'))
+    """
+    named = model.get("encoder", "scratch")
+    every = (named,) if isinstance(named, str) else tuple(named)
+    return tuple(name for name in every if name != "scratch")
+
+
+def copies_in(folder: Path, *, number: int) -> list[Path]:
+    """Where the `folder` of an export has its copies of so many encoders: the folder itself is that
+    of one, several are numbered in it.
+    """
+    return [folder] if number == 1 else [folder / str(k) for k in range(1, number + 1)]
+
+
+def moments_file(number: int) -> str:
+    """The file beside a trial's weights with the moments that it computed for its encoder of that
+    place, counted from 0.
+    """
+    return f"moments-{number}.safetensors"
+
+
 def files_digest(model: Mapping[str, Any]) -> str:
     """SHA-256 of the files of the encoder of a model with these fields, or of its file of word
-    vectors; empty where it has neither.
+    vectors; of several encoders one each, with commas between them; empty where it has neither.
 
     Raises: InvalidInput where there is no such encoder or file.
     """
-    encoder = str(model.get("encoder", "scratch"))
+    encoders = encoders_of(model)
     vectors = str(model.get("word_vectors", "hashed"))
-    if encoder != "scratch" or vectors in NO_FILE:
-        return encoder_digest(encoder)
+    if encoders or vectors in NO_FILE:
+        return ",".join(map(encoder_digest, encoders))
     try:
         return digest_of_files([Path(vectors)])
     except OSError:
@@ -55,14 +81,19 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
     Raises: InvalidInput; InvalidData where there is no such encoder.
     """
     found = files_digest(model) if digest else ""
-    if found != digest:
-        field, none = ("encoder", "scratch")
-        if model.get(field, none) == none and model.get("word_vectors", "hashed") != "hashed":
-            field = "word_vectors"
-        raise InvalidInput(
-            f"expected model.{field}={model.get(field, none)} as {where} names it (SHA-256"
-            f" {digest[:12]}), got another ({found[:12]}): restore its files"
-        )
+    if found == digest:
+        return
+    names = encoders_of(model)
+    is_of_words = not names and model.get("word_vectors", "hashed") != "hashed"
+    field = "word_vectors" if is_of_words else "encoder"
+    named = names or (model.get(field, "scratch"),)
+    every = zip_longest(named, digest.split(","), found.split(","), fillvalue="")
+    differing = (each for each in every if each[1] != each[2])
+    name, wanted, got = next(differing, (named[0], digest, found))
+    raise InvalidInput(
+        f"expected model.{field}={name} as {where} names it (SHA-256 {wanted[:12]}), got another"
+        f" ({got[:12]}): restore its files"
+    )
 
 
 def require_here(model: Mapping[str, Any], *, where: Path) -> None:
@@ -71,8 +102,7 @@ def require_here(model: Mapping[str, Any], *, where: Path) -> None:
 
     Raises: InvalidInput.
     """
-    encoder = str(model.get("encoder", "scratch"))
-    if encoder != "scratch" and is_on_hub_alone(encoder):
+    for encoder in filter(is_on_hub_alone, encoders_of(model)):
         raise InvalidInput(
             f"expected model.encoder={encoder!r}, which {where} names, in the hub's cache, got none"
             f": the hub is not asked for a folder's encoder (`hf download {encoder}` keeps it)"

@@ -91,10 +91,12 @@ def require_unlearnt(encoder: str, corpus: Corpus) -> None:
         )
 
 
-COMPARED = (
-    "the encoder's pretraining texts, which share no more records with the data than chance"
-    " explains (compared by letters and digits, not by the corpora's names)"
-)
+def words_of_compared(about: About) -> str:
+    """A sentence on an encoder that `require_unlearnt` allows."""
+    return (
+        f"the pretraining texts of the encoder {about.name}, which share no more records with the"
+        " data than chance explains (compared by letters and digits, not by the corpora's names)"
+    )
 
 
 def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:

@@ -87,7 +87,7 @@ def source_of(name: str) -> FixedSource:
         (widths, widths),
         moments,
         digest,
-        f"features of {public.provenance}",
+        f"features of {public.provenance}; SHA-256 {digest[:12]}",
         moments_of=f"utterances of the made corpora {' and '.join(_MADE)}",
         has_own_moments=False,
     )
@@ -119,7 +119,7 @@ def _own(name: str) -> FixedSource:
         moments,
         found.digest,
         f"features of the public encoder {found.name}, pretrained on {corpora}"
-        f" ({found.card.get('starts_from', 'unknown start')})",
+        f" ({found.card.get('starts_from', 'unknown start')}); SHA-256 {found.digest[:12]}",
         found.names,
     )
 

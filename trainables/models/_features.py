@@ -16,7 +16,7 @@ from torch import Tensor
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
-from trainables.encoders.about import MOMENTS
+from trainables.encoders.identity import moments_file
 from trainables.encoders.moments import save_moments
 from trainables.encoders.names import tag_names
 from trainables.encoders.rows import SHRINKAGE, LayerStates, Recipe, make_recipe
@@ -40,47 +40,28 @@ _OWN = 0.5  # weight of a tag's separate row relative to the shared ones
 class FixedEncoder:
     """An encoder from its folder, and the recipe of its rows. No module: it is not trained."""
 
-    def __init__(self, config: Config) -> None:
-        source: FixedSource = source_of(config.encoder)
+    def __init__(self, config: Config, number: int) -> None:
+        source: FixedSource = source_of(config.encoders[number])
         self.source = source
         self.encoder = source.encoder
-        self.provenance = source.provenance
         self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
-        features.require_layers(config, source.layers)
-        self.layers = config.layers or source.default
-        self.names = source.names if config.prior == "names" else None
-        if config.prior == "names" and source.names is None:
-            raise InvalidInput(features.NO_NAMES.format(config.encoder))
+        features.require_layers(config, number, source.layers)
+        self.layers = config.layers_of(number) or source.default
+        self.names = source.names if config.has_prior else None
         self.recipe = {
             "encoder": source.digest,
-            **config.model_dump(
-                mode="json",
-                include={"layers", "neighbors", "whitening", "components", "bias", "prior"},
-            ),
+            "layers": self.layers,
+            "names": self.names is not None,
+            **config.model_dump(mode="json", include={"neighbors", "whitening", "components"}),
         }
-        self.bias = config.bias
-        token_width, record_width = self._widths()
-        self.token_width = 1 + token_width * (3 if config.neighbors else 1)
-        self.record_width = 1 + record_width
-
-    def _widths(self) -> tuple[int, int]:
-        """Of rows of tokens and of records, without neighbours and constant.
-
-        Raises: InvalidInput for more components than there are.
-        """
-        source, config = self.source, self._config
         places = [source.layers.index(layer) for layer in self.layers]
         tokens, records = (sum(each[place] for place in places) for each in source.widths)
-        if config.whitening is None or config.components is None:
-            return tokens, records
-        features.require_components(config, [min(tokens, records)])
-        return config.components, config.components
-
-    @property
-    def whitens(self) -> bool:
-        """Whether rows are whitened, which takes moments."""
-        return self._config.whitening is not None
+        if config.whitening is not None and config.components is not None:
+            features.require_components(config, number, [min(tokens, records)])
+            tokens = records = config.components
+        self.token_width = tokens * (3 if config.neighbors else 1)
+        self.record_width = records
 
     @cached_property
     def own(self) -> Recipe:
@@ -112,15 +93,12 @@ class FixedEncoder:
 
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder, the
-        constant entry last; with names also the inputs of their scores, `token_names` [T, 3 + N]
-        and `record_names` [B, N]."""
+        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder, of
+        norm 1; with names also the inputs of their scores, `token_names` [T, 3 + N] and
+        `record_names` [B, N]."""
         states = self.encoder.layer_states(batch)
         own = self.own.of_states(states, batch)
-        found = {
-            "tokens": F.pad(own.tokens, (0, 1), value=self.bias),
-            "records": F.pad(own.records, (0, 1), value=self.bias),
-        }
+        found = own._asdict()
         if self.names is not None:
             is_read = self.reads_names is self.own
             read = own if is_read else self.reads_names.of_states(states, batch)
@@ -142,20 +120,22 @@ class FixedEncoder:
 @dataclass(frozen=True, eq=False)
 class FixedTable:
     """Computes the rows of a batch anew; `encoders.cache` keeps those of a corpus. They are rounded
-    alike, so that an exported model predicts what was measured.
+    alike, so that an exported model predicts what was measured. Each encoder has its own pieces of
+    the same tokens.
     """
 
-    fixed: FixedEncoder
-    table: FeatureTable
+    fixed: Sequence[FixedEncoder]
+    tables: Sequence[FeatureTable]
+    bias: float
 
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
         """See `data.batches.FeatureTable`."""
         sizes = torch.from_numpy(np.asarray(lengths, dtype=np.int64))
-        batch = PackedBatch.unlabelled(self.table.collate(token_ids, lengths), sizes)
-        return {
-            name: rows.half().float()  # the precision of the cache
-            for name, rows in self.fixed.rows(batch).items()
-        }
+        parts = []
+        for fixed, table in zip(self.fixed, self.tables, strict=True):
+            batch = PackedBatch.unlabelled(table.collate(token_ids, lengths), sizes)
+            parts.append({n: rows.half().numpy() for n, rows in fixed.rows(batch).items()})
+        return cache.joined(parts, bias=self.bias)
 
 
 class Features(NluModel):
@@ -166,24 +146,34 @@ class Features(NluModel):
     tag_names: Tensor | None
 
     def __init__(self, config: Config, schema: LabelSchema) -> None:
-        fixed = FixedEncoder(config)
+        fixed = [FixedEncoder(config, number) for number in range(len(config.encoders))]
+        self.token_width = 1 + sum(each.token_width for each in fixed)
+        self.record_width = 1 + sum(each.record_width for each in fixed)
         super().__init__(
             num_intents=len(schema.intents),
             num_tags=len(schema.tags),
-            token_width=fixed.token_width,
+            token_width=self.token_width,
             dropout=0.0,
             seed=0,
         )
         self.fixed = fixed
-        self.tag_weight = config.tag_weight
-        self.provenance = fixed.provenance
+        self.config = config
+        self.provenance = "; ".join(each.source.provenance for each in fixed)
         parts = tag_parts(schema, factored=config.tag_head == "factored")
-        of_intents, of_tags = fixed.name_vectors(schema) or (None, None)
+        vectors = [v for each in fixed if (v := each.name_vectors(schema)) is not None]
+        if config.has_prior and not vectors:
+            raise InvalidInput(features.NO_NAMES.format(", ".join(config.encoders)))
+        # Of several encoders the mean of their scores: one product with joined rows and vectors.
+        of_intents, of_tags = (
+            (torch.cat(each, 1) / len(each) for each in zip(*vectors, strict=True))
+            if vectors
+            else (None, None)
+        )
         self.register_buffer("intent_names", of_intents, persistent=False)
         self.register_buffer("tag_names", of_tags, persistent=False)
-        self.intent_head = Linear(fixed.record_width, len(schema.intents), bias=False)
+        self.intent_head = Linear(self.record_width, len(schema.intents), bias=False)
         torch.nn.init.zeros_(self.intent_head.weight)
-        self.tag_head = FactoredLinear(fixed.token_width, torch.from_numpy(parts))
+        self.tag_head = FactoredLinear(self.token_width, torch.from_numpy(parts))
         self._last_scores: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
         self.forbid_broken_spans(schema)
 
@@ -191,8 +181,8 @@ class Features(NluModel):
     def public_inputs(self) -> list[str]:
         """What it takes from public texts beside the encoder, each in words."""
         found = []
-        if self.fixed.whitens:
-            of = self.fixed.source.moments_of
+        if self.config.whitening is not None:
+            of = " and ".join(dict.fromkeys(each.source.moments_of for each in self.fixed))
             found.append(f"mean and covariance of features, for whitening, over {of}")
         if self.tag_names is not None:
             found.append("how scores start from the labels' names, learnt on the encoder's corpora")
@@ -200,19 +190,20 @@ class Features(NluModel):
 
     def feature_table(self, types: Sequence[str]) -> FixedTable:
         """Rows computed at every use."""
-        return FixedTable(self.fixed, self.fixed.encoder.feature_table(types))
+        tables = [each.encoder.feature_table(types) for each in self.fixed]
+        return FixedTable(self.fixed, tables, self.config.bias)
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
-        """Batches of the cached rows of this corpus, encoder and recipe."""
-        self.fixed.cache_dir = cache_dir
-        table = cache.cached_table(
-            corpus,
-            Loader(corpus, self.fixed.encoder.feature_table(corpus.types)),
-            self.fixed.rows,
-            recipe=self.fixed.recipe,
-            cache_dir=cache_dir,
-        )
-        return Loader(corpus, table)
+        """Batches of the cached rows of this corpus, which each encoder has apart."""
+        parts = []
+        for each in self.fixed:
+            each.cache_dir = cache_dir
+            loader = Loader(corpus, each.encoder.feature_table(corpus.types))
+            recipe = each.recipe
+            parts.append(
+                cache.cached_rows(corpus, loader, each.rows, recipe=recipe, cache_dir=cache_dir)
+            )
+        return Loader(corpus, cache.CachedTable(parts, corpus.offsets, self.config.bias))
 
     def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
         """How many records of these lengths a step passes at a time, so that a full batch of any
@@ -222,18 +213,17 @@ class Features(NluModel):
         ]
         return cache.records_at_once(
             lengths,
-            token=self.fixed.token_width + names[0],
-            record=self.fixed.record_width + names[1],
+            token=self.token_width + names[0],
+            record=self.record_width + names[1],
         )
 
     def save_public(self, folder: Path) -> None:
-        """Write into `folder` the computed public moments of an encoder without them, so that an
+        """Write into `folder` the computed public moments of encoders without them, so that an
         exported model gives the same rows without computing them again."""
-        fixed = self.fixed
-        if fixed.source.has_own_moments or not fixed.whitens:
-            return
-        moments = fixed.source.moments(fixed.layers, fixed.cache_dir)
-        save_moments(moments, folder / MOMENTS, layers=fixed.layers)
+        for number, fixed in enumerate(self.fixed):
+            if self.config.whitening is not None and not fixed.source.has_own_moments:
+                moments = fixed.source.moments(fixed.layers, fixed.cache_dir)
+                save_moments(moments, folder / moments_file(number), layers=fixed.layers)
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """The rows of a batch, each followed by its scores of names."""
@@ -283,12 +273,11 @@ class Features(NluModel):
         each = each.masked_fill(batch.tags < 0, 0.0)
         of = torch.from_numpy(record).to(each.device)
         summed = each.new_zeros(number).index_add(0, of, each)
-        return self._intent_losses(intents, batch, 0.0) + self.tag_weight * summed
+        return self._intent_losses(intents, batch, 0.0) + self.config.tag_weight * summed
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        widths = self.fixed.record_width, self.fixed.token_width
-        records, of_records = encoded.sentence.tensor_split([widths[0]], dim=1)
-        tokens, of_tokens = encoded.tokens.tensor_split([widths[1]], dim=1)
+        records, of_records = encoded.sentence.tensor_split([self.record_width], dim=1)
+        tokens, of_tokens = encoded.tokens.tensor_split([self.token_width], dim=1)
         return (
             self._intent_logits(records, of_records),
             self._tag_logits(tokens, of_tokens, encoded.layout.rows),

@@ -1,17 +1,18 @@
 """Linear heads on the features of a fixed encoder, for few records and a strong guarantee.
 
-The encoder is public and never trained here; its features are computed once for a corpus. A tag
-head reads a token's row, an intent head the record's. The noise of a logit then grows with the norm
-of a row, not with the number of weights (Tramèr and Boneh 2021).
+The encoder is public and never trained here; its features are computed once for a corpus. Of
+several encoders, k, the rows are joined, each divided by the root of k, so that the norm is that of
+one. A tag head reads a token's row, an intent head the record's. The noise of a logit then grows
+with the norm of a row, not with the number of weights (Tramèr and Boneh 2021).
 No transitions are learnt; decoding obeys the BIO rules. With `prior: names` the heads learn what
 the names of the labels do not say already (see `encoders.names`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from trainables.encoders.about import (
     MOMENTS,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainables.data.records import LabelSchema
-    from trainables.encoders.about import About
     from trainables.models._features import Features
 
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
@@ -38,23 +38,25 @@ NO_NAMES = (
     "expected model.prior=none with model.encoder={}: it has learnt no names of labels (an encoder"
     " of `sweep pretrain` has)"
 )
+Chosen = Annotated[Listed[int], Field(min_length=1)]
+LayersOfEach = Annotated[Listed[Chosen | None], Field(min_length=1)]
+Several = Annotated[Listed[str], Field(min_length=1, max_length=8)]
 
 
 class Config(ModelConfig):
     """The fields of `model` with `name: features`."""
 
     name: Literal["features"] = "features"
-    encoder: str = Field(
+    encoder: str | Several = Field(
         "small",
         description="a shipped encoder | a folder of `sweep pretrain` | a folder or"
-        " hub name of a Hugging Face encoder (with prior: none) | minilm"
-        " (extra)",
+        " hub name of a Hugging Face encoder (with prior: none) | minilm, mpnet"
+        " (extras); a list: the rows of each, joined",
     )
-    layers: Listed[int] | None = Field(
+    layers: Chosen | LayersOfEach | None = Field(
         None,
-        min_length=1,
-        description="layers whose states are concatenated, 0 the embeddings; default:"
-        " those chosen by `sweep pretrain`, or the middle and the last"
+        description="layers whose states are concatenated, 0 the embeddings, or of several encoders"
+        " a list for each; default: those chosen by `sweep pretrain`, or the middle and the last"
         " layer of another encoder",
     )
     neighbors: bool = Field(
@@ -83,58 +85,83 @@ class Config(ModelConfig):
         " encoder's public corpora, or none",
     )
 
+    @field_validator("encoder", mode="before")
+    @classmethod
+    def _one_in_a_list(cls, value: Any) -> Any:
+        """A list of one encoder is that encoder, so that both are one config."""
+        return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
+
+    @model_validator(mode="after")
+    def _layers_of_each(self) -> Any:
+        given, number = self.layers, len(self.encoders)
+        if given and not isinstance(given[0], int) and len(given) != number:
+            raise ValueError(
+                f"expected model.layers to be a list of numbers, or {number} of them, one for each"
+                f" model.encoder, got {len(given)}"
+            )
+        return self
+
     @property
     def has_prior(self) -> bool:
         """With names."""
         return self.prior == "names"
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """The encoders by their names."""
+        return (self.encoder,) if isinstance(self.encoder, str) else self.encoder
+
+    def layers_of(self, number: int) -> tuple[int, ...] | None:
+        """The layers of the encoder of that place, counted from 0; None: its default."""
+        given: Any = self.layers
+        return given if given is None or isinstance(given[0], int) else given[number]
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
     """Refuse an encoder that was trained on the trial's records, which no epsilon would cover, and
     one that cannot be used.
 
-    Raises: InvalidInput for such an encoder, and for one that does not exist.
+    Raises: InvalidInput for such an encoder, and for one that does not exist; InvalidData where its
+        files are missing.
     """
-    about = about_of(config.encoder)
-    if about is not None:
-        refuse_learnt(about, config.encoder, data)
-        _require_parts(config, about)
-        return
-    public = public_encoder(config.encoder)
-    if config.prior == "names":
-        raise InvalidInput(NO_NAMES.format(config.encoder))
-    require_layers(config, range(public.config.num_layers + 1))
-    require_components(config, [public.config.width] * len(config.layers or public.default_layers))
+    has_names = False
+    for number, encoder in enumerate(config.encoders):
+        about = about_of(encoder)
+        if about is None:
+            public = public_encoder(encoder)
+            layers = tuple(range(public.config.num_layers + 1))
+            default, widths = public.default_layers, [[public.config.width] * len(layers)]
+        else:
+            refuse_learnt(about, encoder, data)
+            require_files(about, encoder, MOMENTS)
+            layers = default = about.layers
+            widths = list(widths_of(about))
+            has_names |= (about.place / NAMES).is_file()
+        require_layers(config, number, layers)
+        for each in widths:
+            of_layer = dict(zip(layers, each, strict=True))
+            chosen = config.layers_of(number) or default
+            require_components(config, number, [of_layer[k] for k in chosen])
+    if config.has_prior and not has_names:
+        raise InvalidInput(NO_NAMES.format(", ".join(config.encoders)))
 
 
-def _require_parts(config: Config, about: About) -> None:
-    """Raises: InvalidInput for layers, components or names that an encoder of `sweep pretrain`
-    lacks, InvalidData where its files are missing.
-    """
-    require_files(about, config.encoder, MOMENTS)
-    if config.prior == "names" and not (about.place / NAMES).is_file():
-        raise InvalidInput(NO_NAMES.format(config.encoder))
-    require_layers(config, about.layers)
-    for widths in widths_of(about):
-        of_layer = dict(zip(about.layers, widths, strict=True))
-        require_components(config, [of_layer[k] for k in config.layers or about.layers])
-
-
-def require_layers(config: Config, there: Sequence[int]) -> None:
-    """Raises: InvalidInput for a layer that is not among those of the encoder."""
-    if not set(config.layers or ()) <= set(there):
+def require_layers(config: Config, number: int, there: Sequence[int]) -> None:
+    """Raises: InvalidInput for a layer that is not among those of the encoder of that place."""
+    chosen = config.layers_of(number) or ()
+    if not set(chosen) <= set(there):
         raise InvalidInput(
-            f"expected model.layers among {list(there)} with model.encoder={config.encoder}, got"
-            f" {list(config.layers or ())}"
+            f"expected model.layers among {list(there)} with model.encoder="
+            f"{config.encoders[number]}, got {list(chosen)}"
         )
 
 
-def require_components(config: Config, widths: Sequence[int]) -> None:
+def require_components(config: Config, number: int, widths: Sequence[int]) -> None:
     """Raises: InvalidInput for more components than rows of layers of these `widths` have."""
     if config.whitening is not None and (config.components or 0) > sum(widths):
         raise InvalidInput(
-            f"expected model.components <= {sum(widths)} with model.encoder={config.encoder}, got"
-            f" {config.components}"
+            f"expected model.components <= {sum(widths)} with model.encoder="
+            f"{config.encoders[number]}, got {config.components}"
         )
 
 

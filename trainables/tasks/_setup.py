@@ -17,7 +17,7 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
-from trainables.encoders.identity import ENCODER, files_digest
+from trainables.encoders.identity import ENCODER, encoders_of, files_digest
 from trainables.encoders.learnt import require_unlearnt
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
@@ -136,7 +136,8 @@ def prepare(
     if hasattr(entry, "require_usable"):
         entry.require_usable(config.model, config.data)
     setup = assemble(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    require_unlearnt(getattr(config.model, "encoder", "scratch"), setup.corpus)
+    for encoder in encoders_of(dict(config.model)):
+        require_unlearnt(encoder, setup.corpus)
     return setup
 
 

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
 from trainables.encoders.about import about_of, words_of_left_out
-from trainables.encoders.learnt import COMPARED
+from trainables.encoders.identity import encoders_of
+from trainables.encoders.learnt import words_of_compared
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
@@ -146,11 +147,11 @@ def _public(setup: Setup) -> list[str]:
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
     found += getattr(setup.model, "public_inputs", ())
-    about = about_of(getattr(setup.config.model, "encoder", "scratch"))
-    if about is not None and (left_out := words_of_left_out(about)):
-        found.append(left_out)
-    if about is not None and not catalogue.entry("datasets", setup.corpus.name).PUBLIC:
-        found.append(COMPARED)
+    for about in map(about_of, encoders_of(dict(setup.config.model))):
+        if about is not None and (left_out := words_of_left_out(about)):
+            found.append(left_out)
+        if about is not None and not catalogue.entry("datasets", setup.corpus.name).PUBLIC:
+            found.append(words_of_compared(about))
     if setup.config.privacy.group_scale.name == "public":
         found.append("made utterances, for the scale of parameter groups")
     return [*found, f"the starting weights ({setup.model.provenance})"]
