@@ -1,4 +1,5 @@
-"""One colour for an engine and one mark for a decay, in every chart of the project.
+"""One colour for an engine and one mark for a decay, in every chart of the project; one of each for
+a band of epsilon.
 
 Each engine and each decay states them (`LOOK`, `MARK`) in its file. Colours are from the palette of
 Okabe & Ito (2008) for all kinds of colour vision; marks and words repeat the information, so that
@@ -15,10 +16,14 @@ from trainables.engines._look import Look, Mark
 ACCENT = "#0072B2"  # of elements without an engine
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
 BANDS = {
-    "epsilon-1": Look(label="epsilon up to 1", light="#00734f", dark="#4fd1a5"),
-    "epsilon-10": Look(label="epsilon up to 10", light="#0072B2", dark="#56B4E9"),
-    "epsilon-1000": Look(label="epsilon up to 1000", light="#B84F00", dark="#F0995A"),
-    "epsilon-huge": Look(label="epsilon above 1000", light="#7A4A86", dark="#CC79A7"),
+    "epsilon-1": Look(label="epsilon up to 1", light="#00734f", dark="#4fd1a5", mark="circle"),
+    "epsilon-10": Look(label="epsilon up to 10", light="#0072B2", dark="#56B4E9", mark="triangle"),
+    "epsilon-1000": Look(
+        label="epsilon up to 1000", light="#B84F00", dark="#F0995A", mark="square"
+    ),
+    "epsilon-huge": Look(
+        label="epsilon above 1000", light="#7A4A86", dark="#CC79A7", mark="diamond"
+    ),
     "epsilon-none": Look(label="no guarantee", light="#595959", dark="#B8B8B8"),
 }
 MATPLOTLIB_MARKS: dict[Mark, str] = {
@@ -27,6 +32,14 @@ MATPLOTLIB_MARKS: dict[Mark, str] = {
     "square": "s",
     "diamond": "D",
     "cross": "X",
+}
+# Around the origin, of about equal area.
+PATHS: dict[Mark, str] = {
+    "circle": "M-5 0A5 5 0 1 1 5 0A5 5 0 1 1-5 0Z",
+    "triangle": "M0-6.2L5.8 4H-5.8Z",
+    "square": "M-4.5-4.5H4.5V4.5H-4.5Z",
+    "diamond": "M0-6.5L5.5 0L0 6.5L-5.5 0Z",
+    "cross": "M-5-3L-3-5L0-2L3-5L5-3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
 }
 
 

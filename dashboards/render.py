@@ -1,8 +1,8 @@
 """Draws charts with Matplotlib, as PNG and as elements of a page.
 
-In a page points and lines have their trial's id and their figures in words, and colours are those
-of the page, so that they change on dark screens. Axes are hidden from screen readers, which read
-the points.
+In a page points have their trial's id and their figures in words, and colours are those of the
+page, so that they change on dark screens. Axes are hidden from screen readers, which read the
+points.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.transforms import Bbox
 
 from dashboards import palette
-from dashboards.charts import Axis, Chart, Line, Point
+from dashboards.charts import Chart, Point
 
 _LONGEST_LABEL = 24  # signs of a name beside a point
-_LETTER = 4.6  # mean width of one of its signs, points
 # Sides and heights of a name, points: beside its mark, then further off.
 _PLACES = tuple((side, rise) for rise in (4, -12, 16, -28) for side in (1, -1))
 _WIDTH, _HEIGHT = 520, 380  # of the page's units, 72 an inch
@@ -33,7 +34,6 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 30, 50
 INK, MUTED, GRID = "#1b1f23", "#555c63", "#e4e7eb"
 STYLE: Any = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "chart",  # equal charts give equal bytes
     "font.size": 9,
     "text.color": INK,
     "axes.edgecolor": MUTED,
@@ -41,13 +41,24 @@ STYLE: Any = {
     "xtick.color": MUTED,
     "ytick.color": MUTED,
 }
+_DASHED: Any = {"color": MUTED, "lw": 0.9, "ls": (0, (3, 4))}
+# Colours and dashes (Okabe & Ito 2008) of attacks, which have no engine.
+_ATTACKS = (
+    *(("#0072b2", "-"), ("#b84f00", "-"), ("#009e73", "-"), ("#7a4a86", "--")),
+    *(("#56b4e9", "--"), ("#e69f00", "--"), ("#595959", "-."), ("#000000", ":")),
+)
 
 # Colours of a drawing, by their names in the page's style sheet.
 _NAMES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--paper)"}
 _SVG = "{http://www.w3.org/2000/svg}"
+_PART = re.compile(r"part-(\d+)")
+# What a page has no use for: names of groups, clips, fonts, name spaces, white space.
+_SURPLUS = re.compile(
+    r'(?<=<g) id="[^"]*"| clip-path="[^"]*"|font(-size|-family)?: [^;"]*;? ?'
+    r'| xmlns(:\w+)?="[^"]*"|(?<=>)\s+(?=<)'
+)
+_PLACED = re.compile(r' (d|x|y|transform)="[^"]*"')
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
-_FONT = re.compile(r"font(-size|-family)?: [^;]*;? ?")
-_PART = re.compile(r"part-(\d+)-\d")
 ElementTree.register_namespace("", _SVG[1:-1])
 
 
@@ -56,10 +67,41 @@ def png(chart: Chart) -> bytes:
     with matplotlib.rc_context(STYLE):
         drawn = figure(chart)
         drawn.patch.set_visible(True)
-        _legend(drawn.axes[0], chart)
+        if 1 < len({point.series for point in chart.points}) <= 12:
+            drawn.axes[0].legend(frameon=False, fontsize=8, loc="best", markerscale=0.75)
         drawn.text(0.01, 0.985, chart.title, va="top", fontsize=10)
-        out = io.BytesIO()
-        drawn.savefig(out, format="png", dpi=160)
+        return _png(drawn)
+
+
+def roc_png(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -> bytes:
+    """The attacks on one trial on log-log axes, which show low false-positive rates; `curves` have
+    `fpr` and `tpr` each. The control `blind`, without access to the model, is grey and last.
+    """
+    with matplotlib.rc_context(STYLE):
+        drawn = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72), layout="tight")
+        axis = drawn.add_subplot()
+        least = 0.5  # for very few records an axis still needs a length
+        for place, name in enumerate(sorted(curves, key=lambda name: (name == "blind", name))):
+            colour, dash = _ATTACKS[place % len(_ATTACKS)]
+            if name == "blind":
+                colour, dash = "#999999", "-"
+            rates = zip(curves[name]["fpr"], curves[name]["tpr"], strict=True)
+            kept = [rate for rate in rates if min(rate) > 0]
+            least = min([least, *map(min, kept)])
+            x, y = zip(*kept, strict=True) if kept else ((), ())
+            style = {"color": colour, "ls": dash, "drawstyle": "steps-post", "lw": 1.4}
+            axis.plot(x, y, label=name.replace("_", " "), **style)
+        axis.plot([least, 1.0], [least, 1.0], **_DASHED)
+        axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.05))
+        axis.set(xlabel="false-positive rate (log axis)", ylabel="true-positive rate (log axis)")
+        axis.set_title(title, loc="left", fontsize=10)
+        axis.legend(frameon=False, fontsize=8)
+        return _png(drawn)
+
+
+def _png(drawn: Figure) -> bytes:
+    out = io.BytesIO()
+    drawn.savefig(out, format="png", dpi=160)
     return out.getvalue()
 
 
@@ -71,45 +113,43 @@ def figure(chart: Chart) -> Figure:
     axis = drawn.add_axes((_LEFT / _WIDTH, _BOTTOM / _HEIGHT, *size))
     axis.patch.set_visible(False)
     axis.spines[["top", "right", "left"]].set_visible(False)
-    infinity = _limits(axis, chart)
+    infinity = _axes(axis, chart)
     _background(axis, chart)
+    series: set[str] = set()
     for number, point in enumerate(chart.points):
-        _point(axis, point, gid=f"part-{number}", infinity=infinity)
+        _point(axis, point, f"part-{number}", infinity, is_first=point.series not in series)
+        series.add(point.series)
     _labels(axis, chart.points, infinity)
-    for number, line in enumerate(chart.lines, len(chart.points)):
-        dash = (0, line.dash) if line.dash else "-"
-        style = "steps-post" if line.is_stepped else "default"
-        (path,) = axis.plot(
-            line.x, line.y, color=_colour(line), ls=dash, lw=1.4, drawstyle=style, alpha=0.85
-        )
-        path.set_gid(f"part-{number}-0")
     return drawn
 
 
-def _limits(axis: Axes, chart: Chart) -> float:
+def _axes(axis: Axes, chart: Chart) -> float:
     """Set scales, limits and ticks of both axes; returns the place of infinite x values."""
-    xs = [p.x for p in chart.points] + [value for line in chart.lines for value in line.x]
+    xs = [point.x for point in chart.points]
     ys = [v for p in chart.points for v in (p.y, p.low, p.high) if v is not None]
-    ys += [value for line in chart.lines for value in line.y]
     ys += [] if chart.level is None else [chart.level[0]]
-    low, high = (-0.5, len(chart.x.names) - 0.5) if chart.x.names else _range(xs, chart.x)
+    names, is_log = chart.x.names, chart.x.is_log
+    low, high = (-0.5, len(names) - 0.5) if names else _range(xs, is_log=is_log)
     right = infinity = high
-    if any(math.isinf(x) for x in xs):  # infinite values are right of a break
+    if any(map(math.isinf, xs)):  # infinite values are right of a break
         infinity, right = high * (high / low) ** 0.1, high * (high / low) ** 0.14
-        axis.axvline(math.sqrt(high * infinity), color=MUTED, ls=(0, (3, 4)), lw=0.8)
-    axis.set_xscale("log" if chart.x.is_log else "linear")
-    axis.set_yscale("log" if chart.y.is_log else "linear")
+        axis.axvline(math.sqrt(high * infinity), **_DASHED)
+    axis.set_xscale("log" if is_log else "linear")
     axis.set_xlim(low, right)
-    places = [float(n) for n in range(len(chart.x.names))] or _ticks(chart.x, low, high)
-    words = list(chart.x.names) or [tick_label(place, chart.x.is_log) for place in places]
+    axis.set_ylim(*_range(ys, is_log=False))
+    if chart.level is None or chart.level[1] != "chance":
+        axis.set_ylim(bottom=0.0)
+    subs = (1.0,) if is_log and high / low >= 100 else (1.0, 2.0, 5.0)
+    locator: Any = LogLocator(subs=subs, numticks=7) if is_log else MaxNLocator(6)
+    found = [float(place) for place in locator.tick_values(low, high)]
+    places = [float(n) for n in range(len(names))] or [p for p in found if low <= p <= high]
+    words = list(names) or [tick_label(place, is_log) for place in places]
     if right > high:
         places, words = [*places, infinity], [*words, "∞"]
     axis.set_xticks(places, words)
     axis.set_xlabel(chart.x.label)
-    axis.set_ylim(*_range(ys, chart.y))
-    places = _ticks(chart.y, *axis.get_ylim())
-    axis.set_yticks(places, [tick_label(place, chart.y.is_log) for place in places])
-    axis.set_title(chart.y.label, loc="left", fontsize=9, y=1.0)
+    axis.yaxis.set_major_locator(MaxNLocator(6))
+    axis.set_title(chart.y, loc="left", fontsize=9, y=1.0)
     axis.minorticks_off()
     axis.grid(axis="y", color=GRID, lw=0.8)
     axis.tick_params(axis="y", length=0)
@@ -117,45 +157,29 @@ def _limits(axis: Axes, chart: Chart) -> float:
     return infinity
 
 
-def _range(values: Sequence[float], axis: Axis) -> tuple[float, float]:
-    """The range of an axis: its finite data with a margin, or its explicit limits."""
-    values = [value for value in values if math.isfinite(value)]
-    if axis.is_log:
-        values = [value for value in values if value > 0] or [1.0, 10.0]
-        ends = math.log10(min(values)), math.log10(max(values))
-        air = max(0.06 * (ends[1] - ends[0]), 0.15)
-        low, high = 10 ** (ends[0] - air), 10 ** (ends[1] + air)
-    else:
-        low, high = min(values, default=0.0), max(values, default=1.0)
-        air = 0.06 * (high - low) or 0.1 * abs(high) or 0.5
-        low, high = low - air, high + air
-    return low if axis.low is None else axis.low, high if axis.high is None else axis.high
-
-
-def _ticks(axis: Axis, low: float, high: float) -> list[float]:
-    if axis.is_log:
-        wide = math.log10(high / low) >= 2
-        locator = LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=7)
-        places = locator.tick_values(low, high)
-    else:
-        places = MaxNLocator(6, integer=axis.is_whole).tick_values(low, high)
-    return [float(place) for place in places if low <= place <= high]
+def _range(values: Sequence[float], *, is_log: bool) -> tuple[float, float]:
+    """The range of the finite values with a margin."""
+    values = [value for value in values if math.isfinite(value)] or [1.0]
+    if is_log:
+        low, high = (math.log10(end) for end in (min(values), max(values)))
+        air = max(0.06 * (high - low), 0.15)
+        return 10 ** (low - air), 10 ** (high + air)
+    low, high = min(values), max(values)
+    air = 0.06 * (high - low) or 0.1 * abs(high) or 0.5
+    return low - air, high + air
 
 
 def _background(axis: Axes, chart: Chart) -> None:
-    """Draw references, the front and the area that meets the target."""
+    """Draw the reference, the front and the area that meets the target."""
     low, high = axis.get_xlim()
-    quiet: dict[str, Any] = {"color": MUTED, "lw": 0.9}
     beside: dict[str, Any] = {"textcoords": "offset points", "color": MUTED}
     if chart.level is not None:
         value, words = chart.level
-        axis.axhline(value, ls=(0, (3, 4)), **quiet)
+        axis.axhline(value, **_DASHED)
         where: dict[str, Any] = {"xy": (0.01, value), "xycoords": ("axes fraction", "data")}
         axis.annotate(words, xytext=(0, 4), **where, **beside)
-    if chart.chance:
-        axis.plot([low, high], [low, high], ls=(0, (3, 4)), **quiet)
     if chart.front:
-        axis.plot(*zip(*chart.front, strict=True), drawstyle="steps-post", **quiet)
+        axis.plot(*zip(*chart.front, strict=True), drawstyle="steps-post", color=MUTED, lw=0.9)
     if chart.shaded is not None and low < chart.shaded < high:
         axis.axvspan(low, chart.shaded, color=palette.ACCENT, alpha=0.08, lw=0)
         axis.axvline(chart.shaded, color=palette.ACCENT, lw=0.8)
@@ -163,10 +187,9 @@ def _background(axis: Axes, chart: Chart) -> None:
         axis.annotate(f"ε ≤ {chart.shaded:g}", xytext=(4, 0), **where, **beside)
 
 
-def _point(axis: Axes, point: Point, *, gid: str, infinity: float) -> None:
+def _point(axis: Axes, point: Point, gid: str, infinity: float, *, is_first: bool) -> None:
     """Draw a mark with its interval, and a ring around the chosen one."""
-    x = infinity if math.isinf(point.x) else point.x
-    colour = _colour(point)
+    x, colour = min(point.x, infinity), palette.colour(point.look)
     parts: list[tuple[Any, Any, dict[str, Any]]] = []
     if point.low is not None and point.high is not None:
         bar = {"color": colour, "lw": 1.4, "alpha": 0.6}
@@ -174,75 +197,39 @@ def _point(axis: Axes, point: Point, *, gid: str, infinity: float) -> None:
     if point.is_chosen:
         ring = {"marker": "o", "ms": 17, "mfc": "none", "mec": INK, "mew": 1.3, "ls": ""}
         parts.append(([x], [point.y], ring))
-    shape = palette.MATPLOTLIB_MARKS[point.mark]
-    dot = {"marker": shape, "ms": 8, "color": colour, "mec": "#ffffff", "mew": 0.8, "ls": ""}
-    parts.append(([x], [point.y], dot))
-    for number, (xs, ys, style) in enumerate(parts):  # `plot` would compute new limits each time
-        line = axis.add_line(Line2D(xs, ys, clip_on=False, **style))
-        line.set_gid(f"{gid}-{number}")
+    dot = {"marker": palette.MATPLOTLIB_MARKS[point.mark], "ms": 8, "color": colour, "ls": ""}
+    named = {"label": point.series} if is_first else {}
+    parts.append(([x], [point.y], {**dot, "mec": "#ffffff", "mew": 0.8, **named}))
+    for xs, ys, style in parts:  # `plot` would compute new limits each time
+        axis.add_line(Line2D(xs, ys, clip_on=False, gid=gid, **style))
 
 
 def _labels(axis: Axes, points: Sequence[Point], infinity: float) -> None:
     """Write the names of points beside them; one that would cover another, a mark or an interval is
     left out.
     """
-    scale = axis.figure.dpi / 72
-    right = axis.get_window_extent().x1
-    taken: list[tuple[float, float, float, float]] = []
-    places = []
+    scale, right = axis.figure.dpi / 72, axis.get_window_extent().x1
+    taken = []
     for point in points:
-        x = infinity if math.isinf(point.x) else point.x
-        across, up = axis.transData.transform((x, point.y))
-        places.append((point, x, across, up))
-        ends = [axis.transData.transform((x, end))[1] for end in (point.low, point.high) if end]
-        low, high = min([up - 5 * scale, *ends]), max([up + 5 * scale, *ends])
-        taken.append((across - 5 * scale, low, across + 5 * scale, high))
-    for point, x, across, up in sorted(places, key=lambda place: not place[0].is_chosen):
-        words = point.label[:_LONGEST_LABEL]
-        wide, high = _LETTER * len(words) * scale, 2 * _LETTER * scale
-        for side, rise in _PLACES:
-            low = across + 9 * scale if side > 0 else across - 9 * scale - wide
-            box = (low, up + rise * scale, low + wide, up + rise * scale + high)
-            is_free = all(
-                box[2] < other[0] or other[2] < box[0] or box[3] < other[1] or other[3] < box[1]
-                for other in taken
+        ends = [end for end in (point.low, point.y, point.high) if end is not None]
+        corners = axis.transData.transform([(min(point.x, infinity), end) for end in ends])
+        taken.append(Bbox([corners.min(0), corners.max(0)]).padded(5 * scale))
+    for point in sorted(points, key=lambda point: not point.is_chosen):
+        for side, rise in _PLACES if point.label else ():
+            words = axis.annotate(
+                point.label[:_LONGEST_LABEL],
+                (min(point.x, infinity), point.y),
+                xytext=(9 * side, rise),
+                textcoords="offset points",
+                ha="left" if side > 0 else "right",
+                fontsize=8,
+                color=MUTED,
             )
-            if words and is_free and box[2] < right + 20 * scale:
+            box = words.get_window_extent()
+            if box.x1 < right + 20 * scale and not any(map(box.overlaps, taken)):
                 taken.append(box)
-                align = "left" if side > 0 else "right"
-                axis.annotate(
-                    words,
-                    (x, point.y),
-                    xytext=(9 * side, rise),
-                    textcoords="offset points",
-                    ha=align,
-                    fontsize=8,
-                    color=MUTED,
-                )
                 break
-
-
-def _colour(thing: Point | Line) -> str:
-    own = thing.colour if isinstance(thing, Line) else ""
-    return own or palette.colour(thing.look)
-
-
-def _legend(axis: Axes, chart: Chart) -> None:
-    """Draw the legend of points and lines; none for one series, or for very many."""
-    seen: dict[str, Point | Line] = {}
-    things: Sequence[Point | Line] = (*chart.points, *chart.lines)
-    for thing in things:
-        seen.setdefault(thing.series, thing)
-    if not 1 < len(seen) <= 12:
-        return
-    for words, thing in seen.items():
-        if isinstance(thing, Point):
-            shape = palette.MATPLOTLIB_MARKS[thing.mark]
-            axis.plot([], [], shape, color=_colour(thing), label=words)
-        else:
-            dash = (0, thing.dash) if thing.dash else "-"
-            axis.plot([], [], color=_colour(thing), ls=dash, label=words)
-    axis.legend(frameon=False, fontsize=8, loc="best")
+            words.remove()
 
 
 def tick_label(value: float, is_log: bool) -> str:
@@ -257,88 +244,42 @@ def tick_label(value: float, is_log: bool) -> str:
     return f"{value:.6g}".replace("-", "−")
 
 
-class Svg(str):
-    """SVG text that templates insert without escaping."""
-
-    def __html__(self) -> str:
-        """Itself."""
-        return self
-
-
-def svg(chart: Chart) -> Svg:
-    """The chart as an element of a page."""
-    with matplotlib.rc_context(STYLE):
-        out = io.StringIO()
-        figure(chart).savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = re.sub(r"<(\?|!DOCTYPE)[^>]*>", "", out.getvalue())
-    root = ElementTree.fromstring(text)
-    things: Sequence[Point | Line] = (*chart.points, *chart.lines)
-    groups = [_group(thing) for thing in things]
-    for parent in list(root.iter()):
-        for child in list(parent):
-            place = _PART.fullmatch(child.get("id", ""))
-            if place is not None:
-                parent.remove(child)
-                groups[int(place[1])].append(child)
-            # A style of all elements would change the page, not only this chart.
-            elif child.tag in (f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}clipPath"):
-                parent.remove(child)
-    behind = ElementTree.Element(f"{_SVG}g")
-    behind.extend(list(root))
-    for thing, group in zip(things, groups, strict=True):
-        colour = palette.colour(thing.look).lower() if thing.look else ""
-        for part in group.iter():
-            if part is not group:
-                _for_page(part, chart.name)
-                if colour and "style" in part.attrib:
-                    part.set("style", part.attrib["style"].replace(colour, "currentColor"))
-    for part in behind.iter():
-        _for_page(part, chart.name)
-    behind.set("aria-hidden", "true")
-    parts = "".join(map(_text, (behind, *groups)))
-    box = root.get("viewBox", "")
-    return Svg(
-        f'<svg id="{chart.name}" class="chart" viewBox="{box}" role="group"'
+def svg(chart: Chart) -> Markup:
+    """The chart as an element of a page; each point is an image with words that a script finds."""
+    out = io.StringIO()
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": chart.name}):  # equal bytes, own ids
+        facts = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure(chart).savefig(out, format="svg", metadata=facts)
+    root = ElementTree.fromstring(out.getvalue())
+    groups = []
+    for point in chart.points:
+        named = {"class": f"point {palette.css_class(point.look)}", "role": "img"}
+        named |= {"aria-label": point.words, "data-tip": point.words, "data-trial": point.trial}
+        groups.append(ElementTree.Element(f"{_SVG}g", named))
+    behind = ElementTree.Element(f"{_SVG}g", {"aria-hidden": "true"})
+    for part in root.iterfind(f"{_SVG}g/{_SVG}g/*"):
+        place = _PART.fullmatch(part.get("id", ""))
+        (groups[int(place[1])] if place else behind).append(part)
+    parts = [_text(behind, _NAMES)]
+    for point, group in zip(chart.points, groups, strict=True):
+        colour = palette.colour(point.look).lower()
+        parts.append(_text(group, _NAMES | {colour: "currentColor"}))
+    return Markup(
+        f'<svg id="{chart.name}" class="chart" viewBox="{root.get("viewBox")}" role="group"'
         f' aria-labelledby="{chart.name}-title" aria-describedby="{chart.name}-desc"'
         f' xmlns="{_SVG[1:-1]}"><title id="{chart.name}-title">{escape(chart.title)}</title>'
-        f'<desc id="{chart.name}-desc">{escape(chart.description)}</desc>{parts}</svg>'
+        f'<desc id="{chart.name}-desc">{escape(chart.description)}</desc>{"".join(parts)}</svg>'
     )
 
 
-def _group(thing: Point | Line) -> ElementTree.Element:
-    """A point or line in a page: an image with words that a script can find."""
-    kind = "point" if isinstance(thing, Point) else "line"
-    look = f" {palette.css_class(thing.look)}" if thing.look else ""
-    named = {"class": kind + look, "role": "img", "aria-label": thing.words}
-    named |= {"data-tip": thing.words} | ({"data-trial": thing.trial} if thing.trial else {})
-    return ElementTree.Element(f"{_SVG}g", named)
-
-
-def _for_page(part: ElementTree.Element, name: str) -> None:
-    """An element with ids unique to this chart, the page's colours and fonts, and short numbers."""
-    kept = dict(part.attrib)
-    part.attrib.clear()
-    for key, value in kept.items():
-        key = key.rpartition("}")[2]
-        if key in ("d", "x", "y", "width", "height"):
-            value = _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", " ".join(value.split()))
-        elif key == "id":
-            if part.tag == f"{_SVG}g":
-                continue
-            value = f"{name}-{value}"
-        elif key == "clip-path" or (
-            key == "transform" and value.startswith(("rotate(-0 ", "rotate(0 "))
-        ):
-            continue
-        elif key == "style":
-            value = _FONT.sub("", value)
-            for colour, variable in _NAMES.items():
-                value = value.replace(colour, variable)
-        elif key == "href":
-            value = value.replace("#", f"#{name}-")
-        part.set(key, value)
-
-
-def _text(part: ElementTree.Element) -> str:
-    text = ElementTree.tostring(part, "unicode")
-    return re.sub(r' xmlns(:\w+)?="[^"]*"|(?<=>)\s+(?=<)', "", text)
+def _text(part: ElementTree.Element, colours: Mapping[str, str]) -> str:
+    """An element with the page's colours and fonts, and short numbers."""
+    for each in part.iter():
+        for key in [key for key in each.attrib if key.startswith("{")]:  # of XLink
+            each.set(key.rpartition("}")[2], each.attrib.pop(key))
+    text = _SURPLUS.sub("", ElementTree.tostring(part, "unicode"))
+    for colour, name in colours.items():
+        text = text.replace(colour, name)
+    return _PLACED.sub(
+        lambda placed: _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", placed[0]), text
+    )

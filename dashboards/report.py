@@ -7,13 +7,14 @@ scripts, and includes its data as CSV.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dashboards import charts, claims, comparison, legend, palette, tables
+from dashboards import charts, claims, comparison, palette, tables
 from dashboards.render import svg
 from dashboards.results import Sweep, Trial
 from trainables import formats
@@ -78,9 +79,9 @@ def _card(card: PrivacyCard | None, trial: Trial | None) -> dict[str, Any]:
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
-    kinds = charts.kinds(sweep)
-    slices = charts.slices(sweep)
-    with_curves = sum(bool(trial.rocs) for trial in sweep.measured_trials)
+    drawn = charts.every(sweep)
+    pictures = {kind: [c for c in drawn if c.name.startswith(kind)] for kind in charts.BEGINNINGS}
+    frontier, leakage, slices = pictures.values()
     files = tables.files(sweep)
     card = sweep.card
     return {
@@ -92,7 +93,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "beside": [name for name, text in files.items() if len(text) > MOST_EMBEDDED],
         "rows": sweep.subset(sweep.trials, MOST_ROWS),
         "attacked": sweep.subset(sweep.measured_trials, MOST_ATTACKED),
-        "legend": legend.entries(sweep),
+        "legend": _legend(frontier + leakage),
         "sentence": sentence(sweep),
         "base": sweep.baseline_of(sweep.chosen_trial) if sweep.chosen_trial else None,
         "cost_time": sweep.time_factor(sweep.chosen_trial) if sweep.chosen_trial else None,
@@ -103,10 +104,10 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
             (t for t in sweep.measured_trials if t.on_front and t.epsilon is not None),
             key=lambda t: t.epsilon or 0.0,
         ),
-        "frontier": [(kind, svg(charts.frontier(sweep, kind))) for kind in kinds],
-        "leakage": [(kind, svg(charts.leakage(sweep, kind))) for kind in kinds if sweep.attacks],
+        "frontier": [(chart, svg(chart)) for chart in frontier],
+        "leakage": [(chart, svg(chart)) for chart in leakage],
         "slices": [svg(chart) for chart in slices],
-        "bands": legend.bands(slices),
+        "bands": _legend(slices),
         "shown_axes": [
             (name, column)
             for name, column in _settings(sweep).items()
@@ -114,16 +115,19 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         ],
         "decay_rows": comparison.decays(sweep),
         "time_rows": comparison.times(sweep),
-        "epoch_charts": [svg(chart) for chart in charts.epochs(sweep)],
-        "roc_charts": [
-            (chart.name.removeprefix("roc-").replace("-", "_"), svg(chart))
-            for chart in charts.rocs(sweep)
-        ],
-        "roc_left_out": max(0, with_curves - charts.MOST_CURVES),
         "bounds": _bounds(sweep),
         "card": card,
         **_card(card, sweep.chosen_trial),
     }
+
+
+def _legend(drawn: Sequence[charts.Chart]) -> list[tuple[str, str, str]]:
+    """The colour's class, the mark's path and the words of each series."""
+    points = {point.series: point for chart in drawn for point in chart.points}
+    return [
+        (palette.css_class(point.look), palette.PATHS[point.mark], series)
+        for series, point in sorted(points.items())
+    ]
 
 
 def _settings(sweep: Sweep) -> dict[str, dict[str, float | str | None]]:

@@ -30,7 +30,7 @@ def report(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a report of a sweep: an HTML page, charts as PNG and CSV, and its data as CSV.
+    """Write a report of a sweep: an HTML page, charts as PNG, and its data as CSV.
 
     The page needs no network. It recommends a trial at an epsilon and shows the Pareto front of
     error, epsilon and leakage, noise decays, times, attacks and the privacy card.

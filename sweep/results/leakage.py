@@ -119,11 +119,10 @@ def draw(place: Path, title: str) -> None:
         picture.exists() and picture.stat().st_mtime_ns >= data.stat().st_mtime_ns
     ):
         return
-    from dashboards.charts import roc_of_trial
-    from dashboards.render import png  # Matplotlib, imported late so that sweeps start faster
+    from dashboards.render import roc_png  # Matplotlib, imported late so that sweeps start faster
 
     fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two processes may draw it at once
-    fresh.write_bytes(png(roc_of_trial(evidence.read_curves(place), title=title)))
+    fresh.write_bytes(roc_png(evidence.read_curves(place), title=title))
     fresh.replace(picture)
 
 

@@ -1,4 +1,4 @@
-"""Writes a report: the page, its charts for print and as data, its tables."""
+"""Writes a report: the page, its charts for print, its tables."""
 
 from __future__ import annotations
 
@@ -84,8 +84,7 @@ def write(
         beside.append(name)
     for chart in charts.every(sweep):
         (target / CHARTS / f"{chart.name}.png").write_bytes(png(chart))
-        (target / CHARTS / f"{chart.name}.csv").write_text(chart.csv(), encoding="utf-8")
-        beside += [f"{CHARTS}/{chart.name}.{suffix}" for suffix in ("png", "csv")]
+        beside.append(f"{CHARTS}/{chart.name}.png")
     page = target / PAGE
     page.write_text(report.html(sweep, public=public), encoding="utf-8")
     return ReportFiles(sweep=sweep, page=page, beside=tuple(beside))
@@ -93,7 +92,6 @@ def write(
 
 def _remove_earlier(target: Path) -> None:
     """Remove the files of an earlier report: one for the curator has more than a public one."""
-    drawn = (path for path in (target / CHARTS).iterdir() if path.suffix in (".png", ".csv"))
-    charted = [path for path in drawn if path.name.startswith(charts.BEGINNINGS)]
+    charted = [p for p in (target / CHARTS).glob("*.png") if p.name.startswith(charts.BEGINNINGS)]
     for path in (*charted, *(target / name for name in (PAGE, *tables.NAMES))):
         path.unlink(missing_ok=True)

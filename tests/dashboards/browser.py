@@ -1,6 +1,6 @@
-"""A real headless Chromium, driven through chromedriver's own protocol (W3C WebDriver, plain HTTP).
+"""A real headless Chromium, driven through its own protocol (CDP) over two pipes.
 
-Nothing but the two Debian packages `chromium` and `chromium-driver` is needed.
+Nothing but Debian's package `chromium` is needed.
 """
 
 from __future__ import annotations
@@ -8,18 +8,16 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import shutil
-import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-MISSING = None if CHROMIUM and DRIVER else "no chromium and chromedriver on this machine"
+CHROMIUM = shutil.which("chromium")
+MISSING = None if CHROMIUM else "no chromium on this machine"
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -31,22 +29,39 @@ _FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
+    "--remote-debugging-pipe",
 )
+_CODES = {"Tab": 9, "Escape": 27, "ArrowRight": 39}
 
 
 class Browser:
     """One window."""
 
-    def __init__(self, address: str, session: str) -> None:
-        self._base = f"{address}/session/{session}"
+    def __init__(self, to: int, back: int) -> None:
+        self._to, self._back, self._rest, self._number = to, back, b"", 0
+        self._session = ""
+        self._events: list[dict[str, Any]] = []
+        made = self.call("Target.createTarget", url="about:blank")
+        opened = self.call("Target.attachToTarget", targetId=made["targetId"], flatten=True)
+        self._session = opened["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
 
     def open(self, url: str) -> None:
         """Load a page to its end."""
-        self._call("POST", "/url", {"url": url})
+        self._events.clear()
+        self.call("Page.navigate", url=url)
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            self._events.append(self._read())
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a script's `return` gives."""
-        return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+        code = f"(function() {{ {script} }}).apply(null, {json.dumps(arguments)})"
+        found = self.call(
+            "Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
 
     def wait_for(self, script: str, *, seconds: float = 60.0) -> Any:
         """The first true value of an expression."""
@@ -58,89 +73,86 @@ class Browser:
 
     def keys(self, *keys: str) -> None:
         """Press keys one after another, wherever the focus is."""
-        strokes = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
-        actions = [{"type": "key", "id": "keyboard", "actions": strokes}]
-        self._call("POST", "/actions", {"actions": actions})
+        for key in keys:
+            named = {"key": key, "code": key, "windowsVirtualKeyCode": _CODES[key]}
+            for kind in ("rawKeyDown", "keyUp"):
+                self.call("Input.dispatchKeyEvent", type=kind, **named)
 
     def resize(self, width: int, height: int) -> None:
         """The inside of the window, in CSS pixels, also below a desktop window's least width."""
-        self._devtools(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
-        )
+        facts = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.call("Emulation.setDeviceMetricsOverride", **facts)
 
     def media(self, **features: str) -> None:
         """Emulate a medium: `type="print"`, or features such as `prefers_color_scheme="dark"`."""
         medium = features.pop("type", "")
         named = [{"name": k.replace("_", "-"), "value": v} for k, v in features.items()]
-        self._devtools("Emulation.setEmulatedMedia", {"media": medium, "features": named})
+        self.call("Emulation.setEmulatedMedia", media=medium, features=named)
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """Write what is seen, or the whole page, as PNG."""
-        options = {"format": "png", "captureBeyondViewport": whole}
-        if whole:
-            size = self.run(
-                "const e = document.documentElement; return [e.scrollWidth, e.scrollHeight]"
-            )
-            options["clip"] = {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
-        found = self._devtools("Page.captureScreenshot", options)
+        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(found["data"]))
 
     def complaints(self) -> list[str]:
-        """Errors and warnings on the console since the last call."""
-        found = self._call("POST", "/se/log", {"type": "browser"})
-        return [entry["message"] for entry in found if entry["level"] in ("SEVERE", "WARNING")]
+        """Errors and warnings since the page was opened."""
+        self.run("return 0")
+        found = [
+            event["params"]["entry"]
+            for event in self._events
+            if event["method"] == "Log.entryAdded"
+        ]
+        said = [str(entry["text"]) for entry in found if entry["level"] in ("error", "warning")]
+        return said + [
+            str(event["params"])
+            for event in self._events
+            if event["method"] in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+        ]
 
-    def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
-        return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """The answer to a command."""
+        self._number += 1
+        asked = {"id": self._number, "method": method, "params": parameters}
+        asked |= {"sessionId": self._session} if self._session else {}
+        content = json.dumps(asked).encode() + b"\0"
+        while content:
+            content = content[os.write(self._to, content) :]
+        while True:
+            found = self._read()
+            if found.get("id") == self._number:
+                assert "error" not in found, found["error"]
+                result: dict[str, Any] = found["result"]
+                return result
+            self._events.append(found)
 
-    def _call(self, method: str, path: str, body: dict[str, Any]) -> Any:
-        return _send(method, f"{self._base}{path}", body)
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            content = os.read(self._back, 1 << 16)
+            assert content, "the browser has ended"
+            self._rest += content
+        message, _, self._rest = self._rest.partition(b"\0")
+        found: dict[str, Any] = json.loads(message)
+        return found
 
 
 @contextlib.contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
     """A browser for the time of the block; `profile` is an empty folder of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    driver = subprocess.Popen(
-        [str(DRIVER), f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    (theirs_in, to), (back, theirs_out) = os.pipe(), os.pipe()
+    # Chromium reads commands at descriptor 3 and writes at 4.
+    command = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
+    process = subprocess.Popen(
+        ["bash", "-c", command, str(CHROMIUM), *_FLAGS, f"--user-data-dir={profile}"],
+        pass_fds=(theirs_in, theirs_out),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    address = f"http://127.0.0.1:{port}"
+    os.close(theirs_in)
+    os.close(theirs_out)
     try:
-        _until_ready(address)
-        options = {
-            "binary": CHROMIUM,
-            "args": [*_FLAGS, f"--user-data-dir={profile}"],
-        }
-        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        made = _send("POST", f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
-        window = Browser(address, made["sessionId"])
-        try:
-            yield window
-        finally:
-            _send("DELETE", f"{address}/session/{made['sessionId']}", None)
+        yield Browser(to, back)
     finally:
-        driver.terminate()
-        driver.wait(20)
-
-
-def _until_ready(address: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if _send("GET", f"{address}/status", None)["ready"]:
-                return
-        time.sleep(0.1)
-    raise AssertionError("chromedriver did not come up in 60 s")
-
-
-def _send(method: str, url: str, body: dict[str, Any] | None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=180) as answer:
-            return json.load(answer)["value"]
-    except urllib.error.HTTPError as problem:
-        raise AssertionError(problem.read().decode()[:2000]) from None
+        process.terminate()
+        process.wait(20)
+        os.close(to)
+        os.close(back)
