@@ -42,25 +42,6 @@ def html(sweep: Sweep, *, public: bool = False) -> str:
     return template.render(**_words(), **_content(sweep, public=public))
 
 
-def sentence(sweep: Sweep) -> str:
-    """Error and cost of the chosen trial in words; empty without one."""
-    trial = sweep.chosen_trial
-    ser = trial.figure("ser") if trial is not None else None
-    if trial is None or ser is None:
-        return ""
-    base = sweep.baseline_of(trial)
-    words = f"It makes {formats.number(100 * ser.value, 3)} errors per 100 intents and slots"
-    reference = base.figure("ser") if base is not None else None
-    if base is not None and reference is not None and reference.value > 0:
-        times = formats.number(ser.value / reference.value, 3)
-        words += f", {times} times as many as {palette.name(base.engine)}"
-        words += " without any guarantee" if base.is_open_baseline else ""
-    factor = sweep.time_factor(trial)
-    if factor is not None:
-        words += f"; an epoch takes {formats.number(factor, 3)} times as long"
-    return f"{words}."
-
-
 def _selection(card: PrivacyCard | None) -> Selection | None:
     """The private selection whose best trial this is, from the card; None for other sweeps."""
     found = None if card is None else card.selection
@@ -94,7 +75,6 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "rows": sweep.subset(sweep.trials, MOST_ROWS),
         "attacked": sweep.subset(sweep.measured_trials, MOST_ATTACKED),
         "legend": _legend(frontier + leakage),
-        "sentence": sentence(sweep),
         "base": sweep.baseline_of(sweep.chosen_trial) if sweep.chosen_trial else None,
         "cost_time": sweep.time_factor(sweep.chosen_trial) if sweep.chosen_trial else None,
         "worst": strongest(sweep.chosen_trial.metrics) if sweep.chosen_trial else None,

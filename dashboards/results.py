@@ -122,17 +122,17 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The trial to use at an epsilon, or why there is none. `by` is the metric it was chosen by."""
+    """The trial to use at an epsilon, None without one. `by` is the metric it was chosen by."""
 
     epsilon_max: float
     trial: str | None = None
     by: str = ""
-    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep in a report. `card` has the fields of the chosen trial's privacy card, `delta` is of
+    """A sweep in a report. `answer` says which trial to use and what it costs, or that there is
+    none. `card` has the fields of the chosen trial's privacy card, `delta` is of
     its epsilon, `config` and `space` are YAML, `helps` says what would bring the answer nearer
     to the baseline. `axes` are the searched axes that vary, `mattered` their shares of importance
     in [0, 1] in a model of the results that `explains` a share of them (R^2), `next_steps` advice
@@ -144,6 +144,7 @@ class Sweep:
     model: str
     trials: tuple[Trial, ...]
     choice: Choice
+    answer: tuple[str, ...]
     description: str = ""
     source: str = ""
     created: str = ""

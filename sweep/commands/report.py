@@ -58,6 +58,6 @@ def report(
     if as_json:
         print_json("report", made.summary())
         return
-    say(made.sentence)
+    say(": ".join(made.sweep.answer), style="bold")
     say(f"report: {made.page} ({made.page.stat().st_size / 1024:.0f} KiB)")
     say(f"its data as CSV, and charts as PNG, are beside it ({len(made.beside)} files)")

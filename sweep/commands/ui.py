@@ -24,7 +24,7 @@ def ui(
     them.
 
     While a sweep runs, the address of Ray's dashboard is printed. A server that already runs is
-    kept. Optuna's dashboard shows the trials that had finished when it was started.
+    kept. Optuna's dashboard shows the trials that had finished when their sweep was read.
     """
     if write_dashboards is not None:
         from dashboards import grafana

@@ -54,20 +54,23 @@ class Gap:
         return [self.sentence(), *(f"what would help: {words}" for words in self.helps())]
 
     def sentence(self) -> str:
-        """The answer: which trial to use, its error beside the baseline's, its leakage."""
+        """The answer, and the trial's leakage."""
+        leaks = None if self.best is None else strongest(self.best.metrics)
+        if leaks is None:
+            return ": ".join(self.answer())
+        leakage = f"; strongest attack's AUC {formats.share(leaks.value)} (curator only)"
+        return ": ".join(self.answer()) + leakage
+
+    def answer(self) -> tuple[str, ...]:
+        """Which trial to use, and its error beside the baseline's; or that there is none."""
         limit = formats.number(self.limit)
         where = "" if self.corpus is None else f" on {self.corpus}"
         if self.best is None:
             least = "" if self.least is None else f"; the smallest epsilon is {_of(self.least)}"
-            return f"no finished trial{where} has epsilon ≤ {limit}{least}"
-        plan = self.best.plan
-        text = f"at epsilon ≤ {limit}{where} use {plan.name} ({plan.id}, epsilon"
-        text += f" {formats.epsilon(select.value(self.best, figures.EPSILON))}):"
-        text += f" {self._error(self.best)}{self._beside_baseline()}"
-        leaks = strongest(self.best.metrics)
-        if leaks is not None:
-            text += f"; strongest attack's AUC {formats.share(leaks.value)} (curator only)"
-        return text
+            return (f"no finished trial{where} has epsilon ≤ {limit}{least}",)
+        plan, epsilon = self.best.plan, formats.epsilon(_epsilon(self.best))
+        use = f"at epsilon ≤ {limit}{where} use {plan.name} ({plan.id}, epsilon {epsilon})"
+        return use, f"{self._error(self.best)}{self._beside_baseline()}"
 
     def _error(self, record: TrialRecord) -> str:
         """The test figure of a trial in words, with its 95 % interval."""

@@ -68,13 +68,16 @@ def gather(
     from sweep.results.export import card_of  # which imports the accounting library
 
     about, space, document = folder.command_facts(), folder.space(), folder.state().space
-    choice, chosen = _choice(records, epsilon_max)
+    choice, chosen, answer = _choice(records, epsilon_max)
+    found = gaps(records, limit=epsilon_max)
+    folders = [p for record in records for p in paths_in(record.plan.fields)] if public else []
     return results.Sweep(
         name=folder.name,
         dataset=_most_common([r.plan.config.data.name for r in finished]),
         model=_most_common([r.plan.config.model.name for r in finished]),
         trials=trials,
         choice=choice,
+        answer=tuple(in_text(w, folders) for w in (found[0].answer() if found else (answer,))),
         description=" ".join((space.description or "").split()),
         source=space.source or "",
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
@@ -87,11 +90,11 @@ def gather(
         config=_config(chosen, public=public),
         card=None if chosen is None else card_of(folder, chosen),
         delta=None if chosen is None else _delta(chosen.plan, public=public),
-        # Advice names the steps and the number of records.
         axes=tuple(map(label, paths)),
+        # Advice names the steps and the number of records.
         helps=()
         if public and chosen is not None and chosen.plan.reveals_count("steps")
-        else _helps(records, epsilon_max),
+        else tuple(words for each in found for words in each.helps()),
     )
 
 
@@ -198,17 +201,14 @@ def _finite_figures(
 
 def _choice(
     records: Sequence[TrialRecord], epsilon_max: float
-) -> tuple[results.Choice, TrialRecord | None]:
+) -> tuple[results.Choice, TrialRecord | None, str]:
+    """The choice, its trial, and why there is none."""
     try:
         chosen = select.choose_one(records, epsilon_max=epsilon_max)
     except InvalidInput as problem:
-        return results.Choice(epsilon_max=epsilon_max, reason=str(problem)), None
+        return results.Choice(epsilon_max=epsilon_max), None, str(problem)
     by = select.metric_of_choice(select.candidates(records, epsilon_max=epsilon_max))
-    return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen
-
-
-def _helps(records: Sequence[TrialRecord], epsilon_max: float) -> tuple[str, ...]:
-    return tuple(words for found in gaps(records, limit=epsilon_max) for words in found.helps())
+    return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen, ""
 
 
 def _delta(plan: PlannedTrial, *, public: bool) -> float | None:

@@ -27,17 +27,6 @@ class ReportFiles:
     page: Path
     beside: tuple[str, ...]
 
-    @property
-    def sentence(self) -> str:
-        """The recommendation in words."""
-        choice, chosen = self.sweep.choice, self.sweep.chosen_trial
-        if chosen is None:
-            return choice.reason
-        return (
-            f"At epsilon <= {choice.epsilon_max:g}: {chosen.name} ({chosen.id})."
-            f" {report.sentence(self.sweep)}"
-        )
-
     def summary(self) -> dict[str, Any]:
         """The same for programs."""
         chosen = self.sweep.chosen_trial
@@ -49,7 +38,7 @@ class ReportFiles:
             "trial": self.sweep.choice.trial,
             "name": chosen.name if chosen else None,
             "chosen_by": self.sweep.choice.by or None,
-            "reason": self.sweep.choice.reason or None,
+            "reason": None if chosen else self.sweep.answer[0],
             "metrics": dict(chosen.metrics) if chosen else None,
         }
 

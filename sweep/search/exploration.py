@@ -37,7 +37,7 @@ class _Quiet(WSGIRequestHandler):
 @contextmanager
 def dashboard(home: Path, *, host: str) -> Iterator[str | None]:
     """Optuna's dashboard over all sweeps of a home, at the address that this yields; None where
-    the extra `[explore]` is not installed.
+    the extra `[explore]` is not installed. Sweeps are read while it runs, and appear as they are.
     """
     if find_spec("optuna_dashboard") is None:
         yield None
@@ -46,16 +46,20 @@ def dashboard(home: Path, *, host: str) -> Iterator[str | None]:
     from optuna_dashboard import wsgi
 
     storage = InMemoryStorage()
-    for name in store.names(home):
-        # What is damaged is marked by `sweep list`.
-        with quietly(), suppress(SweepError):
-            add_study(storage, name, store.open_sweep(home, name).records())
+
+    def fill() -> None:
+        for name in store.names(home):
+            # What is damaged is marked by `sweep list`.
+            with quietly(), suppress(SweepError):
+                add_study(storage, name, store.open_sweep(home, name).records())
+
     try:
         server = make_server(host, _PORT, wsgi(storage), handler_class=_Quiet)
     except OSError:  # it is taken
         server = make_server(host, 0, wsgi(storage), handler_class=_Quiet)
     with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for work in (server.serve_forever, fill):
+            threading.Thread(target=work, daemon=True).start()
         try:
             yield f"http://{host}:{server.server_port}"
         finally:
