@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import urllib.request
 from dataclasses import replace
 from typing import Any
@@ -58,6 +59,9 @@ def test_the_dashboard_serves_a_study_a_sweep(tmp_path):
     sweep_of(tmp_path, "one", 0.5, 0.25)
     with dashboard(tmp_path, host="127.0.0.1") as address:
         assert address is not None
-        with urllib.request.urlopen(f"{address}/api/studies") as answer:
-            found = json.load(answer)["study_summaries"]
+        found: list[Any] = []
+        until = time.monotonic() + 30
+        while not found and time.monotonic() < until:
+            with urllib.request.urlopen(f"{address}/api/studies") as answer:
+                found = json.load(answer)["study_summaries"]
     assert [study["study_name"] for study in found] == ["one"]
