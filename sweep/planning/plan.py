@@ -12,12 +12,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from search_spaces import constraints
+from search_spaces.domains import branches
 from search_spaces.expansion import (
     PLANNED_NAMES,
     Point,
@@ -31,14 +33,15 @@ from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounted, Accounting
 from sweep.planning.fields import fields_below
 from sweep.search.source import earlier_records
-from sweep.search.suggest import suggest
-from sweep.spending.filter import UNFILTERED
+from sweep.spending.filter import UNFILTERED, looks_at_results
 from sweep.store.plans import Plan, PlannedTrial, RefusedBy
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, quote
 from trainables.figures import LEAKAGE
 from trainables.frozen import Frozen
+from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.rounding import format_epsilon
+from trainables.seeding import generator
 
 _NUM_PROBES = 12  # random points of an adaptive search
 _MOST_SAID = 3  # limits that refuse most
@@ -62,12 +65,34 @@ def make(
     """
     expansion = expand(space)
     trials = plan_points(space, expansion.points, account=account, seconds_of=seconds_of)
-    return Plan(
-        name=space.name,
-        trials=_within_count(space, trials),
-        merged=expansion.merged,
-        to_choose=(space.search.num_samples or 0) if space.search.is_adaptive else 0,
-    )
+    plan = Plan(name=space.name, trials=_within_count(space, trials), merged=expansion.merged)
+    points = list(expansion.points)
+    if space.search.is_adaptive:
+        lowest = [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
+        points += lowest
+        logical = [int(p.config.training.num_workers) for p in lowest if p.config is not None]
+        plan = replace(
+            plan,
+            to_choose=space.search.num_samples or 0,
+            workers=min([space.resources.workers or max(logical, default=1), *logical]),
+        )
+    if looks_at_results(space) and space.budget.total is not None:
+        plan = replace(plan, filter_delta=_smallest_delta(points, account=account))
+    return plan
+
+
+def _smallest_delta(points: Sequence[Point], *, account: Accounting) -> float | None:
+    """Of the points with a mechanism, exempt baselines aside; None without any."""
+    found: dict[object, float] = {}
+    for point in points:
+        config = point.config
+        if config is None or (point.baseline and not claims_privacy(config.engine)):
+            continue
+        given = config.privacy.delta, config.data.model_dump_json()
+        if given not in found:
+            with suppress(InvalidInput):
+                found[given] = account(config).mechanism.delta
+    return min(found.values(), default=None)
 
 
 def plan_points(
@@ -219,10 +244,12 @@ def probes(
 
     Raises: InvalidInput for an invalid space.
     """
-    points = []
-    for draw in range(_NUM_PROBES):
-        suggestion = suggest(space, (), draw=draw, at_random=True)
-        points.append(point_at(space, suggestion.variant, suggestion.values)[0])
+    points, found = [], branches(space)
+    random = generator(space.search.seed, "probes")
+    for _ in range(_NUM_PROBES):
+        branch = found[int(random.random() * len(found))]
+        values = {path: domain.at(random.random()) for path, domain in branch.domains.items()}
+        points.append(point_at(space, branch.variant, values)[0])
     trials = plan_points(space, points, account=account, seconds_of=seconds_of)
     return tuple({trial.id: trial for trial in trials}.values())
 

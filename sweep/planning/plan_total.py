@@ -30,7 +30,7 @@ def within_total(
         return plan
     from sweep.spending.gate import total_refusal  # slow to import: it loads the accountants
 
-    filter_ = filter_of(space, lambda config: account(config).mechanism.delta)
+    filter_ = filter_of(space, plan.filter_delta)
     spent = accountants.Account(filter_)
     refused = {}
     reasons: dict[tuple[accountants.Release, float], str] = {}

@@ -20,7 +20,7 @@ from sweep.planning.plan import require_one_corpus, require_read_fields, require
 from sweep.planning.plan_total import within_total
 from sweep.planning.resources import gpu_share, this_machine
 from sweep.settings import Settings
-from sweep.spending.filter import looks_at_results
+from sweep.spending.filter import filter_of, looks_at_results, stored_filter
 from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand
 from sweep.store.plans import Plan, PlannedTrial
@@ -92,6 +92,7 @@ def prepare_space(
     if not space.search.is_adaptive:  # which checks the total before each choice
         plan = within_total(plan, space, account=account, begun=begun)
     else:
+        filter_of(space, plan.filter_delta)
         notes += planning.search_notes(space, plan, home=settings.home)
     asked = space.resources.gpus_per_worker
     if space.budget.accelerator_hours is not None and not gpu_share(
@@ -187,7 +188,7 @@ def replace_space(
     folder.require_at_rest()
     if begun:
         _require_same_choosing(folder.space(), prepared.space)
-        _require_same_filter(folder, prepared.space, settings)
+        _require_same_filter(folder, prepared)
         before = folder.about().get("changes", ())
         folder.note(changes=[*before, {"time": time.time(), "what": found}])
     folder.replace_plan(prepared.space, prepared.plan)
@@ -222,12 +223,9 @@ def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
             )
 
 
-def _require_same_filter(folder: SweepFolder, new: SearchSpace, settings: Settings) -> None:
+def _require_same_filter(folder: SweepFolder, new: Prepared) -> None:
     """Raises: InvalidInput where the filter of the changed space would hold at another delta."""
-    from sweep.planning.pricing import total_filter
-    from sweep.spending.filter import stored_filter
-
-    kept, made = stored_filter(folder), total_filter(new, settings)
+    kept, made = stored_filter(folder), filter_of(new.space, new.plan.filter_delta)
     if kept is not None and made is not None and made.delta != kept.delta:
         raise InvalidInput(
             f"expected privacy.delta={kept.delta:g}, for which the filter of budget.total was fixed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from search_spaces.space import SearchSpace
 from sweep.planning.accounting import accounting
 from sweep.planning.resources import Share
 from sweep.settings import Settings
@@ -65,13 +64,15 @@ def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total
         )
 
 
-def fixed_filter(folder: SweepFolder, settings: Settings, *, ledger: Ledger) -> RdpFilter | None:
-    """As `total_filter`, fixed at the first call, before any trial: later ones return the same.
+def fixed_filter(folder: SweepFolder, ledger: Ledger) -> RdpFilter | None:
+    """The filter of the sweep's total, where its trials depend on results. It is fixed at the first
+    call, before any trial: later ones return the same.
 
     Raises: InvalidInput as `stored_filter`, and where trials have run and none was fixed.
     """
     kept = stored_filter(folder)
-    if kept is None and (kept := total_filter(folder.space(), settings)) is not None:
+    kept = kept or filter_of(folder.space(), folder.plan().filter_delta)
+    if kept is not None and STORED not in folder.about():
         if ledger.of_sweep(folder.ledger_name):
             raise InvalidData(
                 f"expected the filter of budget.total in the log of {folder.name}, where it was"
@@ -79,9 +80,3 @@ def fixed_filter(folder: SweepFolder, settings: Settings, *, ledger: Ledger) -> 
             )
         folder.note(**{STORED: asdict(kept)})
     return kept
-
-
-def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:
-    """The privacy filter of the sweep's total, where its trials depend on results."""
-    account = accounting(settings)
-    return filter_of(space, lambda config: account(config).mechanism.delta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,20 +52,28 @@ class Share:
         return self.gpus_per_worker * self.processes(logical)
 
 
-def share_of(resources: Resources, machine: Machine | None = None) -> Share:
-    """What trials get on `machine`, by default this one.
+def share_of(
+    resources: Resources, machine: Machine | None, *, workers: Iterable[int] = ()
+) -> Share:
+    """What trials, which have so many logical `workers`, get on `machine`; None: it is not known
+    yet, and nothing is refused.
 
-    Raises: InvalidInput where it has no GPU for the executor local.
+    Raises: InvalidInput where the workers of one do not fit, or there is no GPU for the executor
+    local.
     """
-    machine = machine or this_machine(resources)
     share = Share(
         workers=resources.workers,
         slots=resources.slots,
         cpus_per_worker=resources.cpus_per_worker,
         gpus_per_worker=gpu_share(resources.gpus_per_worker, machine),
     )
-    if resources.executor == "local" and share.gpus_per_worker:
+    if machine is None:
+        return share
+    if resources.executor == "local":
         choose_slots(1, Share(gpus_per_worker=share.gpus_per_worker), machine)
+    else:
+        for count in sorted({share.processes(logical) for logical in workers}):
+            choose_slots(count, share, machine)
     return share
 
 
@@ -148,9 +157,9 @@ def machine_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def gpu_share(asked: float | None, machine: Machine) -> float:
+def gpu_share(asked: float | None, machine: Machine | None) -> float:
     """GPUs of a worker: as asked, by default 1 where there are any."""
-    return float(machine.gpus > 0) if asked is None else asked
+    return float(machine is not None and machine.gpus > 0) if asked is None else asked
 
 
 def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

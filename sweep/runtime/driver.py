@@ -36,7 +36,7 @@ from trainables import accountants, goals
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.figure_cache import FigureCache
-from trainables.result import EpochReport
+from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 
 Watch = Callable[[str, Progress], None]
@@ -92,7 +92,7 @@ class Driver:
         figures: FigureCache,
         delivery: Delivery | None = None,
         watch: Watch = lambda trial_id, progress: None,
-        rehearse: Callable[[TrialConfig], None] | None = None,
+        rehearse: Callable[[TrialConfig], None] = lambda config: None,
     ) -> None:
         self.rehearse = rehearse
         self._gate = gate
@@ -135,11 +135,10 @@ class Driver:
     def _answer(self, event: TrialEvent, priced: PricedTrial) -> Verdict:
         if event.kind == "started":
             return self._start(priced, event)
-        if event.kind == "epoch":
-            assert event.report is not None
+        if event.report is not None:
             return self._epoch(priced, event, event.report)
-        if event.kind == "finished":
-            self._end(priced, self._finish(priced, event))
+        if event.result is not None:
+            self._end(priced, self._finish(priced, event, event.result))
         else:
             kind, _, words = event.reason.partition(": ")
             if kind == StorageFailed.__name__:
@@ -152,16 +151,16 @@ class Driver:
         if reason is None:
             try:
                 done = self._begin(priced)
-                if done == 0 and self.rehearse is not None:
+                if done == 0:
                     self.rehearse(trial.config)
             except InvalidInput as damage:  # before anything is charged; the other trials go on
                 self._fail(priced, str(damage))
-                return Verdict(False, str(damage))
+                return Verdict(str(damage))
             reason = self._gate.begin(trial.id, attempt=event.attempt, epochs_done=done)
         if reason is not None:
             self._folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
             self._show(priced, TrialStatus.PLANNED)
-            return Verdict(False, reason)
+            return Verdict(reason)
         if done == 0:
             self._folder.begin_anew(trial.id, when=time.time())
         self._background.submit(self._foresee, priced, done)
@@ -202,19 +201,18 @@ class Driver:
         # A trial stopped by the scheduler spends no more, so nothing is charged.
         reason = self._gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
         self._show(priced, TrialStatus.RUNNING, seconds=report.seconds)
-        return GO_ON if reason is None else Verdict(False, reason)
+        return Verdict(reason or "")
 
-    def _finish(self, priced: PricedTrial, event: TrialEvent) -> TrialStatus:
+    def _finish(self, priced: PricedTrial, event: TrialEvent, result: TrialResult) -> TrialStatus:
         """Write a trial's card, then its result, so that a trial with a result has a card. The
         checkpoint is kept for stopped trials only, which can be continued.
         """
-        assert event.result is not None
         # By the plan's id, which two draws of one configuration do not share.
-        card, place = event.result.privacy, self._folder.trial_folder(event.trial_id)
+        card, place = result.privacy, self._folder.trial_folder(event.trial_id)
         if card is not None:
             card = card.model_copy(update={"trial_id": event.trial_id})
             write_card(place, card)
-        result = replace(event.result, trial_id=event.trial_id, privacy=card)
+        result = replace(result, trial_id=event.trial_id, privacy=card)
         self._folder.finish_trial(result, when=time.time(), reason=event.reason)
         if not result.stopped_early:
             checkpoint.remove(place)

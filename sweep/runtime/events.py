@@ -1,7 +1,7 @@
 """The messages between a sweep and its executor: jobs, events and verdicts.
 
 Plain frozen data and no Ray: the store, MLflow, the budget and the live table stand on one side,
-the executors (`sweep.runtime.loop`) on the other.
+the executors (`local`, `tune`) on the other.
 
 The order of one epoch, which makes budgets exact:
 
@@ -27,6 +27,7 @@ from trainables.config import TrialConfig
 from trainables.result import EpochReport, TrialResult
 
 TRIAL_FUNCTION = "trainables.trial:run"
+MAX_FAILURES = 3  # deaths of workers that a trial survives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,8 @@ class TrialJob:
 
     `folder` is on storage that the driver and every worker share; `workers` is how many processes W
     train it together (no part of its identity); `point` has the values of the space's axes by their
-    paths, for Ray Tune.
+    paths, for Ray Tune. Workers get it with the number of their `attempt`, from 1 within one call
+    of `run_trials`, which resumes from a checkpoint where `epochs_done` is not 0.
     """
 
     trial_id: str
@@ -43,15 +45,6 @@ class TrialJob:
     folder: Path
     workers: int = 1
     point: Mapping[str, Any] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """A trial assigned to its workers, which resumes from a checkpoint where `epochs_done` is not
-    0; `attempt` counts from 1 within one call of `run_trials`.
-    """
-
-    job: TrialJob
     attempt: int = 1
     epochs_done: int = 0
 
@@ -82,15 +75,20 @@ class TrialEvent:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The driver's answer to an event: whether the trial may spend another epoch, else the reason.
+    """The driver's answer to an event: the `reason` why the trial may spend no other epoch, empty
+    where it may.
 
     `epochs_done`: epochs in the checkpoint from which a new attempt resumes; only later ones are
     charged.
     """
 
-    go_on: bool = True
     reason: str = ""
     epochs_done: int = field(default=0, compare=False)
+
+    @property
+    def go_on(self) -> bool:
+        """Whether the trial may spend another epoch."""
+        return not self.reason
 
 
 GO_ON = Verdict()
@@ -104,18 +102,14 @@ class RunSettings(Share):
     """The settings of execution. They change neither the result nor the id of a trial."""
 
     executor: Literal["gang", "local"] = "gang"
-    cpus: int | None = None  # of the local cluster; None: what this process may use
-    gpus: int | None = None  # likewise; None: those that torch finds
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
     scheduler: Literal["none", "asha", "median"] = "none"
     metric: str = "validation_ser"  # the scheduler's, from EpochReport.metrics; less is better
     grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
     max_epochs: int = 1_000  # the scheduler's horizon
-    reduction_factor: float = 3.0  # asha: one trial in this many survives a rung
     function: str = TRIAL_FUNCTION  # "module:name" of the trial function
     data_dir: Path = field(default_factory=lambda: Path("data"))
     cache_dir: Path = field(default_factory=lambda: Path(".cache"))
-    max_failures: int = 3  # worker deaths after which a trial fails
     sealed: bool = False  # the number of trials is secret: nothing of Ray's may depend on it
     dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
 

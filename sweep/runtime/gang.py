@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,9 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.backend import Backend
 from ray.train.torch import TorchConfig, TorchTrainer, get_device
 
-from sweep.runtime.events import Assignment, RunSettings, TrialEvent, Verdict
+from sweep.runtime.events import MAX_FAILURES, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.runtime.ray_session import LOOPBACK, NAMESPACE
 from sweep.runtime.worker_loop import work
-
-_POLL_SECONDS = 5.0
-_PULSE_SECONDS = 60.0
 
 
 def gang(
@@ -52,8 +49,7 @@ def gang(
             name=f"{pool}-slot-{slot}-{uuid.uuid4().hex[:8]}",
             storage_path=str(folder),
             failure_config=FailureConfig(
-                max_failures=settings.max_failures,
-                controller_failure_limit=settings.max_failures,
+                max_failures=MAX_FAILURES, controller_failure_limit=MAX_FAILURES
             ),
         ),
     )
@@ -130,35 +126,28 @@ def serve(config: dict[str, Any]) -> None:
     except ValueError:  # the sweep was interrupted while this group was built
         return
     threading.Thread(target=_end_with, args=[pool], daemon=True).start()
-    work(_Desk(pool, config["slot"]), team(get_device()), settings)
+    work(_Desk(pool, config["slot"], uuid.uuid4().hex), team(get_device()), settings)
 
 
 def _end_with(pool: Any) -> None:
     """End this process when the pool has died."""
-    while True:
-        try:
-            ray.get(pool.pulse.remote(wait=_PULSE_SECONDS))
-        except ray.exceptions.RayActorError:
-            os._exit(1)
+    try:
+        ray.get(pool.pulse.remote())
+    except ray.exceptions.RayActorError:
+        os._exit(1)
 
 
 @dataclass(frozen=True)
 class _Desk:
-    """A worker's connection to the pool."""
+    """A worker's connection to the pool; `generation` names the present group of workers."""
 
     pool: Any
     slot: int
-    generation: str = field(default_factory=lambda: uuid.uuid4().hex)
+    generation: str
 
-    def take(self) -> Assignment | None:
-        while True:
-            taken: Any = ray.get(
-                self.pool.take.remote(self.slot, self.generation, wait=_POLL_SECONDS)
-            )
-            if isinstance(taken, Assignment):
-                return taken
-            if taken == "over":
-                return None
+    def take(self) -> TrialJob | None:
+        job: TrialJob | None = ray.get(self.pool.take.remote(self.slot, self.generation))
+        return job
 
     def send(self, event: TrialEvent) -> Verdict:
         verdict: Verdict = ray.get(self.pool.send.remote(event))

@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from search_spaces.domains import branches, num_seeds
-from search_spaces.expansion import point_at
-from search_spaces.space import SearchSpace
+from search_spaces.domains import num_seeds
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import plan_point
@@ -49,7 +47,7 @@ class ChosenJobs:
     ) -> None:
         space = sweep.space()
         self.folder = sweep.path
-        self.workers = workers_of(space)
+        self.workers = sweep.plan().workers
         self._sweep = sweep
         self._gate = gate
         self._price = price
@@ -82,12 +80,3 @@ class ChosenJobs:
             return None
         [self._gate.trials[trial.id]] = self._price([trial])
         return job_of(trial, self._sweep, workers=self.workers)
-
-
-def workers_of(space: SearchSpace) -> int:
-    """Processes of each trial of an adaptive search, equal for all, so that one group of processes
-    serves them.
-    """
-    points = [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
-    logical = [int(p.config.training.num_workers) for p in points if p.config is not None]
-    return min([space.resources.workers or max(logical, default=1), *logical])

@@ -4,8 +4,6 @@
 Tune trial leases a gang and then takes the reports of its workers one after another; a report waits
 until the Tune trial has passed it to its scheduler, and then until the driver has written it and
 charged the next epoch. Only then may that epoch start. Without a Tune trial nothing is trained.
-
-Every waiting call returns None after `wait` seconds; the caller calls again.
 """
 
 from __future__ import annotations
@@ -16,20 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sweep.runtime.events import GO_ON, Assignment, TrialEvent, TrialJob, Verdict
+from sweep.runtime.events import GO_ON, MAX_FAILURES, TrialEvent, TrialJob, Verdict
 from trainables.result import EpochReport
 
 STOPPED_BY_TUNE = "stopped by the scheduler of Ray Tune"
 State = Literal["ready", "leased", "running", "over"]
-
-
-@dataclass(frozen=True)
-class News:
-    """A message to a Tune trial: a report for the scheduler, or the end of the trial."""
-
-    serial: int
-    report: EpochReport | None
-    over: bool
 
 
 @dataclass
@@ -54,58 +43,52 @@ class _Slot:
 class Pool:
     """Leases gangs to the Tune trials of `jobs`, and passes reports and verdicts.
 
-    `max_failures`: worker deaths after which a trial has failed. Methods are coroutines of one
-    event loop, so each runs atomically between its awaits.
+    Methods are coroutines of one event loop, so each runs atomically between its awaits.
     """
 
-    def __init__(self, jobs: Sequence[TrialJob], *, max_failures: int) -> None:
+    def __init__(self, jobs: Sequence[TrialJob]) -> None:
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
         self._leased: list[str] = []  # trials that wait for a gang
         self._leases: dict[str, str] = {}  # the trial of each Tune trial
-        self._max_failures = max_failures
         self._slots: dict[int, _Slot] = {}
         self._num_slots: int | None = None
         self._unsent: list[tuple[int, TrialEvent]] = []
         self._answers: dict[int, asyncio.Future[Verdict]] = {}
         self._numbers = itertools.count()
+        self._serials = itertools.count(1)  # of reports
         self._progress = 0
         self._closed = False
         self._changed = asyncio.Condition()
 
     # ---- the Tune trial's side
 
-    async def lease(self, explorer: str) -> str | None:
-        """Lease a gang for the trial that the Tune trial `explorer` is named after, or, where it is
-        that of a slot, for any that no other has. After a restart it is the one that it had before;
-        None: there is none.
+    async def explore(self, explorer: str, seen: int) -> tuple[int, EpochReport | None] | None:
+        """The newest report, after the number `seen`, of the trial that the Tune trial `explorer`
+        is named after, or, where it is that of a slot, of any that no other has; after a restart it
+        is the one that it had before. None: no trial is left.
+
+        The first call leases a gang for the trial. A later one permits the report `seen`, on behalf
+        of the scheduler.
         """
-        held = self._leases.get(explorer)
-        if held is None or self._trials[held].state == "over":
-            mine = [explorer] if explorer in self._trials else self._trials
-            held = next((name for name in mine if self._trials[name].state == "ready"), None)
-            if self._closed or held is None:
-                return None
-            self._leases[explorer] = held
-            self._trials[held].state = "leased"
-            self._leased.append(held)
+        while not self._closed:
+            held = self._leases.get(explorer)
+            if held is None or self._trials[held].state == "over":
+                mine = [explorer] if explorer in self._trials else self._trials
+                held = next((name for name in mine if self._trials[name].state == "ready"), None)
+                if held is None:
+                    return None
+                self._leases[explorer] = held
+                self._trials[held].state = "leased"
+                self._leased.append(held)
+            trial = self._trials[held]
+            trial.permitted = max(trial.permitted, seen)
             await self._notify()
-        return held
-
-    async def news(self, trial_id: str, seen: int, *, wait: float) -> News | None:
-        """The report after serial number `seen`, or the end; None when `wait` seconds passed. The
-        call permits the report `seen`, on behalf of the scheduler.
-        """
-        trial = self._trials[trial_id]
-        if seen > trial.permitted:
-            trial.permitted = seen
-            await self._notify()
-
-        def found() -> bool:
-            return self._closed or trial.state == "over" or trial.serial > seen
-
-        if not await self._until(found, wait):
-            return None
-        return News(trial.serial, trial.report, over=self._closed or trial.state == "over")
+            await self._until(
+                lambda: self._closed or trial.state == "over" or trial.serial > seen  # noqa: B023
+            )
+            if trial.state != "over" and trial.serial > seen:
+                return trial.serial, trial.report
+        return None
 
     async def leave(self, explorer: str, reason: str) -> None:
         """End the trial of a Tune trial that has ended: its workers train no further epoch."""
@@ -121,11 +104,9 @@ class Pool:
 
     # ---- the gang's side
 
-    async def take(
-        self, slot: int, generation: str, *, wait: float
-    ) -> Assignment | Literal["over"] | None:
-        """The next leased trial for the gang in `slot`; "over" when none will come or the slot is
-        beyond the limit; None: call again.
+    async def take(self, slot: int, generation: str) -> TrialJob | None:
+        """The next leased trial for the gang in `slot`; None when none will come, the slot is
+        beyond the limit, or another group has replaced the caller's.
 
         `generation` names the present group of processes. A new generation whose slot has an
         unfinished trial is the rebuilt group of workers that died. It gets the same trial again,
@@ -134,22 +115,23 @@ class Pool:
         place = self._slots.setdefault(slot, _Slot())
         if place.generation != generation:
             place.generation = generation
+            await self._notify()  # what is left of the group before
             if place.trial_id is not None:
                 await self._count_failure(place)
-        if place.trial_id is not None:  # the retry of a trial whose workers died
-            return await self._hand_over(self._trials[place.trial_id])
 
         def is_over() -> bool:
-            return self._closed or (self._num_slots is not None and slot >= self._num_slots)
+            is_beyond = self._num_slots is not None and slot >= self._num_slots
+            return self._closed or is_beyond or place.generation != generation
 
-        if not await self._until(lambda: bool(self._leased) or is_over(), wait):
-            return None
-        if is_over():
-            return "over"
-        if place.generation != generation:  # this caller was replaced by its successor
-            return None
-        place.trial_id = self._leased.pop(0)
-        return await self._hand_over(self._trials[place.trial_id])
+        while True:
+            if place.trial_id is None:
+                await self._until(lambda: bool(self._leased) or is_over())
+                if is_over():
+                    return None
+                place.trial_id = self._leased.pop(0)
+            job = await self._hand_over(self._trials[place.trial_id])
+            if job is not None:
+                return job
 
     async def send(self, event: TrialEvent) -> Verdict:
         """What happened to an attempt, once Tune and the driver have answered: of an epoch, whether
@@ -157,7 +139,7 @@ class Pool:
         """
         trial = self._trials[event.trial_id]
         if trial.attempt != event.attempt or trial.state != "running":
-            return Verdict(False, "superseded by a newer attempt")
+            return Verdict("superseded by a newer attempt")
         if event.kind == "dying":
             trial.last_words = event.reason
             return GO_ON
@@ -165,26 +147,23 @@ class Pool:
         if event.kind != "epoch":
             await self._end(trial, replace(event, reason=event.reason or trial.stop))
             return GO_ON
-        trial.serial += 1
+        serial = trial.serial = next(self._serials)
         trial.report = event.report
-        serial = trial.serial
         await self._notify()
-        while not await self._until(lambda: trial.permitted >= serial or bool(trial.stop), 60.0):
-            pass
+        await self._until(lambda: trial.permitted >= serial or bool(trial.stop))
         verdict = await self._ask(replace(event, reason=trial.stop))
-        if not verdict.go_on:
-            trial.stop = trial.stop or verdict.reason or "stopped by the driver"
-        return GO_ON if not trial.stop else Verdict(False, trial.stop)
+        trial.stop = trial.stop or verdict.reason
+        return Verdict(trial.stop)
 
-    async def pulse(self, *, wait: float) -> None:
-        """Return after `wait` seconds. A waiting caller notices this actor's death at once."""
-        await asyncio.sleep(wait)
+    async def pulse(self) -> None:
+        """Never return. A waiting caller notices this actor's death at once."""
+        await asyncio.Event().wait()
 
     # ---- the driver's side
 
-    async def questions(self, *, wait: float) -> list[tuple[int, TrialEvent]]:
-        """Events that wait for a verdict, oldest first; empty when `wait` seconds passed."""
-        await self._until(lambda: bool(self._unsent), wait)
+    async def questions(self) -> list[tuple[int, TrialEvent]]:
+        """Events that wait for a verdict, oldest first."""
+        await self._until(lambda: bool(self._unsent))
         unsent, self._unsent = self._unsent, []
         return unsent
 
@@ -220,13 +199,9 @@ class Pool:
         async with self._changed:
             self._changed.notify_all()
 
-    async def _until(self, found: Callable[[], bool], wait: float) -> bool:
-        try:
-            async with asyncio.timeout(wait), self._changed:
-                await self._changed.wait_for(found)
-        except TimeoutError:
-            pass
-        return found()
+    async def _until(self, found: Callable[[], bool]) -> None:
+        async with self._changed:
+            await self._changed.wait_for(found)
 
     async def _ask(self, event: TrialEvent) -> Verdict:
         number = next(self._numbers)
@@ -236,8 +211,8 @@ class Pool:
         verdict: Verdict = await answer
         return verdict
 
-    async def _hand_over(self, trial: _Trial) -> Assignment | None:
-        """The assignment, or None where the driver does not permit the trial to start."""
+    async def _hand_over(self, trial: _Trial) -> TrialJob | None:
+        """The next attempt, or None where the driver does not permit the trial to start."""
         trial.attempt += 1
         begun = TrialEvent(kind="started", trial_id=trial.job.trial_id, attempt=trial.attempt)
         verdict = await self._ask(begun)
@@ -245,9 +220,10 @@ class Pool:
             await self._vacate(trial)
             return None
         trial.state = "running"
-        trial.serial += 1  # so that reports of an older attempt are not taken for this one's
-        trial.permitted, trial.report = trial.serial, None
-        return Assignment(trial.job, trial.attempt, verdict.epochs_done)
+        # Reports of an older attempt must not be taken for this one's.
+        trial.permitted = trial.serial = next(self._serials)
+        trial.report = None
+        return replace(trial.job, attempt=trial.attempt, epochs_done=verdict.epochs_done)
 
     async def _count_failure(self, place: _Slot) -> None:
         assert place.trial_id is not None
@@ -256,7 +232,7 @@ class Pool:
             place.trial_id = None
             return
         trial.failures += 1
-        if trial.failures > self._max_failures:
+        if trial.failures > MAX_FAILURES:
             reason = f"{trial.last_words or 'its worker processes died'} ({trial.failures} times)"
             failed = TrialEvent(kind="failed", trial_id=place.trial_id, attempt=trial.attempt)
             await self._end(trial, replace(failed, reason=reason))

@@ -9,22 +9,14 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from search_spaces.space import SearchSpace
-from sweep.planning.resources import (
-    Machine,
-    choose_slots,
-    gpu_share,
-    machine_cpus,
-    machine_gpus,
-    share_of,
-)
+from sweep.planning.prepare import Prepared
+from sweep.planning.resources import share_of, this_machine
 from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
-from sweep.runtime.jobs import workers_of
 from sweep.settings import Settings
 from sweep.store.data_sets import open_data
 from sweep.store.plans import PlannedTrial
@@ -39,50 +31,42 @@ _PATIENCE = 5.0  # seconds of dry runs before a sweep begins
 
 
 def prepare(
-    space: SearchSpace,
-    jobs: Sequence[PlannedTrial],
+    prepared: Prepared,
+    waiting: Sequence[PlannedTrial],
     settings: Settings,
     *,
     address: str | None,
     function: str,
-    waiting: Sequence[PlannedTrial] | None = None,
 ) -> RunSettings:
-    """The settings for executing the trials of a space. `waiting`: those of the `jobs` that are
-    still to run; None: all.
+    """The settings for executing the trials of a plan, of which those `waiting` are still to run.
 
     Raises: InvalidInput as `require_executor`, and where the workers of a waiting trial do
     not fit on this machine.
     """
+    space = prepared.space
     executed = RunSettings(
         executor=space.resources.executor,
-        # Now: Ray starts while another thread imports torch, and would wait for it.
-        gpus=machine_gpus() if address is None else None,
         address=address,
         scheduler=space.search.scheduler,
         metric=goals.after_an_epoch(space.task),
         grace_epochs=space.search.grace_epochs,
-        max_epochs=max((trial.epochs for trial in jobs), default=1),
+        max_epochs=max((trial.epochs for trial in prepared.plan.to_run), default=1),
         function=function,
         sealed=space.search.is_private_selection,
         data_dir=settings.data_dir.absolute(),
         cache_dir=settings.cache_dir.absolute(),
     )
     require_executor(executed)
-    machine = None if address is None else Machine(cpus=0)
-    executed = replace(executed, **vars(share_of(space.resources, machine)))
-    if address is None and executed.executor != "local":
-        # The GPUs of a local cluster are counted by Ray, once it is up.
-        _require_fit(
-            _process_counts(space, executed, jobs if waiting is None else waiting),
-            replace(executed, gpus_per_worker=0.0),
-            Machine(cpus=machine_cpus()),
-        )
-    return executed
+    # A cluster is known once Ray is connected to it.
+    machine = this_machine(space.resources) if address is None else None
+    share = share_of(space.resources, machine, workers=_workers(prepared, waiting))
+    return replace(executed, **vars(share))
 
 
-def _require_fit(counts: Iterable[int], executed: RunSettings, machine: Machine) -> None:
-    for count in sorted(counts):
-        choose_slots(count, executed, machine)
+def _workers(prepared: Prepared, waiting: Sequence[PlannedTrial]) -> set[int]:
+    """The numbers of workers of the waiting trials, those that a search chooses included."""
+    chosen = {prepared.plan.workers} if prepared.plan.to_choose else set()
+    return chosen | {trial.config.training.num_workers for trial in waiting}
 
 
 def require_executor(executed: RunSettings) -> None:
@@ -132,7 +116,7 @@ def _require_answer(address: str) -> None:
         ) from None
 
 
-def rehearse(config: TrialConfig, *, settings: Settings) -> None:
+def rehearse(config: TrialConfig, settings: Settings) -> None:
     """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it.
     Nothing is charged for an engine without privacy.
 
@@ -145,35 +129,33 @@ def rehearse(config: TrialConfig, *, settings: Settings) -> None:
     dry_run(config, None if config.generates else open_data(config.data, settings).schema)
 
 
-def rehearse_first(
-    trials: Sequence[PlannedTrial], settings: Settings, *, all_of_them: bool
-) -> None:
-    """Dry runs of trials before the sweep is created. Unless `all_of_them`, those that would take
-    longer than a few seconds are left for the start of each trial.
+def rehearse_first(prepared: Prepared, rehearse: Callable[[TrialConfig], None]) -> None:
+    """Dry runs of trials before the sweep is created. Those that would take longer than a few
+    seconds are left for the start of each trial, except in a private selection.
 
     Raises: InvalidInput where one fails.
     """
     started = time.monotonic()
-    for trial in trials:
-        if all_of_them or time.monotonic() - started < _PATIENCE:
-            rehearse(trial.config, settings=settings)
+    for trial in prepared.plan.to_run:
+        if prepared.price is not None or time.monotonic() - started < _PATIENCE:
+            rehearse(trial.config)
 
 
 def require_room(
-    space: SearchSpace, trials: Sequence[PlannedTrial], settings: Settings, executed: RunSettings
+    prepared: Prepared,
+    waiting: Sequence[PlannedTrial],
+    settings: Settings,
+    executed: RunSettings,
 ) -> RunSettings:
-    """Check a cluster once Ray runs, and settle by its GPUs what a worker gets by default.
+    """Check an existing cluster once Ray is connected to it, and settle what a worker gets there.
 
-    Raises: InvalidInput where the workers of a trial do not fit, or where a node of an existing
-    cluster does not see the same folders as this process.
+    Raises: InvalidInput where the workers of a trial do not fit, or where a node does not see the
+    same folders as this process.
     """
-    size = ray_session.cluster_size()
-    share = gpu_share(space.resources.gpus_per_worker, size)
-    executed = replace(executed, gpus_per_worker=share)
-    _require_fit(_process_counts(space, executed, trials), executed, size)
-    if executed.address is not None:
-        require_shared((settings.home, settings.cache_dir), reads=settings.data_dir)
-    return executed
+    workers = _workers(prepared, waiting)
+    share = share_of(prepared.space.resources, ray_session.cluster_size(), workers=workers)
+    require_shared((settings.home, settings.cache_dir), reads=settings.data_dir)
+    return replace(executed, **vars(share))
 
 
 def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:
@@ -198,14 +180,6 @@ def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) ->
     return waiting
 
 
-def _process_counts(
-    space: SearchSpace, executed: RunSettings, trials: Sequence[PlannedTrial]
-) -> set[int]:
-    """Processes of the trials, those of an adaptive search included."""
-    chosen = {workers_of(space)} if space.search.is_adaptive else set()
-    return chosen | {executed.processes(trial.config.training.num_workers) for trial in trials}
-
-
 def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.0) -> None:
     """Check that every node of the cluster sees the same folders as this process. In each of
     `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it are
@@ -217,18 +191,15 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    marks = {folder / f".shared-{uuid.uuid4().hex}": folder for folder in writes}
-    # The folder of what is looked for, and the names in it where it is a folder itself.
-    expected: dict[str, tuple[Path, list[str] | None]] = {
-        str(mark): (folder, None) for mark, folder in marks.items()
-    }
-    if reads.is_dir():
-        expected[str(reads)] = reads, _names(reads)
+    marks = [folder / f".shared-{uuid.uuid4().hex}" for folder in writes]
+    # What is looked for, and the names in it where it is a folder.
+    expected: dict[Path, list[str] | None] = dict.fromkeys(marks)
     try:
-        for mark, folder in marks.items():
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            mark.write_text("seen\n", encoding="utf-8")
-        names = {path: seen for path, (_, seen) in expected.items()}
+        for mark in marks:
+            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.touch()
+        if reads.is_dir():  # the others may be inside
+            expected[reads] = _names(reads)
         answers = {}
         for node in ray.nodes():
             if node["Alive"]:
@@ -236,7 +207,7 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
                 here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                 asked = ray.remote(_unseen).options(num_cpus=0, scheduling_strategy=here)
                 name = f"node {node['NodeID'][:8]} ({node['NodeManagerAddress']})"
-                answers[asked.remote(names)] = name
+                answers[asked.remote(expected)] = name
         _, silent = ray.wait(list(answers), num_returns=len(answers), timeout=timeout)
         if silent:
             raise InvalidInput(
@@ -250,7 +221,7 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
                 raise SweepError(f"{name} could not be queried ({type(error).__name__})") from None
             if unseen is not None:
                 raise InvalidInput(
-                    f"expected {expected[unseen][0]} to be on storage that every node shares:"
+                    f"expected {unseen} to be on storage that every node shares:"
                     f" {name} sees other content"
                 )
     finally:
@@ -258,10 +229,12 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
             mark.unlink(missing_ok=True)
 
 
-def _unseen(expected: dict[str, list[str] | None]) -> str | None:
-    """The first path that is not there, or has other names in it; runs on a node of the cluster."""
+def _unseen(expected: dict[Path, list[str] | None]) -> Path | None:
+    """The first folder that has other content; runs on a node of the cluster."""
     for path, names in expected.items():
-        if not os.path.exists(path) if names is None else _names(Path(path)) != names:
+        if names is None and not path.exists():
+            return path.parent
+        if names is not None and _names(path) != names:
             return path
     return None
 

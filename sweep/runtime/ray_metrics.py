@@ -23,67 +23,53 @@ _WORDS = str.maketrans({"ε": "epsilon", "≤": "<="})  # of trials' names
 
 
 def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
-    """`watch` extended by recording the trial's figures as metrics."""
-    recorder, guard = Recorder(folder), Guard("Ray's metrics")
+    """`watch` extended by recording the trial's figures as metrics, where Ray runs."""
+    guard, gauges = Guard("Ray's metrics"), dict[str, Any]()
+    statuses: dict[str, str] = {}
+
+    def put(source: str, value: float, **labels: str) -> None:
+        if source not in gauges:
+            gauges[source] = _ray_gauge(metrics()[source])
+        gauges[source].set(value, tags={label: in_ascii(text) for label, text in labels.items()})
 
     def watch_and_record(trial_id: str, progress: Progress) -> None:
         watch(trial_id, progress)
+        statuses[trial_id] = progress.status
+        plan = progress.plan
         with guard:
-            recorder.record(trial_id, progress)
+            if not _ray_is_up():
+                return
+            counts = Counter(statuses.values())
+            for status in STATUSES:
+                put(COUNTS, float(counts[status]), sweep=folder.name, status=status)
+            if plan is None or not progress.status.has_begun:
+                return
+            labels = {"trial": trial_id, "name": plan.name, "engine": plan.engine}
+            for source, value in _figures(folder, plan, progress).items():
+                if source not in metrics() or plan.reveals_count(source):
+                    continue
+                if value is not None and math.isfinite(value):
+                    put(source, value, sweep=folder.name, **labels)
 
     return watch_and_record
 
 
-class Recorder:
-    """Keeps one gauge of Ray for each metric."""
-
-    def __init__(self, folder: SweepFolder) -> None:
-        self._folder = folder
-        self._gauges: dict[str, Any] = {}
-        self._status: dict[str, str] = {}
-
-    def record(self, trial_id: str, progress: Progress) -> None:
-        """Record the current figures of a trial."""
-        self._status[trial_id] = progress.status
-        if not _ray_is_up():
-            return
-        counts, sweep = Counter(self._status.values()), {"sweep": self._folder.name}
-        for status in STATUSES:
-            self._set(COUNTS, float(counts[status]), {**sweep, "status": status})
-        plan = progress.plan
-        if plan is None or not progress.status.has_begun:
-            return
-        labels = {**sweep, "trial": trial_id, "name": plan.name, "engine": plan.engine}
-        for source, value in self._figures(plan, progress).items():
-            if source not in metrics() or plan.reveals_count(source):
-                continue
-            if value is not None and math.isfinite(value):
-                self._set(source, value, labels)
-
-    def _figures(self, plan: PlannedTrial, progress: Progress) -> dict[str, float | None]:
-        figures: dict[str, float | None] = {
-            "epochs_done": float(progress.epochs_done),
-            "epochs": float(progress.epochs),
-            "epsilon_planned": plan.epsilon,
-        }
-        rows = self._folder.epochs(plan.id)
-        if rows:
-            seconds = float(rows[-1]["seconds"])
-            figures |= rows[-1]["metrics"]
-            figures |= noise_at(plan, int(rows[-1]["epochs_done"]))
-            figures["epoch_seconds"] = seconds
-            if plan.num_records and seconds > 0:
-                figures["utterances_per_second"] = plan.num_records / seconds
-        if progress.status.is_finished:
-            result = self._folder.result(plan.id) or {}
-            figures |= with_leakage(result.get("metrics", {}))
-        return figures
-
-    def _set(self, source: str, value: float, labels: dict[str, str]) -> None:
-        if source not in self._gauges:
-            self._gauges[source] = _ray_gauge(metrics()[source])
-        tags = {label: in_ascii(text) for label, text in labels.items()}
-        self._gauges[source].set(value, tags=tags)
+def _figures(folder: SweepFolder, plan: PlannedTrial, progress: Progress) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "epochs_done": float(progress.epochs_done),
+        "epochs": float(progress.epochs),
+        "epsilon_planned": plan.epsilon,
+    }
+    if rows := folder.epochs(plan.id):
+        seconds = float(rows[-1]["seconds"])
+        figures |= rows[-1]["metrics"]
+        figures |= noise_at(plan, int(rows[-1]["epochs_done"]))
+        figures["epoch_seconds"] = seconds
+        if plan.num_records and seconds > 0:
+            figures["utterances_per_second"] = plan.num_records / seconds
+    if progress.status.is_finished:
+        figures |= with_leakage((folder.result(plan.id) or {}).get("metrics", {}))
+    return figures
 
 
 def in_ascii(text: str) -> str:

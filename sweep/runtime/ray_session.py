@@ -218,8 +218,8 @@ def _start_own(settings: RunSettings, ours: str) -> None:
         context = _start_local(
             # Whatever the address file of another Ray says: a cluster of our own.
             address="local",
-            num_cpus=settings.cpus or machine_cpus(),
-            num_gpus=machine_gpus() if settings.gpus is None else settings.gpus,
+            num_cpus=machine_cpus(),
+            num_gpus=machine_gpus(),
             namespace=NAMESPACE,
             # None: it may fail to start, which affects nothing else.
             include_dashboard=None if settings.dashboard else False,

@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from search_spaces.space import SearchSpace
 from sweep import interrupts, phases
 from sweep.planning import ledger_check
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
-from sweep.planning.pricing import fixed_filter, price, require_total, total_filter
+from sweep.planning.pricing import fixed_filter, price, require_total
 from sweep.results import leakage
 from sweep.runtime import preflight, ray_session
 from sweep.runtime.driver import Driver, Watch, progress_of, run_trials
@@ -31,6 +30,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, about, require_storage, storage_faults
 from sweep.tracking.delivery import Delivery, Tracking, for_sweep
+from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figure_cache import FigureCache
 from trainables.system import checkpoint
@@ -47,14 +47,26 @@ class Run:
     tracking_problem: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Services:
-    """What the trials of a sweep run with. `watch` is called with each trial's progress."""
+    """What a sweep of that name runs with: its space and plan, of which the trials `waiting` are
+    still to run. `watch` is called with each trial's progress.
+    """
 
+    name: str
+    prepared: Prepared
+    waiting: Sequence[PlannedTrial]
     settings: Settings
-    tracker: Tracking
     executed: RunSettings
     watch: Watch
+
+    def __post_init__(self) -> None:
+        self.tracker = Tracking(self.settings, self.name)
+
+    def rehearse(self, config: TrialConfig) -> None:
+        """Raises: InvalidInput as `preflight.rehearse`."""
+        if self.executed.function == TRIAL_FUNCTION:
+            preflight.rehearse(config, self.settings)
 
 
 def start(
@@ -80,27 +92,23 @@ def start(
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     require_trials(plan)
     store.require_free(settings.home, space.name)
-    trials = plan.to_run
-    executed = preflight.prepare(space, trials, settings, address=address, function=function)
-    for trial in trials:
+    executed = preflight.prepare(
+        prepared, plan.to_run, settings, address=address, function=function
+    )
+    services = Services(space.name, prepared, plan.to_run, settings, executed, watch)
+    for trial in plan.to_run:
         training_data(trial.config, settings)
-    if function == TRIAL_FUNCTION:
-        preflight.rehearse_first(trials, settings, all_of_them=selected is not None)
+    preflight.rehearse_first(prepared, services.rehearse)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total=budget_total)
-    total_filter(space, settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
     if selected is not None:
         facts["selection"] = selected.to_dict()
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
-    opening = _services(space.name, space, trials, settings, executed, watch=watch, is_new=True)
-    with opening as services:
+    with _ready(services, is_new=True):
         folder = store.create(settings.home, space, plan, about=facts)
         try:
-            if selected is None:
-                problem = execute(folder, services)
-            else:
-                problem = selection.execute(folder, services, trials, selected)
+            problem = execute(folder, services)
         except InvalidInput:
             paid = selected is not None and selection.is_charged(folder, settings)
             if not (paid or folder.state().begun):  # it frees its name
@@ -131,67 +139,57 @@ def resume(
     settings = for_sweep(settings, folder)
     stopped = _require_stopped(folder, take_up)
     waiting = preflight.with_their_encoders(folder, stopped)
-    space = folder.space()
-    if space.search.is_private_selection:
+    prepared = Prepared(space=folder.space(), plan=folder.plan(), notes=())
+    if prepared.space.search.is_private_selection:
         if selection.is_over(folder):
             tracker = Tracking(settings, folder.name)
             tracker.open(must_answer=False)
             return Run(folder=folder, tracking_problem=tracker.deliver(folder, running=False))
-        prepared = prepare_space(space, settings=settings, is_new=False)
-        assert prepared.price is not None
-        jobs = waiting = list(prepared.plan.to_run)  # whatever was drawn
-        work = partial(selection.execute, trials=jobs, price=prepared.price)
+        prepared = prepare_space(prepared.space, settings=settings, is_new=False)
+        waiting = list(prepared.plan.to_run)  # whatever was drawn
     else:
         for record in folder.records(running=False):
             watch(record.plan.id, progress_of(record))
-        jobs = list(folder.plan().to_run)
-        work = partial(execute, stopped=stopped)
-    executed = preflight.prepare(
-        space, jobs, settings, address=address, function=function, waiting=waiting
-    )
-    opening = _services(folder.name, space, waiting, settings, executed, watch=watch, is_new=False)
-    with opening as services:
-        return Run(folder=folder, tracking_problem=work(folder, services))
+    executed = preflight.prepare(prepared, waiting, settings, address=address, function=function)
+    services = Services(folder.name, prepared, waiting, settings, executed, watch)
+    with _ready(services, is_new=False):
+        problem = execute(folder, services, stopped=stopped)
+    return Run(folder=folder, tracking_problem=problem)
 
 
 @contextmanager
-def _services(
-    sweep: str,
-    space: SearchSpace,
-    waiting: Sequence[PlannedTrial],
-    settings: Settings,
-    executed: RunSettings,
-    *,
-    watch: Watch,
-    is_new: bool,
-) -> Iterator[Services]:
+def _ready(services: Services, *, is_new: bool) -> Iterator[None]:
     """MLflow, which must answer a new sweep, and Ray where it is needed, for the time of the block.
     MLflow is imported here and nowhere earlier.
 
     Raises: StorageFailed where the disk fails; as `Tracking.open`, `ray_session.session` and
     `preflight.require_room`.
     """
-    require_storage(settings)
-    tracker = Tracking(settings, sweep)
+    require_storage(services.settings)
+    executed, tracker = services.executed, services.tracker
     # A resumed search starts Ray once it has chosen a trial.
-    at_once = is_new or waiting or (executed.address is not None and space.search.is_adaptive)
-    with ExitStack() as stack:
-        if executed.executor == "local" or not at_once:
-            phases.enter(phases.OPENING_MLFLOW)
-            tracker.open(must_answer=is_new)
-        else:
-            phases.enter(phases.STARTING_RAY)
-            ray_session.set_environment(executed)
-            # Ray's start is mostly work of other processes; meanwhile this one imports what drives
-            # trials and opens MLflow's store. Ray starts in this thread because it sets signal
-            # handlers, which only the main thread can.
-            threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="start-up"))
-            threads.submit(importlib.import_module, "sweep.runtime.tune")
-            opening = threads.submit(tracker.open, must_answer=is_new)
-            stack.enter_context(ray_session.session(executed))
+    is_shared = executed.address is not None
+    at_once = is_new or services.waiting or (is_shared and services.prepared.plan.to_choose)
+    if executed.executor == "local" or not at_once:
+        phases.enter(phases.OPENING_MLFLOW)
+        tracker.open(must_answer=is_new)
+        yield
+        return
+    phases.enter(phases.STARTING_RAY)
+    ray_session.set_environment(executed)
+    # Ray's start is mostly work of other processes; meanwhile this one imports what drives trials
+    # and opens MLflow's store. Ray starts in this thread because it sets signal handlers, which
+    # only the main thread can.
+    with ThreadPoolExecutor(1, thread_name_prefix="start-up") as threads:
+        threads.submit(importlib.import_module, "sweep.runtime.tune")
+        opening = threads.submit(tracker.open, must_answer=is_new)
+        with ray_session.session(executed):
             opening.result()
-            executed = preflight.require_room(space, waiting, settings, executed)
-        yield Services(settings=settings, tracker=tracker, executed=executed, watch=watch)
+            if is_shared:
+                services.executed = preflight.require_room(
+                    services.prepared, services.waiting, services.settings, executed
+                )
+            yield
 
 
 @contextmanager
@@ -220,6 +218,10 @@ def execute(
 
     Raises: as `held`; InvalidInput where a stopped trial has no budget left.
     """
+    from sweep.runtime.selection import run as selection
+
+    if services.prepared.price is not None:
+        return selection.execute(folder, services, services.prepared.price)
     settings, executed = services.settings, services.executed
     watch = record_metrics(services.watch, folder)
     with held(folder) as is_stopped:
@@ -231,7 +233,7 @@ def execute(
             folder,
             priced,
             ledger=ledger,
-            total_filter=fixed_filter(folder, settings, ledger=ledger),
+            total_filter=fixed_filter(folder, ledger),
             budget_total=folder.about().get("budget_total"),
         )
         _reopen(folder, gate, stopped)
@@ -244,13 +246,10 @@ def execute(
             figures=FigureCache(settings.cache_dir),
             delivery=delivery,
             watch=watch,
-            rehearse=partial(preflight.rehearse, settings=settings)
-            if executed.function == TRIAL_FUNCTION
-            else None,
+            rehearse=services.rehearse,
         )
-        source = None
-        if folder.space().search.is_adaptive:
-            source = ChosenJobs(folder, settings, gate, price=pricing)
+        is_adaptive = services.prepared.space.search.is_adaptive
+        source = ChosenJobs(folder, settings, gate, price=pricing) if is_adaptive else None
         try:
             run_pending(folder, executed, driver, stop_requested=is_stopped, source=source)
             phases.enter(phases.COMPARING)

@@ -55,7 +55,7 @@ class TorchComm:
 class TorchTeam:
     """The team of all processes of the default process group, which must exist.
 
-    It has two sets of channels, `control` for the loop and another for trials, so that messages of
+    It has two sets of channels, `control` for the loop and `trial` for trials, so that messages of
     a failed trial are never read by the next.
     """
 
@@ -63,11 +63,7 @@ class TorchTeam:
         self._device = device
         self._meeting = _gloo()
         self.control: Communicator = _comm(self._meeting, device)
-        self._trial: Communicator = _comm(_gloo(), device)
-
-    def for_trial(self) -> Communicator:
-        """The communicator that trials use."""
-        return self._trial
+        self.trial: Communicator = _comm(_gloo(), device)
 
     def regroup(self) -> None:
         """Meet after every rank left a trial by an exception, and open new channels for trials.
@@ -75,7 +71,7 @@ class TorchTeam:
         Raises: any error when a rank is missing for 20 seconds; the group must then be rebuilt.
         """
         dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
-        self._trial = _comm(_gloo(), self._device)
+        self.trial = _comm(_gloo(), self._device)
 
 
 def team(device: torch.device) -> TorchTeam | LoneTeam:

@@ -7,7 +7,6 @@ driver then charges it. A trial that Tune never starts is never trained.
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import math
@@ -16,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,10 @@ from ray.tune.search import Searcher
 from sweep import interrupts
 from sweep.planning.resources import choose_slots, fit_into_memory
 from sweep.runtime import ray_session
-from sweep.runtime.events import Interrupted, Questions, RunSettings, TrialJob
+from sweep.runtime.events import MAX_FAILURES, Interrupted, Questions, RunSettings, TrialJob
 from sweep.runtime.gang import gang
 from sweep.runtime.jobs import ChosenJobs
-from sweep.runtime.pool import STOPPED_BY_TUNE, News, Pool, State
+from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
 
@@ -40,10 +40,8 @@ TIME_ATTR = "epoch"  # never training_iteration: that counts again from 1 after 
 _TRIAL = "trial"  # the key of a Tune trial's config that names it
 _SLOT = "slot"  # or that of its slot, where the trials are secret
 _FOLDER = ".ray"  # in the sweep's: files of Tune and Train
-_POLL_SECONDS = 5.0
-_DRIVER_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _FAREWELL_SECONDS = 15.0
-_PATIENCE_SECONDS = 2.0
 
 
 def questions(
@@ -61,28 +59,30 @@ def questions(
     """
     # The round of the source's number of workers is last: it can use results of the others.
     last = source.workers if source is not None else 0
-    jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
+    groups: dict[int, list[TrialJob]] = {}
+    for job in sorted(jobs, key=lambda job: (job.workers == last, job.workers)):
+        groups.setdefault(job.workers, []).append(job)
+    if source is not None:
+        groups.setdefault(last, [])
     place = source.folder if source is not None else jobs[0].folder.parent.parent
     files = place.resolve() / _FOLDER
     with ray_session.session(settings), interrupts.postpone() as interrupted, _clean(files):
         size = ray_session.cluster_size()
-        by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
-        groups = {workers: list(group) for workers, group in by_workers}
-        if source is not None:
-            groups.setdefault(last, [])
         slots = {workers: choose_slots(workers, settings, size) for workers in groups}
+        # A person's number of slots stands.
+        memory = size.memory_bytes if settings.slots is None else math.inf
         for workers, group in groups.items():
             own = source if workers == last else None
-            if group or (own is not None and own.num_left):
+            most = len(group) + (own.num_left if own is not None else 0)
+            if most:
                 yield from _Exploration(
-                    group,
-                    workers,
-                    files=files,
-                    slots=slots[workers],
-                    # A person's number of slots stands.
-                    memory=size.memory_bytes if settings.slots is None else math.inf,
-                    settings=settings,
+                    jobs=group,
                     source=own,
+                    workers=workers,
+                    slots=slots[workers] if settings.sealed else min(slots[workers], most),
+                    memory=memory,
+                    settings=settings,
+                    files=files,
                 ).questions(lambda: interrupted() or stop_requested())
 
 
@@ -103,40 +103,25 @@ def _clean(files: Path) -> Iterator[None]:
         ray_session.remove([files])
 
 
+@dataclass(kw_only=True)
 class _Exploration:
     """All jobs that have the same number of workers: a pool, its gangs, and a Tuner."""
 
-    def __init__(
-        self,
-        jobs: list[TrialJob],
-        workers: int,
-        *,
-        files: Path,
-        slots: int,
-        memory: float,
-        settings: RunSettings,
-        source: ChosenJobs | None,
-    ) -> None:
-        self._jobs = jobs
-        self._workers = workers
-        self._source = source
-        most = len(jobs) + (source.num_left if source is not None else 0)
-        self._slots = slots if settings.sealed else min(slots, most)
-        self._memory = memory
-        self._settings = settings
-        self._folder = files / uuid.uuid4().hex[:8]
-        self._sweep = files.parent.name
+    jobs: list[TrialJob]
+    source: ChosenJobs | None
+    workers: int
+    slots: int
+    memory: float
+    settings: RunSettings
+    files: Path
+
+    def __post_init__(self) -> None:
+        self._folder = self.files / uuid.uuid4().hex[:8]
+        self._sweep = self.files.parent.name
         self._name = f"{self._sweep}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
-        self._pool = (
-            ray.remote(Pool)
-            .options(
-                name=self._name,
-                namespace=ray_session.NAMESPACE,
-                num_cpus=0,
-                max_concurrency=10_000,
-            )
-            .remote(jobs, max_failures=settings.max_failures)
-        )
+        named = {"name": self._name, "namespace": ray_session.NAMESPACE}
+        pool = ray.remote(Pool).options(num_cpus=0, max_concurrency=10_000, **named)
+        self._pool = pool.remote(self.jobs)
         self._deciding = threading.Lock()  # one decision at a time: a verdict or a suggestion
         self._ended = threading.Event()
         self._error: BaseException | None = None  # of the thread of Tune
@@ -151,18 +136,20 @@ class _Exploration:
         try:
             self._fill_memory(peak)
             self._tuner.start()
+            asked = self._pool.questions.remote()
             while self._is_going_on():
-                for number, event in _get(self._pool.questions.remote(wait=_DRIVER_POLL_SECONDS)):
-                    with self._deciding:
-                        yield event, partial(self._pool.answer.remote, number)
-                    if event.memory > peak:
-                        peak = event.memory
-                        self._fill_memory(peak)
+                if ray.wait([asked], timeout=_POLL_SECONDS)[0]:
+                    for number, event in ray.get(asked):
+                        with self._deciding:
+                            yield event, partial(self._pool.answer.remote, number)
+                        if event.memory > peak:
+                            peak = event.memory
+                            self._fill_memory(peak)
+                    asked = self._pool.questions.remote()
                 if stop_requested():
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
             leaving += self._gangs
         except ray.exceptions.RayError as error:
-            self._require_daemons()
             raise self._broke_down(type(error).__name__) from None
         finally:
             self._ended.set()
@@ -175,26 +162,26 @@ class _Exploration:
     def _is_going_on(self) -> bool:
         """Raises: SweepError where Tune, Ray or every gang has failed."""
         is_over = not self._tuner.is_alive()
-        self._require_daemons()
+        if ray_session.dead_daemon() is not None:
+            raise self._broke_down()
         if self._error is not None:
             raise self._error
         is_served = any(thread.is_alive() for thread in self._gangs)
         if is_served and not is_over:
             return True
-        unfinished: dict[str, State] = _get(self._pool.unfinished_trials.remote())
+        asked = self._pool.unfinished_trials.remote()
+        if not ray.wait([asked], timeout=_POLL_SECONDS)[0]:
+            return True  # it is asked again, unless Ray is dead
+        unfinished: dict[str, State] = ray.get(asked)
         if unfinished and not is_served:
             raise SweepError(f"workers failed repeatedly: {self._gang_error}")
         if is_over and "ready" in unfinished.values():
             raise SweepError("Ray Tune ended before every trial had begun")
         return bool(unfinished) or not is_over
 
-    def _require_daemons(self) -> None:
-        """Raises: SweepError where a daemon of the local cluster has died."""
-        lost = ray_session.dead_daemon()
-        if lost is not None:
-            raise self._broke_down(f"its {lost} died")
-
-    def _broke_down(self, what: str) -> SweepError:
+    def _broke_down(self, what: str = "") -> SweepError:
+        if (lost := ray_session.dead_daemon()) is not None:
+            what = f"its {lost} died"
         return SweepError(
             f"Ray failed ({what}); finished epochs are saved: `sweep resume {self._sweep}`"
             " continues"
@@ -213,7 +200,7 @@ class _Exploration:
         """Start the gangs that the memory permits, and end those that it does not: a worker that is
         killed for memory repeats an epoch, which is charged again.
         """
-        number = fit_into_memory(self._slots, workers=self._workers, peak=peak, memory=self._memory)
+        number = fit_into_memory(self.slots, workers=self.workers, peak=peak, memory=self.memory)
         self._pool.limit_slots.remote(number)
         for slot in range(len(self._gangs), number):
             self._gangs.append(ray_session.caller(self._keep_gang, slot))
@@ -230,8 +217,8 @@ class _Exploration:
                     gang(
                         self._name,
                         slot=slot,
-                        workers=self._workers,
-                        settings=self._settings,
+                        workers=self.workers,
+                        settings=self.settings,
                         folder=self._folder,
                     ).fit()
                     return
@@ -245,14 +232,14 @@ class _Exploration:
         """Let Ray Tune explore the jobs, or those of the source, until all are over."""
         # Errors are reported by the pool's events, or by those of this thread.
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-        settings, searcher = self._settings, None
-        if self._source is not None:
+        settings, searcher = self.settings, None
+        if self.source is not None:
             space, searcher = {}, _Suggestions(self._suggest)
         elif settings.sealed:
             # Tune writes names and numbers of its trials: here those of the slots.
-            space = {_SLOT: tune.grid_search(list(range(self._slots)))}
+            space = {_SLOT: tune.grid_search(list(range(self.slots)))}
         else:
-            space = space_of(self._jobs)
+            space = space_of(self.jobs)
         trial = tune.with_parameters(_lease, pool=self._pool)
         try:
             tune.Tuner(
@@ -264,14 +251,14 @@ class _Exploration:
                     num_samples=1 if searcher is None else -1,
                     scheduler=scheduler(settings),
                     reuse_actors=True,
-                    max_concurrent_trials=self._slots,
+                    max_concurrent_trials=self.slots,
                     trial_name_creator=_name_of,
                     trial_dirname_creator=_name_of,
                 ),
                 run_config=tune.RunConfig(
                     name="tune",
                     storage_path=str(self._folder),
-                    failure_config=tune.FailureConfig(max_failures=settings.max_failures),
+                    failure_config=tune.FailureConfig(max_failures=MAX_FAILURES),
                     stop=_Stop(self._ended),
                     callbacks=[_Notice(self._pool)],
                     verbose=0,
@@ -283,10 +270,10 @@ class _Exploration:
 
     def _suggest(self) -> TrialJob | None:
         """The next trial, for Tune; None: there is no other."""
-        assert self._source is not None
+        assert self.source is not None
         try:
             with self._deciding:
-                job = self._jobs.pop(0) if self._jobs else self._source.next()
+                job = self.jobs.pop(0) if self.jobs else self.source.next()
             if job is not None:
                 ray.get(self._pool.add.remote(job))
             return job
@@ -337,21 +324,15 @@ def _lease(config: dict[str, Any], pool: Any) -> None:
         if value is not None and axis != _TRIAL
     ]
     # Ray's dashboard lists calls by their names, and so the trials by their points.
-    ask = pool.news if is_sealed else pool.news.options(name=f"{explorer}: {', '.join(values)}")
+    named = {} if is_sealed else {"name": f"{explorer}: {', '.join(values)}"}
+    seen = passed = 0
     with suppress(ray.exceptions.ActorDiedError):
-        while (name := ray.get(pool.lease.remote(explorer))) is not None:
-            seen = passed = 0
-            is_over = False
-            while not is_over:
-                news: News | None = ray.get(ask.remote(name, seen, wait=_POLL_SECONDS))
-                if news is None:
-                    continue
-                is_over, report = news.over, news.report
-                # After a crash an epoch is reported once more; schedulers expect time to move.
-                if not (is_over or is_sealed) and report and report.epochs_done > passed:
-                    passed = report.epochs_done
-                    tune.report({**report.metrics, TIME_ATTR: passed})
-                seen = news.serial
+        while (news := ray.get(pool.explore.options(**named).remote(explorer, seen))) is not None:
+            seen, report = news
+            # After a crash an epoch is reported once more; schedulers expect time to move.
+            if report is not None and report.epochs_done > passed and not is_sealed:
+                passed = report.epochs_done
+                tune.report({**report.metrics, TIME_ATTR: passed})
 
 
 class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
@@ -437,18 +418,8 @@ def scheduler(settings: RunSettings) -> TrialScheduler:
             # Ray refuses a grace period longer than the longest trial; there nothing is stopped.
             max_t=max(settings.max_epochs, settings.grace_epochs),
             grace_period=settings.grace_epochs,
-            reduction_factor=settings.reduction_factor,
+            reduction_factor=3,
         )
     if settings.scheduler == "median":
         return MedianStoppingRule(**common, grace_period=settings.grace_epochs)
     return FIFOScheduler()
-
-
-def _get(answer: Any) -> Any:
-    """`ray.get` that does not wait for a dead Ray, which would end this process."""
-    while True:
-        try:
-            return ray.get(answer, timeout=_PATIENCE_SECONDS)
-        except ray.exceptions.GetTimeoutError:
-            if ray_session.dead_daemon() is not None:
-                raise

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sweep.runtime.events import Assignment, RunSettings, TrialEvent, Verdict
+from sweep.runtime.events import RunSettings, TrialEvent, TrialJob, Verdict
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
@@ -51,7 +51,7 @@ class Desk(Protocol):
     is dying.
     """
 
-    def take(self) -> Assignment | None:
+    def take(self) -> TrialJob | None:
         """Wait for the next trial; None: there will be none."""
 
     def send(self, event: TrialEvent) -> Verdict:
@@ -60,15 +60,12 @@ class Desk(Protocol):
 
 class LoneTeam:
     """The team of a single process, without torch.distributed. As any team, it has `control` for
-    the loop and another communicator for trials.
+    the loop and `trial` for trials.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.control: Communicator = Alone(device)
-
-    def for_trial(self) -> Communicator:
-        """The communicator of a single process."""
-        return self.control
+        self.trial = self.control
 
     def regroup(self) -> None:
         """Do nothing for a single process."""
@@ -88,10 +85,10 @@ def work(desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
     try:
         while True:
             taken = desk.take() if team.control.rank == 0 else None
-            assignment: Assignment | None = team.control.broadcast(taken)
-            if assignment is None:
+            job: TrialJob | None = team.control.broadcast(taken)
+            if job is None:
                 return
-            _run_one(assignment, desk, team, settings)
+            _run_one(job, desk, team, settings)
             gc.collect()
             if is_first:
                 gc.freeze()  # what the first trial has imported
@@ -100,27 +97,25 @@ def work(desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
         gc.unfreeze()
 
 
-def _run_one(
-    assignment: Assignment, desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings
-) -> None:
-    job, leads = assignment.job, team.control.rank == 0
-    event = partial(TrialEvent, trial_id=job.trial_id, attempt=assignment.attempt)
+def _run_one(job: TrialJob, desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
+    leads = team.control.rank == 0
+    event = partial(TrialEvent, trial_id=job.trial_id, attempt=job.attempt)
 
     def report(epoch: EpochReport) -> bool:
         return leads and desk.send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
 
     try:
         run = load_function(settings.function)
-        if assignment.epochs_done and not checkpoint.is_there(job.folder):
+        if job.epochs_done and not checkpoint.is_there(job.folder):
             # A restart from epoch 0 would train epochs that were not charged.
             raise TrialFailed(
-                f"expected the checkpoint of epoch {assignment.epochs_done} to continue from, got"
+                f"expected the checkpoint of epoch {job.epochs_done} to continue from, got"
                 " none: it was lost after the trial began"
             )
         result = run(
             job.config,
             folder=job.folder,
-            comm=team.for_trial(),
+            comm=team.trial,
             report=report,
             data_dir=settings.data_dir,
             cache_dir=settings.cache_dir,

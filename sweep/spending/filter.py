@@ -9,20 +9,16 @@ before the first trial.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from search_spaces.domains import branches
 from search_spaces.space import SearchSpace
 from sweep.store.sweeps import SweepFolder
 from trainables import accountants
-from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
-from trainables.privacy.mechanism import claims_privacy
 
 if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
     from trainables.accountants import RdpFilter, Release, SweepSpend
@@ -39,32 +35,18 @@ def looks_at_results(space: SearchSpace) -> bool:
     return space.search.is_adaptive or space.search.scheduler != "none"
 
 
-def filter_of(space: SearchSpace, delta_of: Callable[[TrialConfig], float]) -> RdpFilter | None:
-    """The filter of a sweep; None where it needs none, or has no total. Its delta is the smallest
-    that a point of the space has, by `delta_of`, which raises InvalidInput for one without any.
+def filter_of(space: SearchSpace, delta: float | None) -> RdpFilter | None:
+    """The filter of a sweep at the `filter_delta` of its plan; None where it needs none, or has no
+    total.
 
-    Raises: InvalidInput where no point of the space has a mechanism, or the total permits no
-        release.
+    Raises: InvalidInput where no point of the space has a mechanism, and so there is no delta, or
+        the total permits no release.
     """
-    from search_spaces.expansion import expand, point_at
-
     if not looks_at_results(space) or space.budget.total is None:
         return None
-    points = list(expand(space).points)
-    if space.search.is_adaptive:
-        points += [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
-    found: dict[object, float] = {}
-    for point in points:
-        config = point.config
-        if config is None or (point.baseline and not claims_privacy(config.engine)):
-            continue
-        given = config.privacy.delta, config.data.model_dump_json()
-        if given not in found:
-            with suppress(InvalidInput):
-                found[given] = delta_of(config)
-    if not found:
+    if delta is None:
         raise InvalidInput("expected a point of the space with a mechanism, got none")
-    return accountants.RdpFilter.of(space.budget.total, delta=min(found.values()))
+    return accountants.RdpFilter.of(space.budget.total, delta=delta)
 
 
 def stored_filter(folder: SweepFolder) -> RdpFilter | None:

@@ -164,14 +164,18 @@ class PlannedTrial:
 class Plan:
     """All trials of a sweep in order; `merged` counts points that were equal to an earlier one.
 
-    An adaptive search adds its trials while it runs: `to_choose` configurations in all. `probes`
-    are random points of its space that are planned and not run.
+    An adaptive search adds its trials while it runs: `to_choose` configurations in all, each with
+    `workers` processes, so that one group of processes serves them. `probes` are random points of
+    its space that are planned and not run. `filter_delta` is the smallest delta of a point, for the
+    filter of a sweep that depends on results under a total.
     """
 
     name: str
     trials: tuple[PlannedTrial, ...]
     merged: int = 0
     to_choose: int = 0
+    workers: int = 1
+    filter_delta: float | None = None
     probes: tuple[PlannedTrial, ...] = ()
 
     @property
@@ -206,6 +210,8 @@ class Plan:
             "num_trials": len(self.trials),
             "num_refused": len(self.refused),
             "to_choose": self.to_choose,
+            "workers": self.workers,
+            "filter_delta": self.filter_delta,
             "seconds": self.seconds,
             "trials": [trial.to_dict() for trial in self.trials],
         }

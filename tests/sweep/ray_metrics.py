@@ -77,7 +77,7 @@ def own_ray() -> Iterator[OwnRay]:
     """A Ray of one CPU that reports its metrics each second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_metrics_report_interval_ms", "1000")
-        with session(RunSettings(cpus=1, dashboard=False)):
+        with session(RunSettings(dashboard=False)):
             started = OwnRay()
             scraper = threading.Thread(target=started.scrape)
             scraper.start()

@@ -124,7 +124,7 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     Raises: InvalidData for a file that is missing or damaged; InvalidInput where `max_records`
     exceeds the records there are.
     """
-    entry = catalogue.entry("datasets", config.name)
+    entry = _entry(config)
     path = data_path(config, data_dir=data_dir)
     files: tuple[Path, ...] = entry.files(path, config=config)
     schema = label_schema(config, data_dir=data_dir)
@@ -155,7 +155,7 @@ def data_path(config: DataConfig, *, data_dir: Path) -> Path:
     """The path of the corpus: `config.path`, below `data_dir` if it is there, else the default."""
     given = path_of(config)
     if given is None:
-        place: str = catalogue.entry("datasets", config.name).default_path()
+        place: str = _entry(config).default_path()
         return data_dir / place
     return _place(given, data_dir)
 
@@ -167,7 +167,7 @@ def label_schema(config: DataConfig, *, data_dir: Path) -> LabelSchema:
     """
     if isinstance(config, FramesConfig) and config.schema_file is not None:
         return read_schema(_place(config.schema_file, data_dir))
-    entry, path = catalogue.entry("datasets", config.name), data_path(config, data_dir=data_dir)
+    entry, path = _entry(config), data_path(config, data_dir=data_dir)
     found: LabelSchema = entry.schema(path, config=config)
     return found
 
@@ -177,12 +177,16 @@ def undeclared_inputs(config: DataConfig, *, schema: LabelSchema) -> tuple[str, 
     reasons = []
     if not schema.public:
         reasons.append("the label sets were read from the private records (no data.schema_file)")
-    if not catalogue.entry("datasets", config.name).PUBLIC and config.num_records is None:
+    if not _entry(config).PUBLIC and config.num_records is None:
         reasons.append(
             "the number of training records was counted on the private records"
             " (no data.num_records)"
         )
     return tuple(reasons)
+
+
+def _entry(config: DataConfig) -> Any:
+    return catalogue.entry("datasets", config.name)
 
 
 def _place(path: str, data_dir: Path) -> Path:
@@ -195,7 +199,7 @@ def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> stora
     """`max_records` records of the pool, drawn by `split_seed`, as a corpus of its own."""
     n, wanted = columns.meta["num_records"], config.max_records
     assert wanted is not None  # ensured by the caller
-    refuse_too_many(wanted, n, public=catalogue.entry("datasets", config.name).PUBLIC)
+    refuse_too_many(wanted, n, public=_entry(config).PUBLIC)
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
     name = f"{folder.name}-{wanted}-{config.split_seed}"
     made = make_once(folder.parent, name, lambda target: storage.write_subset(target, columns, ids))

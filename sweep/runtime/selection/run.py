@@ -43,19 +43,14 @@ def is_charged(folder: SweepFolder, settings: Settings) -> bool:
     return selection_charge(ledger, folder.ledger_name) is not None
 
 
-def execute(
-    folder: SweepFolder,
-    services: Services,
-    trials: Sequence[PlannedTrial],
-    price: SelectionPrice,
-) -> str | None:
-    """Draw from the `trials` where that has not been done, charge the selection, run what was drawn
+def execute(folder: SweepFolder, services: Services, price: SelectionPrice) -> str | None:
+    """Draw from the plan where that has not been done, charge the selection, run what was drawn
     and release the best; returns why results are missing in the tracking store, or None.
 
     Raises: as `held`; InvalidInput where the data set's total does not permit the selection;
     TrialFailed where a trial failed, and then nothing is released.
     """
-    vault, settings = Vault(folder), services.settings
+    vault, settings, trials = Vault(folder), services.settings, services.prepared.plan.to_run
     ledger = Ledger(settings.home / FILE)
     with held(folder) as stop_requested:
         if copies := [copy.name for copy in folder.copies()]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.sweep.results.test_exported_paths import of_words
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.tasks._pairs import tiny, write_pairs
 from trainables import accountants
-from trainables.config import DataConfig, parse
+from trainables.config import parse
 from trainables.data import pair_split
 from trainables.data.pair_split import split_pairs
 from trainables.errors import InvalidData, InvalidInput
@@ -23,7 +22,7 @@ from trainables.privacy.from_config import build
 
 def config_of(**fields):
     """A trial on ATIS, whose size is public: no file is opened."""
-    base: dict[str, Any] = {
+    base = {
         "engine": "dp_sgd",
         "data": {"name": "atis"},
         "privacy": {"delta": 1e-5, "noise_multiplier": 2.0},
@@ -129,7 +128,7 @@ def test_pairs_are_sized_by_their_private_part(settings, tmp_path):
 
 
 def test_private_pairs_are_counted_once_to_check_a_declared_number(settings, tmp_path, monkeypatch):
-    counted: list[DataConfig] = []
+    counted = []
 
     def split(corpus, data, synthesis):
         counted.append(data)
@@ -153,7 +152,7 @@ def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
 
 def test_an_encoder_is_held_against_private_utterances_alone(settings, tmp_path, monkeypatch):
     """Of pairs the language model is; a public corpus is not even opened."""
-    asked: list[str] = []
+    asked = []
     monkeypatch.setattr(planning, "require_unlearnt", lambda encoder, _: asked.append(encoder))
     of_words(tmp_path / "words")
     base_in(tmp_path / "base", gpt2=True)

@@ -92,6 +92,30 @@ def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings):
     assert "to be a multiple of num_workers (8), got 63" in str(refused.reason)
 
 
+def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(settings):
+    """Also where the space lists none but its baseline, whose delta does not count."""
+    baseline = {"name": "sgd", "baseline": True, "set": {"engine": "sgd", "privacy.delta": 1e-9}}
+    tpe = {"strategy": "tpe", "num_samples": 4}
+    for search, axes in (
+        (tpe, {Z0: {"range": {"low": 1.0, "high": 4.0}}}),
+        ({"scheduler": "median"}, {Z0: [1.0, 4.0]}),
+    ):
+        fields = {"variants": [baseline, {"name": "dp", "axes": axes}], "search": search}
+        assert plan_of(settings, **fields, budget={"total": 3000}).filter_delta == 5e-4
+        assert plan_of(settings, **fields).filter_delta is None, "no total"
+    assert plan_of(settings, axes=axes, budget={"total": 3000}).filter_delta is None
+
+
+def test_a_search_has_processes_that_each_of_its_trials_can_use(settings):
+    """At most the logical workers of the smallest: one group of processes serves all."""
+    variants = [{"name": str(n), "set": {"training.num_workers": n}} for n in (4, 8)]
+    search = {"strategy": "tpe", "num_samples": 4}
+    for asked, workers in ((None, 4), (2, 2), (6, 4)):
+        resources = {"workers": asked}
+        plan = plan_of(settings, variants=variants, search=search, resources=resources)
+        assert plan.workers == workers
+
+
 def test_a_constraint_may_use_what_only_the_plan_knows(settings):
     plan = plan_of(settings, axes={Z0: [0.5, 1.0]}, constraints=["epsilon_paper * 2 < 100"])
     assert [trial.values[Z0] for trial in plan.to_run] == [1.0]
@@ -174,7 +198,8 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
     plan = plans.Plan(name="s", trials=(trial,), to_choose=4)
     text = (
         '{"name": "s", "merged": 0, "num_trials": 1, "num_refused": 1, "to_choose": 4,'
-        ' "seconds": null, "trials": [{"id": "ab", "name": "dp, C=1", "variant": "dp",'
+        ' "workers": 1, "filter_delta": null, "seconds": null,'
+        ' "trials": [{"id": "ab", "name": "dp, C=1", "variant": "dp",'
         ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config": {"task": "nlu"},'
         ' "steps": null, "num_records": null, "noise_multiplier": null, "delta": null,'
         ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null, "accountant": null,'

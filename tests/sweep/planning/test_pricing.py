@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sweep.planning.prepare import prepare_space
-from sweep.planning.pricing import price, require_total, total_filter
+from sweep.planning.pricing import price, require_total
 from sweep.planning.resources import Share
 from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
@@ -106,19 +106,3 @@ def test_each_data_set_has_a_total_of_its_own(settings, ledger):
     require_total([mine, theirs], ledger, budget_total=1.001 * mine.trial.epsilon)
     with pytest.raises(InvalidInput):
         require_total([mine, mine], ledger, budget_total=1.001 * mine.trial.epsilon)
-
-
-def test_a_filter_is_for_totals_of_sweeps_that_look_at_results(settings):
-    def filter_in(**fields):
-        space = space_in(settings.data_dir, base=_PRIVATE, **fields)
-        return total_filter(space, settings)
-
-    assert filter_in() is None
-    for variants in (
-        {},
-        {"variants": [{"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}]},
-    ):
-        assert filter_in(budget={"total": 50}, **variants) is None
-    assert filter_in(search={"scheduler": "median"}) is None
-    found = filter_in(budget={"total": 50}, search={"scheduler": "median"})
-    assert found == accountants.RdpFilter.of(50, delta=1e-3)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sweep.planning.prepare import prepare_space
-from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.driver import Driver
-from sweep.runtime.events import TrialEvent, Verdict
+from sweep.runtime.events import TrialEvent
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import LOG, SweepFolder
@@ -24,14 +21,14 @@ STOPPED = "stopped by the scheduler"
 
 
 @pytest.fixture
-def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
+def stopped(tmp_path, monkeypatch):
     """A finished sweep whose second trial was stopped after one epoch of three."""
     monkeypatch.setattr(runner, "Tracking", NoTracker)
     prepared = prepare_space(space_in(tmp_path), settings=settings_in(tmp_path))
     loser = prepared.plan.trials[1].id
     answer = Driver.__call__
 
-    def stop_one(self: Driver, event: TrialEvent) -> Verdict:
+    def stop_one(self, event):
         if event.kind == "epoch" and event.trial_id == loser:
             event = TrialEvent(**{**vars(event), "reason": STOPPED})
         return answer(self, event)
@@ -56,7 +53,7 @@ def _charges(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
 def test_while_it_resumes_it_is_not_shown_as_ended(stopped, tmp_path):
     loser, shown = stopped.plan().trials[1].id, []
 
-    def watch(trial_id: str, progress: Progress) -> None:
+    def watch(trial_id, progress):
         if trial_id == loser:
             shown.append((progress.status, progress.epochs_done))
 
@@ -122,7 +119,7 @@ def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(stopped, monke
     before = (place / "trained.txt").read_text()
     answer = Driver.__call__
 
-    def lose_it(self: Driver, event: TrialEvent) -> Verdict:
+    def lose_it(self, event):
         verdict = answer(self, event)
         if event.kind == "started":
             checkpoint.remove(place)

@@ -58,7 +58,7 @@ def test_ray_starts_the_workers_of_the_ray_cluster_file(monkeypatch):
     """By Ray's own check: without the option its head never starts another node."""
     from ray.autoscaler._private import commands
 
-    warnings: list[str] = []
+    warnings = []
     monkeypatch.setattr(
         commands.cli_logger, "warning", lambda text, *_, **__: warnings.append(text)
     )

@@ -149,7 +149,7 @@ def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(tmp_path
 def test_a_permission_that_cannot_be_paid_is_not_given(tmp_path, monkeypatch):
     stage = Stage(tmp_path)
 
-    def full(entry: Entry, *, write: bool) -> None:
+    def full(entry, *, write):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(stage.open_gate, "charge", full)
@@ -177,7 +177,7 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_pa
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     verdict = stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
-    assert verdict == Verdict(False, "stopped by the scheduler")
+    assert verdict == Verdict("stopped by the scheduler")
     assert stage.paid(stage.first) == [(1, 0, 1)]
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1]
 
@@ -185,7 +185,7 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_pa
 def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(tmp_path):
     """A scheduler ends a trial at its last epoch too."""
     stage = Stage(tmp_path)
-    shown: list[tuple[str, str]] = []
+    shown = []
     stage.driver = Driver(
         stage.open_gate,
         stage.folder,

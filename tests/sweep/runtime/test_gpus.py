@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -49,7 +48,7 @@ def test_a_gpu_that_the_machine_lacks_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     space = spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}})
     with pytest.raises(InvalidInput, match=r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):
-        share_of(space.resources)
+        share_of(space.resources, machines.this_machine(space.resources))
     with pytest.raises(InvalidInput, match=r"gpus_per_worker=0 where torch finds no GPU.*cuda:1"):
         on_device(torch.nn.Linear(1, 1), Alone("cuda:1"))
 
@@ -63,7 +62,7 @@ def test_one_process_uses_the_gpu_that_was_asked_for(share, device, tmp_path):
 
 def test_a_model_is_moved_to_the_gpu_of_its_process(monkeypatch):
     """Which becomes that of "cuda" too, so that no library allocates on another."""
-    calls: list[Any] = []
+    calls = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: NUM_GPUS)
     monkeypatch.setattr(torch.cuda, "set_device", calls.append)
     model = torch.nn.Linear(1, 1)

@@ -40,7 +40,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
@@ -216,7 +216,7 @@ def test_in_a_pipe_each_phase_is_a_line_once():
 
 
 def test_a_real_trial_notes_what_it_does_and_leaves_no_note(tmp_path, monkeypatch):
-    noted: list[str] = []
+    noted = []
     monkeypatch.setattr(phase, "enter", lambda folder, words: noted.append(words))
     settings = settings_in(tmp_path)
     training = {"epochs": 1, "expected_batch_size": 30, "num_workers": 1}

@@ -180,7 +180,7 @@ def test_a_deleted_sweep_has_spent_what_it_has(tmp_path, monkeypatch):
 def edit(folder: SweepFolder, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change the facts of a sweep in its log, with right digests."""
 
-    def changed(noted: dict[str, Any]) -> dict[str, Any]:
+    def changed(noted):
         if "filter" in noted["facts"]:
             change(noted["facts"])
         return noted

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from sweep.runtime.events import GO_ON, Assignment, TrialEvent, TrialJob, Verdict
+from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool
 from trainables.config import parse
 from trainables.result import EpochReport, TrialResult
@@ -48,13 +48,13 @@ def play_scene(
 ) -> list[TrialEvent]:
     """The events of a scene that is played beside a driver."""
 
-    async def play() -> list[TrialEvent]:
-        pool = Pool(jobs(count), max_failures=3)
-        seen: list[TrialEvent] = []
+    async def play():
+        pool = Pool(jobs(count))
+        seen = []
 
-        async def driver() -> None:
+        async def driver():
             while True:
-                for number, event in await pool.questions(wait=WAIT):
+                for number, event in await pool.questions():
                     seen.append(event)
                     await pool.answer(number, verdict(event))
 
@@ -66,23 +66,28 @@ def play_scene(
     return asyncio.run(play())
 
 
-async def taken(
-    pool: Pool, generation: str = "g", *, slot: int = 0, trial: str = "t0"
-) -> Assignment:
+async def taken(pool: Pool, generation: str = "g", *, slot: int = 0, trial: str = "t0") -> TrialJob:
     """What the gang of a slot gets, once the Tune trial of `trial` has leased one."""
-    await pool.lease(trial)
-    assignment = await pool.take(slot, generation, wait=WAIT)
-    assert isinstance(assignment, Assignment)
-    return assignment
+    await waits(pool.explore(trial, 0))
+    job = await pool.take(slot, generation)
+    assert job is not None
+    return job
 
 
-async def permit(pool: Pool, trial: str = "t0") -> EpochReport:
-    """What a Tune trial does whose scheduler lets every trial go on; the report that it passed."""
-    news = await pool.news(trial, 1, wait=60)
+async def waits(call: Coroutine[Any, Any, Any]) -> bool:
+    """Whether a call has no answer yet; it is given up."""
+    try:
+        await asyncio.wait_for(call, WAIT)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def permit(pool: Pool, trial: str = "t0") -> None:
+    """What a Tune trial does whose scheduler lets every trial go on."""
+    news = await pool.explore(trial, 1)
     assert news is not None
-    assert news.report is not None
-    await pool.news(trial, news.serial, wait=WAIT)
-    return news.report
+    assert await waits(pool.explore(trial, news[0]))
 
 
 def kinds(events: list[TrialEvent]) -> list[str]:
@@ -90,39 +95,37 @@ def kinds(events: list[TrialEvent]) -> list[str]:
 
 
 def test_a_trial_that_tune_has_not_begun_is_not_trained():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
-        assert await pool.take(0, "g", wait=WAIT) is None
+    async def scene(pool, seen):
+        assert await waits(pool.take(0, "g"))
         assert await pool.unfinished_trials() == {"t0": "ready"}
-        await pool.lease("t0")
-        await pool.lease("t0")  # a Tune trial that was restarted
-        assert (await taken(pool)).job.trial_id == "t0"
-        assert await pool.take(1, "h", wait=WAIT) is None
+        assert await waits(pool.explore("t0", 0))
+        assert await waits(pool.explore("t0", 0)), "a Tune trial that was restarted"
+        assert (await taken(pool)).trial_id == "t0"
+        assert await waits(pool.take(1, "h"))
 
     assert kinds(play_scene(scene)) == ["started"]
 
 
 def test_an_epoch_waits_for_tune_and_is_then_charged():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+    async def scene(pool, seen):
         await taken(pool)
         asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
-        news = await pool.news("t0", 1, wait=WAIT)
-        assert news is not None
-        assert news.report == epoch(1)
+        assert await pool.explore("t0", 1) == (2, epoch(1))
         await asyncio.sleep(WAIT)
         assert kinds(seen) == ["started"], "the driver has not been asked"
-        assert await pool.news("t0", news.serial, wait=WAIT) is None  # which permits it
+        assert await waits(pool.explore("t0", 2)), "which permits it"
         assert await asked == GO_ON
 
     assert kinds(play_scene(scene)) == ["started", "epoch"]
 
 
 def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+    async def scene(pool, seen):
         await taken(pool)
         asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
         await asyncio.sleep(WAIT)
         await pool.leave("t0", STOPPED_BY_TUNE)
-        assert await asked == Verdict(False, STOPPED_BY_TUNE)
+        assert await asked == Verdict(STOPPED_BY_TUNE)
         await pool.send(finished("t0", 1))
         await pool.leave("t0", "it is over, so nothing happens")
 
@@ -131,23 +134,23 @@ def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other():
 
 
 def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
-        await pool.lease("t0")
+    async def scene(pool, seen):
+        assert await waits(pool.explore("t0", 0))
         await pool.leave("t0", "its trial of Ray Tune failed")
-        assert (await taken(pool, trial="t1")).job.trial_id == "t1"
+        assert (await taken(pool, trial="t1")).trial_id == "t1"
 
     assert [event.trial_id for event in play_scene(scene, count=2)] == ["t1"]
 
 
 def test_a_budget_that_says_no_ends_the_trial():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+    async def scene(pool, seen):
         await taken(pool)
         verdict, _ = await asyncio.gather(pool.send(report("t0", 1, 1)), permit(pool))
-        assert verdict == Verdict(False, "epsilon budget")
+        assert verdict == Verdict("epsilon budget")
         await pool.send(finished("t0", 1))
 
     events = play_scene(
-        scene, verdict=lambda event: Verdict(event.kind != "epoch", "epsilon budget")
+        scene, verdict=lambda event: Verdict("epsilon budget" * (event.kind == "epoch"))
     )
     assert kinds(events) == ["started", "epoch", "finished"]
     assert events[-1].reason == "epsilon budget"
@@ -156,29 +159,35 @@ def test_a_budget_that_says_no_ends_the_trial():
 def test_a_tune_trial_of_a_slot_takes_one_trial_after_another():
     """Also after a restart, which gives it the same trial until that is over."""
 
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
-        assert await pool.lease("slot 0") == "t0"
-        assert await pool.lease("slot 0") == "t0"
-        assert await pool.lease("slot 1") == "t1"
-        assert await pool.lease("slot 2") is None
+    async def scene(pool, seen):
+        for explorer in ("slot 0", "slot 0", "slot 1"):
+            assert await waits(pool.explore(explorer, 0))
+        following = asyncio.create_task(pool.explore("slot 0", 1))
         for slot, trial in enumerate(("t0", "t1")):
-            await taken(pool, slot=slot, trial=trial)
+            assert (await taken(pool, slot=slot, trial=trial)).trial_id == trial
         await pool.send(finished("t0", 1))
-        assert await pool.lease("slot 0") is None
+        assert (await taken(pool)).trial_id == "t2", "which no other had"
+        asked = asyncio.create_task(pool.send(report("t2", 1, 1)))
+        assert await following == (4, epoch(1))
+        assert await waits(pool.explore("slot 0", 4)), "which permits it"
+        assert (await asked).go_on
+        assert await pool.explore("slot 2", 0) is None
+        await pool.send(finished("t2", 1))
+        assert await pool.explore("slot 0", 4) is None
         await pool.leave("slot 0", "it has none")
         await pool.leave("slot 1", "its trial of Ray Tune failed")
         assert not (await pool.send(report("t1", 1, 1))).go_on
 
-    play_scene(scene, count=2)
+    play_scene(scene, count=3)
 
 
 def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+    async def scene(pool, seen):
         attempts = [(await taken(pool, f"g{i}")).attempt for i in range(4)]
         assert attempts == [1, 2, 3, 4]
         reason = "RuntimeError at step.py:7"
         await pool.send(TrialEvent(kind="dying", trial_id="t0", attempt=4, reason=reason))
-        assert await pool.take(0, "g4", wait=WAIT) is None
+        assert await waits(pool.take(0, "g4"))
 
     events = play_scene(scene)
     assert kinds(events) == ["started"] * 4 + ["failed"]
@@ -186,7 +195,7 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
 
 
 def test_an_older_attempt_is_not_listened_to():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+    async def scene(pool, seen):
         await taken(pool, "g0")
         await taken(pool, "g1")
         assert not (await pool.send(report("t0", 1, 1))).go_on
@@ -196,49 +205,58 @@ def test_an_older_attempt_is_not_listened_to():
     assert kinds(play_scene(scene)) == ["started", "started"]
 
 
+def test_what_is_left_of_a_dead_group_takes_no_trial_from_its_successor():
+    async def scene(pool, seen):
+        dead, alive = (asyncio.create_task(pool.take(0, g)) for g in ("g0", "g1"))
+        assert await dead is None
+        assert await waits(pool.explore("t0", 0))
+        job = await alive
+        assert (job and job.attempt) == 1
+
+    assert kinds(play_scene(scene)) == ["started"]
+
+
 def test_a_gang_beyond_the_limit_ends_after_its_trial():
     """Its workers' death changes nothing: the trial is its own until the end."""
 
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+    async def scene(pool, seen):
         await taken(pool)
         await taken(pool, slot=1, trial="t1")
-        late = asyncio.create_task(pool.take(2, "g", wait=60))
+        late = asyncio.create_task(pool.take(2, "g"))
         await asyncio.gather(pool.send(report("t0", 1, 1, memory=7)), permit(pool))
         await pool.limit_slots(1)
-        assert await late == "over"
-        assert (await taken(pool, "again", slot=1)).job.trial_id == "t1"
+        assert await late is None
+        assert (await taken(pool, "again", slot=1)).trial_id == "t1"
         await pool.send(finished("t1", 2))
         await pool.add(jobs(3)[2])
-        await pool.lease("t2")
-        assert await pool.take(1, "again", wait=WAIT) == "over"
+        assert await waits(pool.explore("t2", 0))
+        assert await pool.take(1, "again") is None
         await pool.send(finished("t0", 1))
-        assert (await taken(pool, trial="t2")).job.trial_id == "t2"
+        assert (await taken(pool, trial="t2")).trial_id == "t2"
 
     events = play_scene(scene, count=2)
     assert [event.memory for event in events if event.kind == "epoch"] == [7]
 
 
 def test_a_closed_pool_ends_gangs_and_tune_trials():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
+    async def scene(pool, seen):
         await taken(pool)
-        idle = asyncio.create_task(pool.take(1, "g", wait=60))
-        following = asyncio.create_task(pool.news("t0", 1, wait=60))
+        idle = asyncio.create_task(pool.take(1, "g"))
+        following = asyncio.create_task(pool.explore("t0", 1))
         await asyncio.sleep(WAIT)
         await pool.close()
-        assert await idle == "over"
-        news = await following
-        assert news is not None
-        assert news.over
-        assert await pool.lease("slot 0") is None
+        assert await idle is None
+        assert await following is None
+        assert await pool.explore("slot 0", 0) is None
 
     play_scene(scene, count=2)
 
 
 def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once():
-    async def scene(pool: Pool, seen: list[TrialEvent]) -> None:
-        await pool.lease("t0")
-        assert await pool.take(0, "g", wait=WAIT) is None
+    async def scene(pool, seen):
+        assert await waits(pool.explore("t0", 0))
+        assert await waits(pool.take(0, "g"))
         assert await pool.unfinished_trials() == {"t1": "ready"}
 
-    events = play_scene(scene, count=2, verdict=lambda event: Verdict(False, "no time is left"))
+    events = play_scene(scene, count=2, verdict=lambda event: Verdict("no time is left"))
     assert kinds(events) == ["started"]

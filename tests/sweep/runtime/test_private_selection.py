@@ -15,7 +15,6 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from search_spaces.expansion import Point
 from sweep import cli
 from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
@@ -70,19 +69,19 @@ def _fields(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_collection(monkeypatch):
     """The toy leaves nothing to collect, which would take half of each test."""
     monkeypatch.setattr(worker_loop.gc, "collect", lambda: 0)
 
 
 @pytest.fixture
-def three(monkeypatch: pytest.MonkeyPatch) -> None:
+def three(monkeypatch):
     """The secret number is three."""
     monkeypatch.setattr(search, "draw_number", lambda law, random: _NUMBER)
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+def done(tmp_path_factory):
     """A selection among three, delivered to a real tracking store; what it printed is in a file."""
     place = tmp_path_factory.mktemp("done")
     settings, screen = settings_in(place), Console(file=io.StringIO(), width=140)
@@ -100,7 +99,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
 def _losers(folder: SweepFolder) -> list[float]:
     """Figures and settings of the trials that did not leave."""
     (best,) = folder.records()
-    found: list[float] = []
+    found = []
     for record in Vault(folder).draws.records():
         if record.metrics["ser"] != best.metrics["ser"]:
             found += [record.plan.config.training.learning_rate, record.metrics["ser"]]
@@ -221,7 +220,7 @@ def _crash(*args: object, **kwargs: object) -> None:
 
 
 def _after(call: Callable[..., Any]) -> Callable[..., None]:
-    def made(*args: object, **kwargs: object) -> None:
+    def made(*args, **kwargs):
         call(*args, **kwargs)
         raise Crash
 
@@ -263,7 +262,7 @@ def _outcome(folder: SweepFolder) -> tuple[object, ...]:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
+def uninterrupted(tmp_path_factory):
     place = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         _same_secrets(place, patch)
@@ -294,9 +293,9 @@ def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
 
 @pytest.mark.usefixtures("three")
 def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(tmp_path, monkeypatch):
-    seen: list[str] = []
+    seen = []
 
-    def break_one(folder: Path, rank: int, epoch: int) -> None:
+    def break_one(folder, rank, epoch):
         seen.append(folder.name)
         if len(set(seen)) == _NUMBER:
             raise ValueError(f"bad utterance: {toy_trial.PRIVATE}")
@@ -373,7 +372,7 @@ def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(tmp_path, 
 def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(tmp_path, monkeypatch):
     drawn = search.draw_points
 
-    def draw_with_less_noise(*given: Any) -> list[Point]:
+    def draw_with_less_noise(*given):
         found = drawn(*given)
         first = found[0].config
         assert first is not None

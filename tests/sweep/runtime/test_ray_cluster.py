@@ -7,9 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,7 +38,7 @@ resources: {workers: 2}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster():
     """Two nodes of one CPU each: a trial of two workers must lie on both."""
     made = importlib.import_module("ray.cluster_utils").Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 100_000_000}
@@ -82,7 +80,7 @@ def test_storage_that_a_node_does_not_share_is_one_line(cluster, tmp_path, monke
         assert list(home.iterdir()) == [], "the mark is gone"
         real = preflight._unseen
 
-        def one_blind(expected: Any) -> str | None:
+        def one_blind(expected):
             node = importlib.import_module("ray").get_runtime_context().get_node_id()
             return str(data) if node == blind else None
 
@@ -101,7 +99,7 @@ def test_storage_that_a_node_does_not_share_is_one_line(cluster, tmp_path, monke
 
 
 def test_a_node_that_does_not_answer_is_one_line(cluster, tmp_path, monkeypatch):
-    def asleep(expected: Any) -> None:
+    def asleep(expected):
         importlib.import_module("time").sleep(30)
 
     monkeypatch.setattr(preflight, "_unseen", asleep)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from dashboards.live_metrics import metrics
 from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_metrics as ray_metrics
-from sweep.runtime.ray_metrics import Recorder, record_metrics
+from sweep.runtime.ray_metrics import record_metrics
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.ray_metrics import OwnRay, own_ray
@@ -32,12 +30,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+def toy(tmp_path_factory):
     return run_untracked(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[OwnRay]:
+def cluster():
     with own_ray() as started:
         yield started
 
@@ -46,12 +44,12 @@ def values_after(
     cluster: OwnRay, toy: SweepFolder, status: str = "done"
 ) -> dict[str, dict[tuple[str, ...], float]]:
     """What Ray serves once the trials are recorded."""
-    recorder = Recorder(toy)
+    record_trial = record_metrics(lambda trial_id, progress: None, toy)
     for record in toy.records():
         progress = Progress(
             name="a", status=TrialStatus(status), epochs_done=3, epochs=3, plan=record.plan
         )
-        recorder.record(record.plan.id, progress)
+        record_trial(record.plan.id, progress)
     return cluster.recorded(toy.name)
 
 
@@ -131,7 +129,7 @@ def test_metrics_that_no_epsilon_covers_are_called_so():
 
 def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(toy, monkeypatch):
     monkeypatch.delitem(sys.modules, "ray", raising=False)
-    heard: list[Any] = []
+    heard = []
     watch = record_metrics(lambda trial_id, progress: heard.append(trial_id), toy)
     watch(
         toy.plan().trials[0].id,

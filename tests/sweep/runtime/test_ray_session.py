@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,9 +35,9 @@ pytestmark = [
 
 def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[Any]:
     """Replace Ray's own start by one that fails with these, then succeeds."""
-    calls: list[Any] = []
+    calls = []
 
-    def init(**options: Any) -> None:
+    def init(**options):
         calls.append(options)
         if failures:
             raise failures.pop(0)
@@ -49,9 +48,9 @@ def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[A
 
 
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def ended(monkeypatch):
     """How sessions of a Ray that is started in name only end: a shutdown, or an exit code."""
-    ends: list[Any] = []
+    ends = []
     context = SimpleNamespace(address_info={"session_dir": "/nowhere"})
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray_session, "_start_local", lambda **options: context)
@@ -76,9 +75,9 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
     """Ray's shutdown knows nothing of them; no other child of this process is meant."""
     place = Path(ray.__file__).parent / "gcs_server"
     own = subprocess.Popen(["sleep", "600"])
-    daemons: list[subprocess.Popen[bytes]] = []
+    daemons = []
 
-    def init(**options: Any) -> None:
+    def init(**options):
         if daemons:
             daemons[0].wait(60)
             return
@@ -169,7 +168,7 @@ def test_agents_end_with_a_raylet_that_was_killed(ended, monkeypatch, still_call
     assert raylet.stdout is not None
     agent = psutil.Process(int(raylet.stdout.readline()))
 
-    def shut_down() -> None:
+    def shut_down():
         raylet.kill()
         if interrupted:
             raise KeyboardInterrupt
@@ -259,7 +258,7 @@ print({{record.status.value for record in done.folder.records()}})
 
 
 @pytest.fixture
-def ray_files() -> Iterator[Path]:
+def ray_files():
     """A folder whose path is short enough for Ray's sockets."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)

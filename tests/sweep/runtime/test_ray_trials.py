@@ -10,10 +10,9 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,12 @@ import torch
 
 from search_spaces import space as spaces
 from sweep.planning import resources
-from sweep.planning.resources import share_of
+from sweep.planning.prepare import Prepared
+from sweep.planning.resources import share_of, this_machine
 from sweep.runtime import preflight, ray_session, tune
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
@@ -48,7 +49,7 @@ DEVICES = replace(SETTINGS, function="tests.sweep.runtime.test_ray_trials:say_wh
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def cluster():
     """The machine has no GPU: Ray is told of eight, and torch's count of them is a stand-in."""
     import ray  # as a notebook may have done before: the session asks for its token all the same
 
@@ -56,7 +57,8 @@ def cluster() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "device_count", lambda: NUM_GPUS)
         patch.setenv("PYTHONPATH", str(ROOT))  # for tests.sweep.toy_trial
-        with ray_session.session(replace(SETTINGS, cpus=NUM_GPUS)):
+        patch.setattr(ray_session, "machine_cpus", lambda: NUM_GPUS)
+        with ray_session.session(SETTINGS):
             yield
 
 
@@ -95,7 +97,7 @@ class Diary:
         self.events.append(event)
         limit = self._limits.get(event.trial_id)
         if event.report is not None and limit is not None and event.report.epochs_done >= limit:
-            return Verdict(False, "budget")
+            return Verdict("budget")
         return GO_ON
 
     def of(self, trial_id: str, kind: str) -> list[TrialEvent]:
@@ -122,7 +124,13 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     jobs, gang = make_jobs(tmp_path / "gang", count=6), Diary(t2=2, t5=1)
     (jobs[3].folder / "raise").write_text("-1 1")
     jobs[4] = replace(jobs[4], config=jobs[0].config)
-    run_trials(jobs, events=gang, settings=SETTINGS)
+    found = {}
+
+    def events(event):
+        _note_listeners(found, event)
+        return gang(event)
+
+    run_trials(jobs, events=events, settings=SETTINGS)
 
     assert gang.ser("t0") == alone.ser("t0")
     assert gang.ser("t1") == alone.ser("t1")
@@ -144,31 +152,24 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert "account" not in failed.reason, "private text stays in the worker"
     assert not (tmp_path / "gang" / ".ray").exists(), "Ray's own files are gone"
 
-
-def test_nothing_listens_beyond_this_machine(cluster, tmp_path):
-    """Ray's daemons, driver, actors, agents and workers, and what `torch.distributed` opens between
-    two of them, asked while a trial trains.
-    """
+    # Nothing listens beyond this machine: Ray's daemons, driver, actors, agents and workers, and
+    # what torch.distributed opens between two of them.
     own = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-    found: dict[str, set[str]] = {}
-    jobs = make_jobs(tmp_path, count=1, epochs=2, workers=2)
-    run_trials(jobs, events=partial(_note_listeners, found), settings=SETTINGS)
     listening = {name for name, places in found.items() if places & own}
     assert {"gcs_server", "raylet", "ray::RayTrainWorker"} <= listening
     assert {name: places - own for name, places in found.items() if places - own} == {}
     assert os.environ["RAY_AUTH_MODE"] == "token"
 
 
-def _note_listeners(found: dict[str, set[str]], event: TrialEvent) -> Verdict:
-    """Where this process and those below it listen, by their names."""
-    if event.kind == "epoch":
+def _note_listeners(found: dict[str, set[str]], event: TrialEvent) -> None:
+    """Where this process and those below it listen, by their names, while a trial trains."""
+    if event.kind == "epoch" and event.trial_id == "t0":
         for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
             with suppress(psutil.Error):
                 sockets = process.net_connections(kind="inet")
                 places = {str(s.laddr.ip) for s in sockets if s.status == psutil.CONN_LISTEN}
                 name = (process.cmdline() or [""])[0].rpartition("/")[2]
                 found.setdefault(name.partition(".")[0], set()).update(places)
-    return GO_ON
 
 
 def test_a_scheduler_stops_the_losers_even_the_last(cluster, tmp_path):
@@ -177,7 +178,7 @@ def test_a_scheduler_stops_the_losers_even_the_last(cluster, tmp_path):
         fields = jobs[index].config.model_dump(mode="json")
         fields["training"]["learning_rate"] = rate
         jobs[index] = replace(jobs[index], config=parse(fields))
-    settings = replace(SETTINGS, scheduler="asha", reduction_factor=2.0, max_epochs=100)
+    settings = replace(SETTINGS, scheduler="asha", max_epochs=100)
     run_trials(jobs, events=diary, settings=settings)
     assert trained_epochs(jobs[0]) == list(range(1, 9)), "the best so far is never stopped"
     assert trained_epochs(jobs[2]) == [1]
@@ -295,7 +296,7 @@ def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(cluste
     (job.folder / "slow").write_text("0.2")
 
     class Failing(Diary):
-        def __call__(self, event: TrialEvent) -> Verdict:
+        def __call__(self, event):
             if event.report is not None and event.report.epochs_done == 2:
                 raise OSError("disk full")
             return super().__call__(event)
@@ -339,11 +340,18 @@ def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster, tmp_path):
     assert diary.ser("t0") == diary.ser("t1")
 
 
-def say_where(config: Any, *, folder: Path, comm: Communicator, **_: Any) -> None:
-    """A trial function: write this worker's device and the GPUs that it sees, then fail.
-
-    It waits for all trials, so that each has a slot of its own.
+def say_where(
+    config: Any,
+    *,
+    folder: Path,
+    comm: Communicator,
+    report: Callable[[EpochReport], bool],
+    **_: Any,
+) -> None:
+    """A trial function: report an epoch, write this worker's device and the GPUs that it sees, wait
+    for all trials to do so, and fail.
     """
+    report(EpochReport(epochs_done=1, seconds=0.0, metrics={}))
     seen, ray = os.environ.get("CUDA_VISIBLE_DEVICES"), importlib.import_module("ray")
     given = ray.get_gpu_ids() if ray.is_initialized() else []  # else it would start a Ray
     (folder / "where").write_text(f"{comm.device} {seen} {given}")
@@ -354,27 +362,36 @@ def say_where(config: Any, *, folder: Path, comm: Communicator, **_: Any) -> Non
     raise InvalidInput("said")
 
 
-def places(folder: Path, settings: RunSettings, *, count: int) -> list[str]:
+def places(
+    folder: Path, settings: RunSettings, *, count: int, diary: Diary | None = None
+) -> list[str]:
     """Of `count` trials at the same time."""
-    reasons: list[str] = []
-
-    def events(event: TrialEvent) -> Verdict:
-        if event.kind == "failed":
-            reasons.append(event.reason)
-        return GO_ON
-
-    jobs: list[TrialJob] = make_jobs(folder, count=count, workers=1)
+    diary = diary or Diary()
+    jobs = make_jobs(folder, count=count, workers=1)
     (folder / "trials" / "together").write_text(str(count))
-    run_trials(jobs, events=events, settings=replace(settings, slots=count))
+    run_trials(jobs, events=diary, settings=settings)
+    reasons = [event.reason for event in diary.events if event.kind == "failed"]
     assert reasons == ["InvalidInput: said"] * count
     return [(job.folder / "where").read_text() for job in jobs]
 
 
-def test_each_slot_has_its_own_gpu(cluster, tmp_path):
-    found = places(tmp_path, replace(DEVICES, gpus_per_worker=1), count=2)
+def with_memory(patch: pytest.MonkeyPatch, **sizes: int) -> None:
+    size = replace(ray_session.cluster_size(), memory_bytes=sizes["memory"], cpus=2)
+    patch.setattr(ray_session, "cluster_size", lambda: size)
+    patch.setattr(resources, "_UNKNOWN", sizes["unknown"])
+
+
+def test_a_second_slot_with_its_own_gpu_begins_once_the_first_says_that_memory_is_left(
+    cluster, tmp_path, monkeypatch
+):
+    with_memory(monkeypatch, memory=4 * 2**30, unknown=4 * 2**30)
+    diary = Diary()
+    found = places(tmp_path, replace(DEVICES, slots=None, gpus_per_worker=1), count=2, diary=diary)
     numbers = {text.split()[1] for text in found}
     assert len(numbers) == 2
     assert set(found) == {f"cuda:0 {number} [{number}]" for number in numbers}
+    assert [event.kind for event in diary.events[:3]] == ["started", "epoch", "started"]
+    assert 50 * 2**20 < diary.events[1].memory < 2 * 2**30
 
 
 def test_a_worker_without_a_gpu_computes_on_the_cpu_and_sees_none(cluster, tmp_path):
@@ -385,42 +402,18 @@ def test_a_worker_without_a_gpu_computes_on_the_cpu_and_sees_none(cluster, tmp_p
 def test_the_default_is_one_where_the_cluster_has_gpus(cluster, tmp_path, asked, share):
     """Planned before Ray runs, settled by what it has: the same."""
     space = spaces.parse({"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}})
-    settings = settings_in(tmp_path)
-    planned = preflight.prepare(space, (), settings, address=None, function="none")
-    settled = preflight.require_room(space, (), settings, planned)
-    shares = [share_of(space.resources), planned, settled]
+    given = (
+        Prepared(space=space, plan=Plan(name="s", trials=()), notes=()),
+        (),
+        settings_in(tmp_path),
+    )
+    planned = preflight.prepare(*given, address=None, function="none")
+    shares = [
+        share_of(space.resources, this_machine(space.resources)),
+        planned,
+        preflight.require_room(*given, planned),
+    ]
     assert [each.gpus_per_worker for each in shares] == [share] * 3
-
-
-def meet(
-    config: Any, *, folder: Path, comm: Any, report: Callable[[EpochReport], bool], **_: Any
-) -> None:
-    """A trial function: report an epoch, wait for the other trial to do so, and fail."""
-    report(EpochReport(epochs_done=1, seconds=0.0, metrics={}))
-    (folder / "reported").touch()
-    deadline = time.monotonic() + 300
-    while len(list(folder.parent.glob("*/reported"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    raise InvalidInput("met" if time.monotonic() < deadline else "alone")
-
-
-def with_memory(patch: pytest.MonkeyPatch, **sizes: int) -> None:
-    size = replace(ray_session.cluster_size(), memory_bytes=sizes["memory"], cpus=2)
-    patch.setattr(ray_session, "cluster_size", lambda: size)
-    patch.setattr(resources, "_UNKNOWN", sizes["unknown"])
-
-
-def test_a_second_trial_begins_once_the_first_one_says_that_memory_is_left(
-    cluster, tmp_path, monkeypatch
-):
-    with_memory(monkeypatch, memory=4 * 2**30, unknown=4 * 2**30)
-    diary = Diary()
-    jobs = make_jobs(tmp_path, workers=1)
-    function = "tests.sweep.runtime.test_ray_trials:meet"
-    run_trials(jobs, events=diary, settings=replace(SETTINGS, slots=None, function=function))
-    assert [event.kind for event in diary.events[:3]] == ["started", "epoch", "started"]
-    assert [event.reason for event in diary.events[4:]] == ["InvalidInput: met"] * 2
-    assert 50 * 2**20 < diary.events[1].memory < 2 * 2**30
 
 
 @pytest.mark.slow
@@ -468,7 +461,7 @@ DRIVER = """
         # Ray's own words go to stderr, with all that is printed meanwhile.
         print(event.kind, event.trial_id, done, file=sys.__stdout__, flush=True)
         return Verdict()
-    settings = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, cpus=2)
+    settings = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False)
     run_trials(jobs, events=events, settings=settings)
 """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ray.tune.experiment import Trial
@@ -21,13 +20,13 @@ METRIC = RunSettings().metric
 def decisions(chosen: TrialScheduler, errors: dict[str, list[float]]) -> dict[str, int | None]:
     """The epoch at which each trial is stopped; None where it is not. The trials take turns."""
     trials = {name: Trial("toy", stub=True) for name in errors}
-    ended: dict[str, int | None] = dict.fromkeys(errors)
+    ended = dict.fromkeys(errors)
     for trial in trials.values():
         chosen.on_trial_add(None, trial)  # type: ignore[arg-type]  # no controller is needed
     for epoch in range(1, max(map(len, errors.values())) + 1):
         for name, trial in trials.items():
             if ended[name] is None and epoch <= len(errors[name]):
-                result: dict[str, Any] = {TIME_ATTR: epoch, METRIC: errors[name][epoch - 1]}
+                result = {TIME_ATTR: epoch, METRIC: errors[name][epoch - 1]}
                 answer = chosen.on_trial_result(None, trial, result)  # type: ignore[arg-type]
                 if answer == TrialScheduler.STOP:
                     ended[name] = epoch

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,7 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(tmp_path_factory):
     # This one makes its store itself.
     folder = tmp_path_factory.mktemp("done")
     assert run_toy(folder).tracking_problem is None
@@ -84,14 +84,14 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path):
     """A folder for a sweep."""
     make_store(settings_in(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
-def toy(done: Path) -> SweepFolder:
+def toy(done):
     return store.open_sweep(settings_in(done).home, "toy")
 
 
@@ -211,9 +211,9 @@ def prepare_and_start(space: SearchSpace, folder: Path) -> None:
 
 def interrupted_after(count: int) -> Callable[[str, Any], None]:
     """A watch that presses Ctrl-C at the `count`-th report of an epoch."""
-    seen: list[str] = []
+    seen = []
 
-    def watch(trial_id: str, progress: Any) -> None:
+    def watch(trial_id, progress):
         if progress.validation[1] is not None:
             seen.append(trial_id)
             if len(seen) == count:
@@ -318,7 +318,7 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place):
     with ExitStack() as server:
         server.enter_context(mlflow_server(local, port=port))
 
-        def watch(trial_id: str, progress: Any) -> None:
+        def watch(trial_id, progress):
             if progress.status == "done":
                 server.close()
 
@@ -358,7 +358,7 @@ def test_a_failed_trial_is_reported_and_the_others_continue(place):
     broken = prepared.plan.trials[1].id
     order = settings.home / "toy" / "trials" / broken
 
-    def watch(trial_id: str, progress: Any) -> None:
+    def watch(trial_id, progress):
         if order.is_dir() and not (order / "raise").exists():
             (order / "raise").write_text("-1 1")
 
@@ -387,7 +387,7 @@ def test_a_request_to_stop_ends_the_run(place):
     base = {**space_in(place).base, "training": epochs}
     prepared = prepare_space(space_in(place, base=base), settings=settings)
 
-    def ask() -> None:
+    def ask():
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if (settings.home / "toy" / "lock").exists():
@@ -397,7 +397,7 @@ def test_a_request_to_stop_ends_the_run(place):
                     return
             time.sleep(0.02)
 
-    def watch(trial_id: str, progress: Any) -> None:
+    def watch(trial_id, progress):
         time.sleep(0.2)  # 200 epochs must outlast the look at the stop file, on a busy machine too
 
     asking = threading.Thread(target=ask)
@@ -426,7 +426,7 @@ def test_a_changed_space_says_what_changed_and_extends_the_sweep(place):
 
 
 @pytest.fixture
-def refused(tmp_path: Path) -> Iterator[Path]:
+def refused(tmp_path):
     """A folder in which, after the test, nothing but the cache of the corpus may have appeared."""
     yield tmp_path
     home = settings_in(tmp_path).home

@@ -6,16 +6,13 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ray.tune import Tuner
 
-from search_spaces.space import SearchSpace
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner, tune
 from sweep.search import private_selection as search
-from sweep.store.plans import Plan
 from sweep.store.sweeps import Vault
 from tests.sweep.runtime.test_private_selection import _fields
 from tests.sweep.sweeps import TOY, settings_in, space_in
@@ -40,19 +37,19 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path,
     killed, before = tmp_path / "session", sessions()
     monkeypatch.setattr(search, "draw_number", lambda law, random: 3)
     started, gang, seal, explored = [], tune.gang, Vault.seal, []
-    while_it_ran: list[Path] = []
+    while_it_ran = []
 
-    def noted(name: str, *, slot: int, **options: Any) -> Any:
+    def noted(name, *, slot, **options):
         started.append(slot)
         return gang(name, slot=slot, **options)
 
-    def seal_and_leave(self: Vault, space: SearchSpace, plan: Plan) -> None:
+    def seal_and_leave(self, space, plan):
         seal(self, space, plan)
         (self.draws.path / ".ray" / "killed" / plan.trials[0].id).mkdir(parents=True)
         killed.mkdir()
         (self.draws.path / ".ray" / "session.json").write_text(json.dumps([str(killed)]))
 
-    def noted_tuner(*arguments: Any, **options: Any) -> Any:
+    def noted_tuner(*arguments, **options):
         explored.append(options["param_space"])
         while_it_ran.extend(sessions() - before)
         return Tuner(*arguments, **options)

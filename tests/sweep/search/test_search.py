@@ -16,7 +16,6 @@ from search_spaces.domains import Domain, branches, domain_of
 from search_spaces.space import SearchSpace
 from sweep.planning import prepare
 from sweep.planning.plan import require_trials
-from sweep.planning.pricing import total_filter
 from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.events import Interrupted
@@ -301,7 +300,7 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place):
     releases = [entry.release for entry in last.values()]
     kept = search_filter.stored_filter(folder)
     assert kept is not None
-    assert kept == total_filter(space, settings_in(place))
+    assert kept == search_filter.filter_of(space, plan.filter_delta)
     delta = kept.delta
     total = search_filter.total_of(space, releases, delta=delta, kept=kept)
     assert total.epsilon == 8

@@ -20,7 +20,8 @@ from sweep.spending.filter import (
 from tests.sweep.sweeps import space_in
 from trainables.accountants import Account, RdpFilter, Release, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig
-from trainables.privacy.from_config import build, build_from
+from trainables.errors import InvalidInput
+from trainables.privacy.from_config import build_from
 
 DELTA = 1e-5
 TPE = {"strategy": "tpe", "num_samples": 4, "objectives": ["epsilon"]}
@@ -51,9 +52,11 @@ def space(place: Path, *, total: float | None = None, **changes: Any) -> SearchS
 def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path):
     grid, adaptive = space(tmp_path, total=3.0), space(tmp_path, total=3.0, search=TPE)
     assert (looks_at_results(grid), looks_at_results(adaptive)) == (False, True)
-    assert filter_of(grid, lambda _: DELTA) is None
-    assert filter_of(space(tmp_path, search=TPE), lambda _: DELTA) is None
-    assert filter_of(adaptive, lambda _: DELTA) == RdpFilter.of(3.0, delta=DELTA)
+    assert filter_of(grid, DELTA) is None
+    assert filter_of(space(tmp_path, search=TPE), None) is None
+    assert filter_of(adaptive, DELTA) == RdpFilter.of(3.0, delta=DELTA)
+    with pytest.raises(InvalidInput):
+        filter_of(adaptive, None)
 
 
 def test_a_filter_admits_until_it_is_full():
@@ -77,27 +80,6 @@ def test_a_filter_with_more_room_than_its_epsilon_has_is_not_sound(changes):
     assert kept.is_sound
     assert replace(kept, budget=kept.budget / 2).is_sound
     assert not replace(kept, **changes).is_sound
-
-
-def test_the_delta_of_a_filter_is_that_of_the_trials_that_a_search_draws(tmp_path):
-    """Also where the space lists none but its baseline, whose delta does not count."""
-
-    of_trials = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
-    z = {"privacy.noise_multiplier": {"range": {"low": 1.0, "high": 4.0}}}
-    for search, axes in (
-        (TPE, z),
-        ({"scheduler": "median"}, {"privacy.noise_multiplier": [1.0, 4.0]}),
-    ):
-        searched = space_in(
-            tmp_path,
-            variants=[
-                {"name": "sgd", "baseline": True, "set": {"engine": "sgd", "privacy.delta": 1e-9}},
-                {"name": "dp", "axes": axes},
-            ],
-            base=of_trials, search=search, budget={"total": 3.0},
-        )  # fmt: skip
-        found = filter_of(searched, lambda config: build(config, num_records=90).delta)
-        assert found == RdpFilter.of(3.0, delta=1e-4)
 
 
 def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path):
