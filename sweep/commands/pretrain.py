@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 def pretrain(
     file: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="FILE", help="YAML file with encoder, corpora and epochs (see docs)."
+            metavar="[FILE]", help="YAML file with encoder, corpora and epochs (see docs)."
         ),
-    ],
+    ] = None,
+    public: Annotated[
+        list[str],
+        typer.Option(metavar="NAME", help="Without a file: train MiniLM on this public corpus."),
+    ] = [],  # noqa: B006  typer copies it
     to: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."),
@@ -36,7 +40,7 @@ def pretrain(
     from sweep.settings import from_environment
 
     settings = from_environment()
-    config = read_pretraining(file, overrides(assignments))
+    config = read_pretraining(file, overrides(assignments), public=public)
     place = to or settings.home / "encoders" / config.name
     card = run_pretraining(config, place, settings, bits=bits, report=_reporter(as_json))
     if as_json:

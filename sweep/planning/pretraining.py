@@ -1,9 +1,9 @@
-"""From a pretraining's file to the encoder's folder."""
+"""From a pretraining's file, or names of public corpora, to the encoder's folder."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -13,6 +13,7 @@ from sweep.settings import Settings
 from trainables.errors import InvalidInput
 from trainables.files import read_yaml
 from trainables.pretraining.config import PretrainingConfig, parse
+from trainables.pretraining.left_out import listed_corpora
 from trainables.system import checkpoint
 
 if TYPE_CHECKING:
@@ -22,12 +23,18 @@ _WORK = ".pretraining"  # of an unfinished one, inside of the encoder's folder
 _GOES_ON = "the same `sweep pretrain` continues, from at most a minute before"
 
 
-def read_pretraining(file: Path, changes: Mapping[str, Any]) -> PretrainingConfig:
-    """The pretraining of a YAML file, with `changes` by dotted path.
+def read_pretraining(
+    file: Path | None, changes: Mapping[str, Any], *, public: Sequence[str] = ()
+) -> PretrainingConfig:
+    """The pretraining of a YAML file, or that of MiniLM on the corpora `public`, with `changes` by
+    dotted path.
 
-    Raises: InvalidInput for a file that cannot be read, and for its first problem.
+    Raises: InvalidInput for a file that cannot be read, for its first problem, and unless either
+        a file or a corpus is given.
     """
-    fields = read_yaml(file)
+    if (file is None) == (not public):
+        raise InvalidInput("expected either a FILE or --public with names of public corpora")
+    fields = _of_minilm(public) if file is None else read_yaml(file)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected a mapping of fields in {file}")
     for path, value in changes.items():
@@ -39,6 +46,26 @@ def read_pretraining(file: Path, changes: Mapping[str, Any]) -> PretrainingConfi
                 raise InvalidInput(f"expected a mapping at {parent} for --set {path}")
         section[last] = value
     return parse(fields)
+
+
+def _of_minilm(public: Sequence[str]) -> dict[str, Any]:
+    """The recipe of the encoder that ships, without texts of other corpora that have a list."""
+    import torch
+
+    there = torch.cpu.get_capabilities()
+    rounds = any(there.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    return {
+        "name": "mine",
+        "encoder": {"name": "bert", "encoder": "minilm", "num_layers": 6},
+        "vocabulary": 16_000,
+        "frozen_layers": 2,
+        "layers": [2, 4, 6],
+        "corpora": [{"name": name} for name in public],
+        "leave_out": [name for name in listed_corpora() if name not in public],
+        "epochs": 2,
+        "learning_rate": 2e-4,
+        "precision": "bf16" if rounds else "fp32",
+    }
 
 
 def run_pretraining(

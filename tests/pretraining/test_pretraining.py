@@ -20,6 +20,7 @@ from trainables.models.features import build, require_usable
 from trainables.pretraining import left_out, loop, result
 from trainables.pretraining.config import parse
 from trainables.pretraining.loop import pretrain
+from trainables.pretraining.model import SMALL
 from trainables.pretraining.result import write
 
 _FIELDS = {
@@ -186,6 +187,24 @@ def test_a_vocabulary_is_one_of_vectors_or_pieces(tmp_path):
     scratch = {"name": "bert", "hidden_size": 24, "num_layers": 1, "intermediate_size": 24}
     with refused("word pieces"):
         train(tmp_path, encoder=scratch, vocabulary=100)
+
+
+def test_frozen_layers_keep_their_weights(tmp_path):
+    sizes = {"hidden_size": 24, "num_layers": 2, "intermediate_size": 24, "word_buckets": 200}
+    encoder = {"name": "bert", **sizes}
+    done, _ = train(tmp_path, encoder=encoder, frozen_layers=1)
+    before = catalogue.entry("models", "bert").build(
+        config(encoder=encoder).encoder, schema=SMALL, seed=0
+    )
+    after = done.encoder.state_dict()
+    same = {
+        name for name, tensor in before.state_dict().items() if torch.equal(tensor, after[name])
+    }
+    assert {"word.weight", "embedding_norm.weight", "layers.0.qkv.weight"} <= same
+    assert "layers.1.qkv.weight" not in same
+    for fields in ({"encoder": encoder, "frozen_layers": 2}, {"frozen_layers": 1}):
+        with refused("expected frozen_layers below"):
+            train(tmp_path / "other", **fields)
 
 
 def test_texts_that_are_listed_are_left_out(tmp_path, monkeypatch):

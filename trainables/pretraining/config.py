@@ -55,6 +55,13 @@ class PretrainingConfig(Frozen):
         min_length=1,
         description="layers whose states are features, 0 the lowest; default: all",
     )
+    frozen_layers: int = Field(
+        0,
+        ge=0,
+        le=1_000,
+        description="number of the lowest layers of a bert that keep their weights, and its"
+        " embeddings with them",
+    )
     epochs: int = Field(2, ge=1, le=MAX_EPOCHS, description="epochs over all corpora together")
     batch_size: int = Field(
         64, ge=1, le=MAX_RECORDS, description="records per step, all of one corpus"

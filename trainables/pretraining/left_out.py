@@ -26,6 +26,11 @@ _LISTS = Path(__file__).with_name("texts")
 _NO_KEY = b""  # the corpora are public, so the hash need not hide anything
 
 
+def listed_corpora() -> list[str]:
+    """Names of the corpora that have a list."""
+    return sorted(each.stem for each in _LISTS.glob("*.txt"))
+
+
 def hashes_of_texts(names: Iterable[str]) -> NDArray[np.uint64]:
     """The hashes of all texts that the lists of these corpora name, sorted.
 
@@ -35,8 +40,9 @@ def hashes_of_texts(names: Iterable[str]) -> NDArray[np.uint64]:
     for name in names:
         path = _LISTS / f"{name}.txt"
         if not path.is_file():
-            there = ", ".join(sorted(each.stem for each in _LISTS.glob("*.txt")))
-            raise InvalidInput(f"expected leave_out from {there}, got {name!r}")
+            raise InvalidInput(
+                f"expected leave_out from {', '.join(listed_corpora())}, got {name!r}"
+            )
         found |= {int(line, 16) for line in path.read_text().split()}
     return np.array(sorted(found), dtype=np.uint64)
 

@@ -64,6 +64,7 @@ def pretrain(
     Raises: InvalidInput for an encoder or a corpus that cannot be used.
     """
     encoder = _encoder(config, folder)
+    _freeze(encoder, config.frozen_layers)
     corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
     width = encoder.intent_head.in_features
     layers = _layers(config, encoder, corpora[0])
@@ -112,6 +113,17 @@ def _encoder(config: PretrainingConfig, folder: Path) -> NluModel:
         fields.model_copy(update={"word_vectors": str(table)}), schema=SMALL, seed=config.seed
     )
     return of_table
+
+
+def _freeze(encoder: NluModel, count: int) -> None:
+    """Raises: InvalidInput for an encoder without so many layers under a trained one."""
+    if not count:
+        return
+    if not isinstance(encoder, Bert) or count >= len(encoder.layers):
+        raise InvalidInput(f"expected frozen_layers below the layers of a bert, got {count}")
+    tables = (encoder.word, encoder.position, encoder.kind, encoder.embedding_norm)
+    for part in (*tables, *encoder.layers[:count]):
+        part.requires_grad_(False)
 
 
 def _train(
@@ -185,6 +197,7 @@ def _optimizer(model: MultiCorpus, config: PretrainingConfig) -> torch.optim.Ada
             {"params": heads, "lr": config.head_learning_rate},
         ],
         weight_decay=config.weight_decay,
+        fused=True,
     )
 
 

@@ -113,8 +113,8 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
         "training": config.model_dump(
             mode="json",
             include={
-                *("epochs", "batch_size", "learning_rate", "head_learning_rate"),
-                *("tag_weight", "weight_decay", "seed"),
+                *("frozen_layers", "epochs", "batch_size", "learning_rate"),
+                *("head_learning_rate", "tag_weight", "weight_decay", "seed"),
             },
         ),
         "code_version": _version(),

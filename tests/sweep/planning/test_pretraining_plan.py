@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
 from trainables.documents import format_yaml
@@ -12,6 +14,7 @@ from trainables.encoders.about import ABOUT
 from trainables.errors import InvalidInput
 from trainables.system import checkpoint
 
+_BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 _FIELDS: dict[str, Any] = {
     "name": "tiny",
     "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
@@ -53,6 +56,34 @@ def test_a_wrong_field_is_named(file, changes, line):
     with pytest.raises(InvalidInput, match=line) as refused:
         read_pretraining(file, changes)
     assert "\n" not in str(refused.value)
+
+
+def test_corpora_without_a_file_get_the_recipe_of_the_shipped_encoder():
+    shipped = read_pretraining(_BENCHMARKS / "dialogues.yaml", {"precision": "fp32"})
+    alike = read_pretraining(
+        None, {"name": shipped.name, "precision": "fp32"}, public=["sgd_dialogues"]
+    )
+    assert alike == shipped
+
+
+def test_a_listed_corpus_that_is_read_is_not_left_out():
+    """Its texts stay out where it plays the private one."""
+    config = read_pretraining(None, {}, public=["sgd_dialogues", "snips"])
+    assert [each.name for each in config.corpora] == ["sgd_dialogues", "snips"]
+    assert config.leave_out == ("atis", "nlu_eval")
+
+
+def test_bf16_is_chosen_where_the_processor_has_it(monkeypatch):
+    for there in (True, False):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda has=there: {"amx_bf16": has})
+        config = read_pretraining(None, {}, public=["video"])
+        assert config.precision == ("bf16" if there else "fp32")
+
+
+@pytest.mark.parametrize("public", [(), ("video",)])
+def test_either_a_file_or_corpora(file, public):
+    with pytest.raises(InvalidInput, match="expected either a FILE or --public"):
+        read_pretraining(file if public else None, {}, public=public)
 
 
 def test_a_file_without_fields_is_refused(file):
