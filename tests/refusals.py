@@ -11,8 +11,14 @@ from trainables.errors import InvalidInput
 
 
 @contextmanager
-def refused(words: str, kind: type[Exception] = InvalidInput) -> Iterator[None]:
-    """Fails unless an error of this type is raised inside, in one line that matches `words`."""
+def refused(
+    words: str, kind: type[Exception] = InvalidInput, *, hides: str = ""
+) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    """Fails unless an error of this type is raised inside, in one line that matches `words` and
+    does not say what it `hides`.
+    """
     with pytest.raises(kind, match=words) as found:
-        yield
-    assert "\n" not in str(found.value)
+        yield found
+    said = str(found.value)
+    assert "\n" not in said
+    assert not hides or hides not in said

@@ -7,7 +7,7 @@ records are. So what differs between two neighbouring homes is an exact function
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
 from sweep.store.sweeps import SweepFolder
+from tests.lines import write_lines
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
@@ -79,10 +80,6 @@ def neighbours(unit: str, relation: str) -> list[Rows]:
     return [fewer, more]
 
 
-def write_rows(path: Path, rows: Sequence[Any]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
 @contextmanager
 def equal_weights() -> Iterator[None]:
     """No step is taken, and no clock runs: time is another channel, and not part of the claim."""
@@ -139,7 +136,7 @@ def nlu_home(
 ) -> SweepFolder:
     """A finished sweep on a corpus with frames. `is_counted`: its size is not declared."""
     folder.mkdir()
-    write_rows(folder / "mine.jsonl", rows)
+    write_lines(folder / "mine.jsonl", rows)
     schema = {"intents": ["call", "text"], "slots": ["contact"]}
     (folder / "schema.json").write_text(json.dumps(schema))
     base = nlu_base(unit, engine)
@@ -191,7 +188,7 @@ def pairs_home(folder: Path, rows: Rows, *, relation: str, **changes: Any) -> Sw
     """A finished sweep on a corpus of pairs."""
     folder.mkdir()
     place = write_pairs(folder, training=1, human=20)
-    write_rows(place / "pairs_train.jsonl", rows)
+    write_lines(place / "pairs_train.jsonl", rows)
     sampling = "shuffle" if relation == "replace_one" else "poisson"
     privacy = {
         "privacy.delta": 1e-3,

@@ -14,6 +14,7 @@ from sweep.planning import prepare
 from sweep.runtime import runner
 from sweep.runtime.runner import Run
 from sweep.settings import Settings, sqlite_uri
+from tests.lines import write_lines
 
 TOY = "tests.sweep.toy_trial:run"
 NUM_RECORDS = 200
@@ -41,7 +42,7 @@ def write_corpus(folder: Path) -> dict[str, Any]:
             }
             for n in range(NUM_RECORDS)
         ]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(path, rows)
         schema.write_text(json.dumps({"intents": ["call", "text"], "slots": ["contact"]}))
     return {
         "name": "json_lines",

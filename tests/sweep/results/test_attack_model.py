@@ -1,21 +1,20 @@
 """A saved model is read back and attacked with files of its members and of others."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from sweep import cli
 from tests.fixed_keys import fixed_keys
+from tests.lines import write_lines
+from tests.refusals import refused
 from tests.sweep.results.test_leakage import space_in
 from trainables import attacks, saved, trial
 from trainables.attacks import read_signals
 from trainables.config import parse
 from trainables.data.corpus import open_corpus
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.system.communication import Alone
 
 
@@ -48,7 +47,7 @@ def trained(tmp_path_factory):
             {"tokens": list(words), "tags": ["O"] * len(words), "intent": frame.intent}
             for words, frame in zip(tokens, frames, strict=True)
         ]
-        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(place / f"{name}.jsonl", rows)
     return place, config
 
 
@@ -60,7 +59,7 @@ def figures(place, *more):
     files = ("--members", place / "members.jsonl", "--non-members", place / "others.jsonl")
     found = attack(place / "trial", *files, "--json", *more)
     assert found.exit_code == 0, found.output
-    document: dict[str, Any] = json.loads(found.stdout)
+    document = json.loads(found.stdout)
     return document
 
 
@@ -109,7 +108,6 @@ def test_records_in_both_files_prove_nothing(trained):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "expected one of RUN, --scores FILE and --one-run M R V"),
         (["nothing"], "expected RUN to be a folder or SWEEP/TRIAL, got 'nothing'"),
         (["{trial}", "--members", "{members}"], "expected both --members FILE and --non-members"),
         (["{trial}"], "expected --members FILE and --non-members FILE for "),
@@ -121,10 +119,6 @@ def test_records_in_both_files_prove_nothing(trained):
             ["{trial}", "--members", "{members}", "--non-members", "{members}"],
             "expected members that are not also non-members, got none",
         ),
-        (
-            ["{trial}", "--members", "{members}", "--non-members", "{others}", "--delta", "-1"],
-            "expected 0 <= delta < 1, got delta=-1.0",
-        ),
         (["nothing", "--delta", "-1"], "expected 0 <= delta < 1, got delta=-1.0"),
         (["{trial}", "--delta", "0.1"], "expected --delta with --members FILE"),
     ],
@@ -133,7 +127,7 @@ def test_refused_in_one_line(trained, arguments, sentence):
     place, _ = trained
     names = {"trial": place / "trial", "place": place}
     names |= {side: place / f"{side}.jsonl" for side in ("members", "others")}
-    with pytest.raises(InvalidInput, match=sentence):
+    with refused(sentence):
         raise_from(*(argument.format(**names) for argument in arguments))
 
 
@@ -146,5 +140,5 @@ def raise_from(*arguments):
 def test_a_damaged_model_is_refused(trained, tmp_path):
     for name in ("model.json", "weights.safetensors"):
         (tmp_path / name).write_text("{}")
-    with pytest.raises(InvalidData, match="expected a readable model in "):
+    with refused("expected a readable model in ", InvalidData):
         saved.load(tmp_path)

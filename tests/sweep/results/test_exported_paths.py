@@ -1,7 +1,5 @@
 """The model of an export names no folder or file of the machine that trained it, and needs none."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -21,6 +19,7 @@ from sweep.synthesis.trained_text import models_of, open_trained
 from tests.encoders import family_folders
 from tests.models._builds import SCHEMA
 from tests.models.test_lm_folder import base_in
+from tests.refusals import refused
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
@@ -32,7 +31,6 @@ from trainables.encoders.hub import LOCAL_FOLDER
 from trainables.encoders.identity import ENCODER, encoder_digest
 from trainables.encoders.learnt import write_learnt
 from trainables.encoders.word_vectors import shorten
-from trainables.errors import InvalidInput
 
 
 def test_an_export_and_a_public_report_name_no_folder(tmp_path):
@@ -160,5 +158,5 @@ def test_a_language_model(rank, tmp_path):
     drawn, _ = models_of(open_trained(exported), None)
     assert set(drawn) == {"utterances"}
     if rank is not None:
-        with pytest.raises(InvalidInput, match="no such folder: restore its files"):
+        with refused("no such folder: restore its files"):
             write_model(tmp_path / "trial" / "model", exported / "again")

@@ -1,12 +1,9 @@
 """Tables fit the terminal they are printed on: no number is ever cut, broken or shortened."""
 
-from __future__ import annotations
-
 import io
 import math
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,13 +18,12 @@ from sweep.results.tables.progress import Progress, live_table
 from sweep.results.tables.trials import group_table, results_table
 from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
-from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
 
 NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d.]*(?:e[+-]?\d+)?(?![\w])")
 WIDTHS = st.integers(min_value=60, max_value=220)
 numbers = st.floats(min_value=1e-9, max_value=1e12, allow_nan=False)
-AXES: dict[str, st.SearchStrategy[Any]] = {
+AXES = {
     "privacy.max_grad_norm": numbers,
     "privacy.noise_multiplier": numbers | st.builds(dict, target_epsilon=numbers),
     "privacy.noise_decay": st.fixed_dictionaries(
@@ -47,7 +43,7 @@ def print_table(what, width):
 
 
 @st.composite
-def sweeps(draw: st.DrawFn) -> list[TrialRecord]:
+def sweeps(draw):
     """Trials that differ by up to seven axes, with figures of any size."""
     paths = draw(st.lists(st.sampled_from(sorted(AXES)), unique=True, max_size=7))
     found = []
@@ -100,7 +96,7 @@ def test_no_number_is_cut_at_any_width(records, width):
     for table in tables:
         narrow = print_table(table, width)
         whole = set(NUMBER.findall(print_table(table, 1000).replace(":", " ")))
-        whole |= set(NUMBER.findall(" ".join(str(c) for c in table.settings.cells)))  # type: ignore[union-attr]
+        whole |= set(NUMBER.findall(" ".join(str(c) for c in table.settings.cells)))
         assert all(cell_len(line) <= width for line in narrow.splitlines())
         assert set(NUMBER.findall(narrow.replace(":", " "))) <= whole
         shown, _ = table.columns_at(width)
@@ -180,7 +176,6 @@ def test_repeats_are_distinguished_by_their_settings():
             )
             records.append(replace(r, plan=plan))
     table = group_table(records)
-    assert table is not None
     assert [c.head for c in table.columns_at(100)[0]][:3] == ["C", "z0", "SER"]
 
 

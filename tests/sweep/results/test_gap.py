@@ -1,10 +1,7 @@
 """The recommendation is a trial with a usable epsilon, compared with the baseline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,30 +11,29 @@ from sweep.results.export import export_best
 from sweep.results.gap import Gap, gap, refusal, sentences
 from sweep.search.advice import advice
 from sweep.tracking.text import summary_of
+from tests.refusals import refused
 from tests.sweep.results.test_select import record
-from tests.sweep.sweeps import run_toy, space_in
+from tests.sweep.sweeps import space_in
+from tests.sweep.untracked import run_untracked
 from trainables.accountants import account
 from trainables.cards.card import make
 from trainables.config import parse
-from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
 Z, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
+
+
+MECHANISM = build(
+    parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}}), num_records=1200
+)
+CARD = make(MECHANISM, account(MECHANISM), trial_id="dp", corpus="atis").model_copy(
+    update={"expected_batch_size": 60}
+)
 
 
 def private(name, *, ser, epsilon, **more):
     made = record(name, ser=ser, validation_ser=ser, epsilon=epsilon, **more)
-    config = parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}})
-    mechanism = build(config, num_records=1200)
-    card = make(mechanism, account(mechanism), trial_id=name, corpus="atis")
-    return replace(made, privacy=card.model_copy(update={"expected_batch_size": 60}))
+    return replace(made, privacy=CARD)
 
 
 BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline=True)
@@ -46,7 +42,6 @@ BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline
 def test_the_best_private_trial_is_compared_with_the_baseline():
     records = [BASE, private("open", ser=0.12, epsilon=1e5), private("dp", ser=0.5, epsilon=8.0)]
     found = gap(records)
-    assert found is not None
     assert found.best is records[2]
     assert found.factor == pytest.approx(5.0)
     assert found.is_far
@@ -65,7 +60,6 @@ def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference():
     best = private("dp", ser=0.5, epsilon=8.0)
     best = replace(best, plan=replace(best.plan, origin={"task": "nlu", "data": mine}))
     found = gap([on_other_data(BASE), best])
-    assert found is not None
     assert found.best is best
     assert found.baseline is None
     assert found.sentence().endswith("; no finished baseline to compare it with")
@@ -77,7 +71,7 @@ def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon():
         record("dp", validation_ser=0.5, epsilon=8.0),
         record("dp7", ser=0.4, epsilon=7.0),
     ]
-    with pytest.raises(InvalidInput, match="that all have one of validation_ser, ser"):
+    with refused("that all have one of validation_ser, ser"):
         gap(records)
     assert sentences(records) == []
 
@@ -89,7 +83,7 @@ def test_advice_has_figures_of_this_sweep():
         private("dp50", ser=0.3, epsilon=50.0),
         private("dp99", ser=0.2, epsilon=99.0),
     ]
-    helps = gap(records).helps()  # type: ignore[union-attr]
+    helps = gap(records).helps()
     assert [words.split(":")[0] for words in helps] == [
         "public pretraining",
         "more records",
@@ -102,18 +96,17 @@ def test_advice_has_figures_of_this_sweep():
 
 def test_a_larger_epsilon_is_not_advised_where_it_has_not_helped():
     records = [BASE, private("dp", ser=0.5, epsilon=8.0), private("dp50", ser=0.6, epsilon=50.0)]
-    helps = gap(records).helps()  # type: ignore[union-attr]
+    helps = gap(records).helps()
     assert helps[-1].startswith("other values of C")
 
 
 def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice():
     near = gap([BASE, private("dp", ser=0.19, epsilon=8.0)])
-    assert near is not None
     assert near.helps() == []
     far = private("dp", ser=0.5, epsilon=8.0)
     fields = {**far.plan.fields, "model": {"name": "clc", "encoder": "small"}}
     far = replace(far, plan=replace(far.plan, origin=fields))
-    helps = gap([BASE, far]).helps()  # type: ignore[union-attr]
+    helps = gap([BASE, far]).helps()
     assert not any("pretraining" in words for words in helps)
 
 
@@ -132,7 +125,6 @@ def test_of_a_figure_where_more_is_better_the_factor_says_how_far():
 
     base = text("open", mauve=0.8, epsilon=float("inf"), baseline=True)
     found = gap([base, text("dp", mauve=0.2, epsilon=8.0)])
-    assert found is not None
     assert found.factor == pytest.approx(4.0)
     assert found.sentence().endswith("MAUVE 0.2000, 0.25 times that of open")
 
@@ -141,7 +133,6 @@ def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor():
     right = replace(BASE, metrics={**BASE.metrics, "ser": 0.0})
     for ser, is_far in ((0.5, True), (0.0, False)):
         found = gap([right, private("dp", ser=ser, epsilon=8.0)])
-        assert found is not None
         assert found.is_far == is_far
         assert found.sentence().endswith("the baseline's is 0.0000 (sgd)")
     better = Gap(limit=10, figure="mauve", best=private("dp", ser=0.5, epsilon=8.0), factor=0.0)
@@ -157,7 +148,7 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path):
         " got 202.1 of a, a; the smallest epsilon here is 9"
     )
     assert refusal(records[1:], records) is None
-    folder = run_toy(tmp_path).folder
+    folder = run_untracked(tmp_path)
     best = export_best(folder, None)
     assert best.place is None
     assert "an epsilon above 10" in best.sentence
@@ -166,7 +157,7 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path):
 
 def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports():
     records = [private(name, ser=0.2, epsilon=1.0, data=name) for name in ("atis", "snips")]
-    folder: Any = SimpleNamespace(name="mine", records=lambda running: records)
+    folder = SimpleNamespace(name="mine", records=lambda running: records)
     for limit, options in ((None, ""), (8.0, " --epsilon-max 8")):
         best = export_best(folder, limit)
         assert (best.place, best.has_failed) == (None, False)
@@ -177,7 +168,7 @@ def test_the_end_of_a_run_over_several_corpora_names_the_command_that_exports():
 def test_a_best_trial_whose_export_fails_is_a_failure(tmp_path, limit):
     """A small epsilon needs no limit; what is in the way is named."""
     (tmp_path / "best").mkdir()
-    folder: Any = SimpleNamespace(
+    folder = SimpleNamespace(
         path=tmp_path, space=lambda: space_in(tmp_path),
         records=lambda running: [private("a", ser=0.2, epsilon=1.0)],
     )  # fmt: skip

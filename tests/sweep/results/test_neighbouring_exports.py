@@ -2,8 +2,6 @@
 weights give byte-equal exports, privacy cards, public reports and data cards.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -95,7 +93,7 @@ def public_metrics(folder, settings):
         Tracker(settings).deliver(folder, running=False)
     client = mlflow.MlflowClient(settings.tracking_uri)
     experiments = [each.experiment_id for each in client.search_experiments()]
-    found: dict[str, object] = {}
+    found = {}
     for run in client.search_runs(experiments):
         name = run.data.tags.get("sweep.trial", "")
         tags = {k: v for k, v in run.data.tags.items() if not k.startswith(_NOT_PUBLIC)}

@@ -1,7 +1,5 @@
 """`sweep score` reads the output of `sweep predict`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Trials that are indistinguishable from the best: tests on test figures, never on ranks."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from statistics import fmean
@@ -36,7 +34,6 @@ def test_the_best_by_validation_is_compared_by_test_intervals():
         record("unknown", validation_ser=0.4, ser=0.33),
     ]
     found = standing(records)
-    assert found is not None
     assert found.best.records[0].plan.id == "best"
     assert (found.metric, found.figure) == ("validation_ser", "ser")
     assert (names(found), found.num_significant, found.ways) == (["near"], 2, (OWN,))
@@ -62,7 +59,6 @@ def test_pairing_decides_where_the_intervals_overlap():
         return {"same": (1.0, -2.0, 4.0), "worse": (9.0, 5.0, 13.0)}[other.plan.id]
 
     found = standing(records, pair=pair)
-    assert found is not None
     assert asked == [("best", "same"), ("best", "worse")]
     assert (names(found), found.num_significant, found.ways) == (["same"], 2, (PAIRED, OWN))
 
@@ -79,7 +75,6 @@ def test_repeated_trials_are_compared_over_their_seeds(values, significant):
         trial(f"b{n}", group="b", validation=0.2, ser=ser, half=1.0) for n, ser in enumerate(values)
     ]
     found = standing(records)
-    assert found is not None
     assert found.ways == (SEEDS,)
     assert names(found) == ([] if significant else ["b0"])
     if significant:
@@ -98,8 +93,6 @@ def test_seeds_without_chance_do_not_make_a_difference_significant():
     ]
     same = standing(records, pair=lambda first, second: (0.3, -2.0, 3.0))
     apart = standing(records, pair=lambda first, second: (0.3, 0.1, 0.5))
-    assert same is not None
-    assert apart is not None
     assert (names(same), same.ways) == (["b0"], (PAIRED,))
     assert (names(apart), apart.ways) == ([], (SEEDS,))
 
@@ -120,13 +113,11 @@ def test_means_over_seeds_are_compared_over_the_test_records_as_means():
     middle = Group(key="b", records=tuple(records[3:])).middle("validation_ser")
     assert middle.metrics["ser"] == 0.302
     found = standing(records, pair=pair)
-    assert found is not None
     assert (names(found), found.ways) == ([], (SEEDS,))
 
 
 def test_nothing_is_claimed_where_nothing_can_be_compared():
     found = standing([record("a", mauve=0.5, task="synthesis"), record("b", ser=0.2)][:1])
-    assert found is not None
     assert found.sentence() == "best by mauve 0.5: a a"
     assert standing([record("x", status="failed")]) is None
 

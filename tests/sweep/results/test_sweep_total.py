@@ -1,7 +1,5 @@
 """What an export says that the whole sweep has spent, from the ledger's entries."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -55,7 +53,6 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path, u
     folder = folder_of(trials, tmp_path, is_unsealed=unsealed)
     total, refused = spend_of(folder)
     together = epsilon_sweep([each.release for each in mine], delta=1e-6)
-    assert total is not None
     assert (total.epsilon, total.delta) == (together.epsilon, 1e-6)
     [baseline] = total.unaccounted
     assert baseline.startswith("1 baseline of the sweep")
@@ -87,7 +84,6 @@ def test_the_total_says_which_records_it_is_not_about(tmp_path, other, said, run
     for changes in ([], ["a", "b"]):
         facts = {"changes": changes}
         total, _ = spend_of(folder_of(trials, tmp_path, facts=facts))
-        assert total is not None
         wanted = [said] * bool(said and runs) + ["changed 2 times after"] * bool(changes)
         assert len(total.unaccounted) == len(wanted)
         assert all(part in line for part, line in zip(wanted, total.unaccounted, strict=True))

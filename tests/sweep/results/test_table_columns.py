@@ -1,7 +1,5 @@
 """Columns of tables of trials: an axis that varies has one, ids are short and lead to one trial."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace
