@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from trainables.accountants import account
 from trainables.config import Engine, NoiseDecay, PrivacyConfig, TrainingConfig
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
-from trainables.privacy.mechanism import Mechanism
 
 _LINEAR = (0.02, 0.05, 0.07, 0.1, 0.3, 0.5, 0.7, 0.9)
 _EXPONENTIAL = (0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.35, 0.5)

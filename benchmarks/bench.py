@@ -40,10 +40,10 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import make_split
 from trainables.engines import Setup
 from trainables.errors import InvalidInput
+from trainables.guarantee.noise import public_key
+from trainables.guarantee.sampling import Draw
 from trainables.privacy.from_config import build
 from trainables.privacy.learning_rate import learning_rate_of
-from trainables.privacy.noise import public_key
-from trainables.privacy.sampling import Draw
 from trainables.system import memory
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks._setup import trainable_ids

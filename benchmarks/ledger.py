@@ -26,8 +26,8 @@ import psutil
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.ledger import FILE, Ledger
 from trainables.config import TrainingConfig
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
-from trainables.privacy.mechanism import Mechanism
 
 EPOCHS = 10
 TOTAL = 1e6

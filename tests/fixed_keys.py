@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from trainables.privacy.noise import SecretKey
+from trainables.guarantee.noise import SecretKey
 from trainables.system.communication import Communicator
 from trainables.tasks import _frame
 

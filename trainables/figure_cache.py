@@ -23,8 +23,8 @@ from typing import Any
 
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build, with_noise, with_other_stage
-from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 _FILE = "figures.jsonl"

@@ -26,13 +26,13 @@ from trainables.frozen import (
     PositiveFloat,
     With,
 )
+from trainables.guarantee.mechanism import COUNTED_BY_STEPS as COUNTED_BY_STEPS
+from trainables.guarantee.mechanism import GroupScale as GroupScale
+from trainables.guarantee.mechanism import NeighboringRelation as NeighboringRelation
+from trainables.guarantee.mechanism import NoiseCalibration as NoiseCalibration
+from trainables.guarantee.mechanism import Normalise as Normalise
+from trainables.guarantee.mechanism import Sampling as Sampling
 
-Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
-COUNTED_BY_STEPS: tuple[Sampling, ...] = ("poisson", "full")
-NoiseCalibration = Literal["paper", "central"]
-GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
-Normalise = Literal["unit", "none"]
-NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
 Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]

@@ -12,7 +12,7 @@ from sweep.commands._output import number, print_json, say, say_table
 from trainables import catalogue
 
 if TYPE_CHECKING:
-    from trainables.privacy.mechanism import Mechanism
+    from trainables.guarantee.mechanism import Mechanism
     from trainables.privacy.summary import PrivacySummary
 
 _ENGINES = ", ".join(catalogue.names("engines"))

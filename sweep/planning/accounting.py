@@ -31,7 +31,7 @@ from trainables.data.sizes import (
 from trainables.encoders.identity import encoders_of
 from trainables.encoders.learnt import require_unlearnt
 from trainables.figure_cache import FigureCache, key_of
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 from trainables.tasks import _synthesis_checks as checks
 

@@ -15,8 +15,8 @@ from trainables.config import TargetEpsilon, engine_config, parse, training_conf
 from trainables.errors import InvalidInput, quote
 from trainables.files import read_yaml
 from trainables.frozen import MAX_RECORDS
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
-from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 

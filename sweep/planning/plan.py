@@ -39,7 +39,7 @@ from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, quote
 from trainables.figures import LEAKAGE
 from trainables.frozen import Frozen
-from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.from_config import claims_privacy
 from trainables.privacy.rounding import format_epsilon
 from trainables.seeding import generator
 

@@ -16,7 +16,7 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.accountants import RdpFilter, release
 from trainables.errors import InvalidData
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 
 
 def price(

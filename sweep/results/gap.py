@@ -18,7 +18,7 @@ from trainables import figures, formats
 from trainables.attacks import strongest
 from trainables.errors import InvalidInput
 from trainables.figures import cost
-from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.from_config import claims_privacy
 
 ANSWER = 8.0  # the largest epsilon of the trial that is recommended first
 USABLE = 10.0  # the largest epsilon that is exported by default

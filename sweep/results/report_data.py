@@ -25,7 +25,7 @@ from trainables.attacks import audited
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER
-from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.from_config import claims_privacy
 
 _CURVE_POINTS = 100
 

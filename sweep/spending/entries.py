@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from sweep.store.plans import PlannedTrial
 from trainables.accountants import Release, release
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from trainables.accountants import (
     release,
 )
 from trainables.errors import CannotAnalyze, InvalidInput
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
 
 

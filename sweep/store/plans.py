@@ -16,7 +16,7 @@ from trainables import catalogue, goals
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidData
 from trainables.figures import is_public
-from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.from_config import claims_privacy
 from trainables.privacy.summary import plain
 
 _Kind = TypeVar("_Kind")

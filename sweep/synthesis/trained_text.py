@@ -16,11 +16,11 @@ from trainables.errors import InvalidInput, one_line
 from trainables.files import read_written_json
 from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
+from trainables.guarantee.mechanism import Mechanism
 from trainables.models._causal_lm import CausalLm
 from trainables.models._hub_lm import load_lm, source_of
 from trainables.models.causal_lm import Config
 from trainables.privacy.from_config import default_delta
-from trainables.privacy.mechanism import Mechanism
 
 ABOUT = "synthesis.json"
 _LEAST, _MOST_SCORED = 16, 128  # tokens that a scoring model must read, and the most that it reads
@@ -70,7 +70,7 @@ def _open(place: Path, about: dict[str, Any]) -> Trained:
     for name in ("stages", "frequencies", "corpus", "provenance"):
         about[name]
     about = {**about, **SynthesisFile.model_validate(about).model_dump()}
-    lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
+    lists = {name: tuple(fields[name]) for name in ("undeclared", "stages", "noise_decay")}
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
     unknown = {name: hidden[name] for name in hidden if fields[name] is None}

@@ -15,7 +15,7 @@ from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
-from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.from_config import claims_privacy
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag that names figures

@@ -7,8 +7,8 @@ from typing import Any
 from sweep.spending.entries import ENTRY
 from trainables.accountants import Release
 from trainables.config import Engine, TrainingConfig
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
-from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(

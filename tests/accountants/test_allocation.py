@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from tests.refusals import refused
 from trainables.accountants import (
     Release,
-    _allocation,
     _renyi,
     account,
     epsilon_after,
@@ -25,6 +24,7 @@ from trainables.accountants import (
 )
 from trainables.accountants._gauss import gaussian_epsilon
 from trainables.errors import CannotAnalyze
+from trainables.guarantee import allocation
 
 ORDERS = _renyi.ORDERS
 
@@ -33,17 +33,17 @@ ORDERS = _renyi.ORDERS
 def test_one_step_is_the_gaussian_mechanism(sigma):
     """There the moments are known: E[Y^p] = exp(p (p - 1) / (2 sigma^2))."""
     s = np.array([0.1, 0.5, 1.0, 2.5, 10.0])
-    inverse = _allocation.log_inverse(sigma, 1, s)
+    inverse = allocation.log_inverse(sigma, 1, s)
     finite = np.isfinite(inverse)
     assert finite[:3].all()
     assert (
-        _allocation.log_inverse(sigma, 1, at_most := np.arange(20.0, 256.0))
+        allocation.log_inverse(sigma, 1, at_most := np.arange(20.0, 256.0))
         >= (at_most * (at_most + 1) / (2 * sigma**2) - 1e-9)
     ).all(), "what the grid does not hold is taken from above"
     assert inverse[finite] == pytest.approx((s * (s + 1) / (2 * sigma**2))[finite], abs=1e-12)
     orders = np.array([1.1, 1.5, 2.0, 3.0, 16.0, 256.0])
     exact = orders * (orders - 1) / (2 * sigma**2)
-    moments = _allocation.log_moments(sigma, 1, orders)
+    moments = allocation.log_moments(sigma, 1, orders)
     assert moments[2:] == pytest.approx(exact[2:], rel=1e-12)
     assert (exact[:2] <= moments[:2]).all()
     assert (moments[:2] <= exact[:2] + 1e-6).all()
@@ -59,7 +59,7 @@ def test_two_steps_against_quadrature(sigma):
     mean = (y[:, None] + y) / 2
     both = weight[:, None] * weight
     orders = (1.2, 1.7, 2.0, 3.0, 4.0)
-    removed, added = _allocation.divergences(sigma, num_steps=2, orders=orders)
+    removed, added = allocation.divergences(sigma, num_steps=2, orders=orders)
     for order, remove, add in zip(orders, removed, added, strict=True):
         exact = math.log(float((both * mean**order).sum())) / (order - 1)
         assert exact - 1e-9 <= remove
@@ -76,7 +76,7 @@ def test_many_steps_by_the_moments_of_their_mean(sigma, steps):
     second, skew = first - 1, third - 3 * first + 2
     tail = fourth - 4 * third + 6 * first - 3
     orders = (1.1, 1.3, 1.5, 1.7, 1.9)
-    removed, added = _allocation.divergences(sigma, num_steps=steps, orders=orders)
+    removed, added = allocation.divergences(sigma, num_steps=steps, orders=orders)
     for order, remove, add in zip(orders, removed, added, strict=True):
         moment = (
             order * (order - 1) / 2 * second / steps
@@ -106,7 +106,7 @@ def test_never_above_the_published_bounds(sigma, steps):
     """Feldman & Shenfeld 2025: (alpha + t - 1) / (2 t sigma^2) for a record added; and a step known
     to the adversary costs alpha / (2 sigma^2). Divergences grow with the order.
     """
-    removed, added = _allocation.divergences(sigma, num_steps=steps, orders=ORDERS)
+    removed, added = allocation.divergences(sigma, num_steps=steps, orders=ORDERS)
     at = np.array(ORDERS)
     small = at <= 11
     assert (added[small] <= ((at + steps - 1) / (2 * steps * sigma**2))[small] + 1e-9).all()

@@ -8,6 +8,7 @@ import pytest
 from _mechanisms import mechanism
 
 from tests.refusals import refused
+from trainables import catalogue
 from trainables.accountants import account, noise_for
 from trainables.errors import CannotAnalyze, InvalidInput
 
@@ -47,7 +48,10 @@ def cases():
     for number, (shape, (kind, tau), beside) in enumerate(
         itertools.product(SHAPES, DECAYS, BESIDE)
     ):
-        built = replace(SHAPES[shape], decay_kind=kind, decay_tau=tau, **BESIDE[beside])
+        built = SHAPES[shape]
+        factor = catalogue.entry("schedules", kind).factor
+        decay = tuple(factor(epoch, tau=tau) for epoch in range(built.epochs))
+        built = replace(built, noise_decay=decay, **BESIDE[beside])
         target = TARGETS[(number + number // 4 + number // 12) % len(TARGETS)]
         accountant = ACCOUNTANTS[number % len(ACCOUNTANTS)]
         name = f"{shape}-{kind}-{beside}-{target:g}-{accountant}"

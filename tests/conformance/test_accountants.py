@@ -13,8 +13,8 @@ from trainables import catalogue, engines
 from trainables.accountants import account, noise_for
 from trainables.config import Engine, TrainingConfig
 from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
-from trainables.privacy.mechanism import Mechanism
 
 _NAMES = catalogue.names("accountants")
 _BOUNDS = catalogue.names("accountants", kind="guarantee")

@@ -19,8 +19,8 @@ from trainables import catalogue, engines
 from trainables.config import parse
 from trainables.engines._toy import ChosenGradients, ChosenRecords
 from trainables.errors import InvalidInput
+from trainables.guarantee.noise import public_key
 from trainables.privacy.from_config import build
-from trainables.privacy.noise import public_key
 from trainables.system.communication import Alone
 from trainables.tasks._frame import engine_setup
 

@@ -27,10 +27,10 @@ from trainables.engines._toy import (
     ChosenGradients,
     ChosenRecords,
 )
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import public_key
+from trainables.guarantee.sampling import Draw, sampler
 from trainables.privacy.from_config import build
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import public_key
-from trainables.privacy.sampling import Draw, sampler
 from trainables.system.communication import Alone
 
 FALSE_ALARM = 1e-6

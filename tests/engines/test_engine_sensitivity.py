@@ -12,8 +12,8 @@ from engine_checks import SIZE, WAYS, WIDTHS, change, engine_on, gradients, mech
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainables.guarantee.clipping import clip_factor
 from trainables.layers.linear import LinearEntry
-from trainables.privacy.clipping import clip_factor
 
 SLACK = 1 + 1e-4
 C = 1.5

@@ -14,8 +14,8 @@ from tests.refusals import refused
 from trainables.engines import Setup, audit_step
 from trainables.engines._passes import Pass, passes
 from trainables.errors import TrialFailed
-from trainables.privacy import per_record
-from trainables.privacy.noise import SecretKey, public_key
+from trainables.guarantee import per_record
+from trainables.guarantee.noise import SecretKey, public_key
 from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}

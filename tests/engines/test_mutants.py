@@ -24,14 +24,14 @@ from trainables import catalogue
 from trainables.accountants._release import release
 from trainables.engines import Setup, _engine, _passes, _private, audit_step
 from trainables.engines._passes import Pass
+from trainables.guarantee import clipping, sampling, scaling
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey, add_noise_, public_key
 from trainables.layers import bookkeeping
 from trainables.layers.layer_norm import LayerNormEntry
 from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import LstmEntry
 from trainables.models._lora import AdaptedBiLstm
-from trainables.privacy import clipping, sampling, scaling
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey, add_noise_, public_key
 from trainables.system.communication import Alone
 
 C = 1.5

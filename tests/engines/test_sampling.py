@@ -12,9 +12,9 @@ from engine_checks import mechanism
 
 from tests.refusals import refused
 from trainables.engines import Setup
-from trainables.privacy.noise import public_key
-from trainables.privacy.population import Population
-from trainables.privacy.sampling import Shuffle, sampler
+from trainables.guarantee.noise import public_key
+from trainables.guarantee.population import Population
+from trainables.guarantee.sampling import Shuffle, sampler
 from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}

@@ -17,9 +17,9 @@ from trainables import catalogue
 from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
+from trainables.guarantee import per_record
 from trainables.layers.bookkeeping import clipped_sum
 from trainables.models._nlu import NluModel
-from trainables.privacy import per_record
 
 SCHEMA = LabelSchema(
     intents=tuple("abcde"), slots=tuple(f"slot{n}" for n in range(6)), source="invented"

@@ -9,8 +9,8 @@ from tests.models._builds import SCHEMA, by_record, random_batch
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import model_part
+from trainables.guarantee import per_record
 from trainables.models._own import factory
-from trainables.privacy import per_record
 
 CODE = """
 import torch

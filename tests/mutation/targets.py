@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 _FOLDERS = (
+    "trainables/guarantee",
     "trainables/privacy",
     "trainables/engines",
     "trainables/accountants",
@@ -26,7 +27,6 @@ _FILES = (
     "trainables/models/module.py",
     "trainables/optimizers/adam_bc.py",
     "trainables/release_audit.py",
-    "trainables/seeding.py",
     "sweep/planning/accounting.py",
     "sweep/planning/ledger_check.py",
     "sweep/planning/plan_total.py",
@@ -53,7 +53,10 @@ TESTS = (
     *("tests/sweep/spending", "tests/sweep/planning", "tests/sweep/runtime/test_driver.py"),
     *("tests/cards", "tests/sweep/results"),
     *("tests/sweep/search/test_selection_draws.py", "tests/attacks/test_release_audit.py"),
-    *(f"trainables/{name}" for name in ("privacy", "engines", "accountants", "schedules")),
+    *(
+        f"trainables/{name}"
+        for name in ("guarantee", "privacy", "engines", "accountants", "schedules")
+    ),
     *("trainables/layers", "trainables/optimizers", "trainables/generation"),
     *("sweep/spending", "sweep/planning", "sweep/results"),
 )

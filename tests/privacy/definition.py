@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.privacy.clipping import clip_factor
+from trainables.guarantee.clipping import clip_factor
 
 
 def clipped_sum(

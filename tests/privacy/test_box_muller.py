@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from trainables.guarantee.noise import GaussianSource, add_noise_, num_extra, public_key
 from trainables.privacy import box_muller
-from trainables.privacy.noise import GaussianSource, add_noise_, public_key
 from trainables.system import native
 
 STREAM = public_key(0, "box-muller").stream("a")
 
 
 def words_of(radii, turns, extra=0):
-    words = np.full(2 * len(radii) + box_muller.num_extra(len(radii)), extra, dtype=np.uint32)
+    words = np.full(2 * len(radii) + num_extra(len(radii)), extra, dtype=np.uint32)
     words[: len(radii)], words[len(radii) : 2 * len(radii)] = radii, turns
     return words
 
@@ -23,14 +23,14 @@ def normals(words, half):
     """The same of the form in NumPy and of the compiled one, where that can be had."""
     out, same = np.zeros((2, 2 * half), dtype=np.float32)
     box_muller._add_in_numpy(words, half, out, 1.0, 1.0)
-    box_muller.add_normals(words, half, same, factor=1.0, std=1.0)
+    box_muller.add_normals(words, half, same, 1.0, 1.0)
     assert np.array_equal(out, same)
     return out[:half].astype(np.float64), out[half:].astype(np.float64)
 
 
 def random_words(half, seed=0):
     rng = np.random.default_rng(seed)
-    return rng.integers(2**32, size=2 * half + box_muller.num_extra(half), dtype=np.uint32)
+    return rng.integers(2**32, size=2 * half + num_extra(half), dtype=np.uint32)
 
 
 def test_radius_and_angle_are_those_of_the_definition():
@@ -86,9 +86,9 @@ def test_each_small_word_takes_extra_bits_of_its_own():
 def test_the_target_is_scaled_and_the_noise_added():
     words = random_words(500)
     plain = np.zeros(999, dtype=np.float32)
-    box_muller.add_normals(words, 500, plain, factor=1.0, std=1.0)
+    box_muller.add_normals(words, 500, plain, 1.0, 1.0)
     target = np.arange(999, dtype=np.float32)
-    box_muller.add_normals(words, 500, target, factor=0.5, std=3.0)
+    box_muller.add_normals(words, 500, target, 0.5, 3.0)
     np.testing.assert_allclose(target, np.arange(999) * 0.5 + 3 * plain, rtol=1e-6, atol=1e-6)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from tests.refusals import refused
 from trainables.config import parse
+from trainables.guarantee.noise import SecretKey
+from trainables.guarantee.sampling import sampler
 from trainables.privacy.from_config import build
-from trainables.privacy.noise import SecretKey
-from trainables.privacy.sampling import sampler
 
 N = 2_463
 

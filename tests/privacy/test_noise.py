@@ -13,8 +13,8 @@ from scipy.stats import chi2, kstest, norm, poisson
 
 from trainables.config import parse
 from trainables.engines import Setup
-from trainables.privacy import noise
-from trainables.privacy.noise import (
+from trainables.guarantee import noise
+from trainables.guarantee.noise import (
     GaussianSource,
     SecretKey,
     add_noise_,

@@ -19,9 +19,9 @@ from tests.tasks._pairs import tiny, write_pairs
 from tests.whole_trial.independence import check_bits, check_rate, check_vectors
 from trainables.config import parse
 from trainables.engines import Engine
-from trainables.privacy import noise, sampling
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey
+from trainables.guarantee import noise, sampling
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey
 from trainables.system.communication import Alone
 from trainables.tasks import _setup, _synthesis_setup
 

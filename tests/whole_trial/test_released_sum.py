@@ -17,8 +17,8 @@ from tests.whole_trial.naive import in_double, losses_of, record_gradient, sum_o
 from tests.whole_trial.small import KINDS, NUM_RECORDS, model_and_loader
 from trainables import catalogue
 from trainables.engines import Engine, Setup
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import public_key
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import public_key
 from trainables.system.communication import Alone
 
 # Of the sum of all clipped norms: float32 against float64.

@@ -14,8 +14,8 @@ from trainables.accountants._choose import best, bounding
 from trainables.accountants._release import Release, release
 from trainables.config import LEAST_TARGET_EPSILON, TargetEpsilon, TrialConfig
 from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build, with_noise, with_other_stage
-from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
 
 _DIGITS = 5  # significant digits of a noise multiplier

@@ -15,8 +15,8 @@ from trainables.accountants._gauss import composed_mu, participation_epsilon, te
 from trainables.accountants._release import Release, release
 from trainables.accountants._values import warnings
 from trainables.errors import CannotAnalyze
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.claim import meaning
-from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 Effort = Literal["plan", "running", "exact"]
@@ -52,7 +52,7 @@ def account(
         accountant=name,
         tight=tight,
         epsilon_paper=(
-            paper_zcdp.epsilon(mechanism, delta=delta) if mechanism.has_paper_figure else None
+            paper_zcdp.epsilon(mechanism, delta=delta) if paper_zcdp.applies(mechanism) else None
         ),
         epsilon_rdp=_rdp(what, delta, exact=exact),
         epsilon_replace_one=_replace_one(what, delta, value, exact=exact),
@@ -78,12 +78,12 @@ def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
 def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
     """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
     stopped = mechanism.first(epochs)
-    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
+    if mechanism.sampling == "shuffle" or not mechanism.noise_decay:
         bound = epsilon_after(mechanism, epochs)
     else:  # a distribution for each epoch's noise would take seconds
         bound = account(stopped, exact=False).epsilon
     spent = {"epsilon_spent": bound}
-    if mechanism.has_paper_figure:
+    if paper_zcdp.applies(mechanism):
         spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
     return spent
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.summary import plain
 from trainables.sections import NeighboringRelation, Sampling
 

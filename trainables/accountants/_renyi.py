@@ -1,5 +1,5 @@
 """Rényi divergences of releases (Mironov 2017; Mironov, Talwar & Zhang 2019), by `dp-accounting`;
-those of random allocation by `_allocation`.
+those of random allocation by `guarantee.allocation`.
 
 They compose by adding vectors: cheap for decaying noise, for whole sweeps and privacy filters.
 """
@@ -16,8 +16,9 @@ from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 from numpy.typing import NDArray
 
-from trainables.accountants import _allocation, _repeat_and_select
+from trainables.accountants import _repeat_and_select
 from trainables.accountants._release import BestOf, Release
+from trainables.guarantee import allocation
 
 # For planning: a fraction of the time, within about a percent. Orders just above 1 are left out
 # because their series converges slowly under small noise.
@@ -148,7 +149,7 @@ def _of_best(what: BestOf, orders: tuple[float, ...]) -> NDArray[np.float64]:
 @lru_cache(maxsize=16_384)
 def _epoch(sigma: float, num_steps: int, orders: tuple[float, ...]) -> NDArray[np.float64]:
     """Divergences of an epoch of random allocation, the larger of both directions."""
-    removed, added = _allocation.divergences(sigma, num_steps=num_steps, orders=orders)
+    removed, added = allocation.divergences(sigma, num_steps=num_steps, orders=orders)
     divergences: NDArray[np.float64] = np.maximum(removed, added)
     divergences.setflags(write=False)
     return divergences

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainables.accountants import paper_zcdp
 from trainables.accountants._release import release
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.summary import plain
 
 VERSION = 7  # of the accounting code: to be raised with every change of a figure (test_values.py)
@@ -18,7 +19,7 @@ def values_of(mechanism: Mechanism) -> dict[str, Any]:
     """
     epochs = range(mechanism.epochs)
     paper = None
-    if mechanism.has_paper_figure:
+    if paper_zcdp.applies(mechanism):
         paper = [plain(mechanism.noise_multiplier_at(epoch)) for epoch in epochs]
     return {
         "version": VERSION,

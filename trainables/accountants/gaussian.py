@@ -18,8 +18,8 @@ from trainables.accountants._gauss import (
     terms_of,
 )
 from trainables.accountants._release import Release, release
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.claim import PROFILE_DELTAS
-from trainables.privacy.mechanism import Mechanism
 
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:

@@ -9,9 +9,16 @@ import math
 
 from trainables import catalogue
 from trainables.errors import CannotAnalyze
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 
 NO_GUARANTEE = "its figure is no guarantee of what runs; it is reported beside epsilon"
+
+
+def applies(mechanism: Mechanism) -> bool:
+    """Whether the figure is of the noise schedule of the mechanism's engine."""
+    # Its epochs are passes over the data.
+    own = bool(catalogue.entry("engines", mechanism.engine).PAPER_FIGURE)
+    return own and not mechanism.num_steps
 
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:
@@ -21,7 +28,7 @@ def epsilon(mechanism: Mechanism, *, delta: float) -> float:
 
     Raises: CannotAnalyze for an engine to which the formula does not apply.
     """
-    if not mechanism.has_paper_figure:
+    if not applies(mechanism):
         every = catalogue.names("engines")
         known = [name for name in every if catalogue.entry("engines", name).PAPER_FIGURE]
         raise CannotAnalyze(

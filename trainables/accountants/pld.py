@@ -16,8 +16,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 from trainables.accountants._gauss import gaussian_epsilon, participation_epsilon, terms_of
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.claim import PROFILE_EPSILONS
-from trainables.privacy.mechanism import Mechanism
 
 FINE, MEDIUM, QUICK, COARSE = (
     200_000,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from trainables.accountants._release import Release, release
 from trainables.accountants._renyi import ORDERS, curve, to_epsilon
 from trainables.accountants._renyi import of_release as _of_release
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.claim import PROFILE_DELTAS
-from trainables.privacy.mechanism import Mechanism
 
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:

@@ -19,7 +19,7 @@ from trainables.accountants import _renyi, _repeat_and_select
 from trainables.accountants._calibration import smallest_noise_multiplier
 from trainables.accountants._release import Release, best_of, release
 from trainables.errors import CannotAnalyze, InvalidInput
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 NO_GUARANTEE = "it prices the choice among trials, not one trial"

@@ -23,8 +23,8 @@ from trainables.cards.sentences import (
 )
 from trainables.errors import InvalidData
 from trainables.figures import curator_only
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import default_delta
-from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
 
 COVERS = "the training records; validation and test records are not covered"

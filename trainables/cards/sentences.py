@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trainables import formats
 from trainables.figures import curator_only
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.rounding import format_delta, format_epsilon
 from trainables.privacy.summary import PrivacySummary
 

@@ -13,10 +13,10 @@ from trainables.accountants._gauss import gaussian_epsilon
 from trainables.engines._engine import Engine, Setup
 from trainables.engines._toy import ChosenBatch, ChosenByRecord, ChosenGradients, ChosenRecords
 from trainables.errors import InvalidInput
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import public_key
+from trainables.guarantee.sampling import Draw
 from trainables.privacy.audit import StepAudit, distinguish, effective_multiplier
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import public_key
-from trainables.privacy.sampling import Draw
 from trainables.system.communication import Alone
 
 _WIDTHS = (64, 128, 256)  # groups of different size, so that data-dependent alpha_k differ

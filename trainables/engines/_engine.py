@@ -21,14 +21,15 @@ from trainables import catalogue
 from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.guarantee.flat import FlatGradient, Layout
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey
+from trainables.guarantee.population import Ids
+from trainables.guarantee.sampling import Draw, Sampler, sampler
 from trainables.layers.precision import Precision
 from trainables.metrics import training
 from trainables.optimizers._optimizer import Optimizer
-from trainables.privacy.flat import FlatGradient, Layout
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey
-from trainables.privacy.population import Ids
-from trainables.privacy.sampling import Draw, Sampler, sampler
+from trainables.privacy import box_muller  # noqa: F401  # the noise in less time
 from trainables.system.communication import Communicator
 
 

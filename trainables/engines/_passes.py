@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainables.privacy.sampling import Draw
+from trainables.guarantee.sampling import Draw
 
 
 @dataclass(frozen=True)

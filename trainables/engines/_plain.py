@@ -9,7 +9,7 @@ import torch
 
 from trainables.engines._engine import Engine, StepStats, sum_of_losses
 from trainables.engines._passes import passes
-from trainables.privacy.sampling import Draw
+from trainables.guarantee.sampling import Draw
 
 
 class PlainEngine(Engine):

@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from trainables.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.privacy import scaling
-from trainables.privacy.clipping import GradientHook, refuse_mixing
-from trainables.privacy.flat import FlatGradient
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import add_noise_
-from trainables.privacy.sampling import Draw
+from trainables.guarantee import scaling
+from trainables.guarantee.clipping import GradientHook, refuse_mixing
+from trainables.guarantee.flat import FlatGradient
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import add_noise_
+from trainables.guarantee.sampling import Draw
 
 
 class PrivateEngine(Engine):

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from trainables.guarantee.population import Ids
+from trainables.guarantee.sampling import Draw
 from trainables.layers.linear import Linear
 from trainables.layers.packing import one_row_each
-from trainables.privacy.population import Ids
-from trainables.privacy.sampling import Draw
 
 
 class ChosenGradients(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainables.engines._engine import Engine, StepStats
 from trainables.errors import TrialFailed
-from trainables.privacy.sampling import Draw
+from trainables.guarantee.sampling import Draw
 
 
 class UntrainedEngine(Engine):

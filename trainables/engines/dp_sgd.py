@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from trainables.engines._engine import Engine, Setup
-    from trainables.privacy.mechanism import Mechanism
+    from trainables.guarantee.mechanism import Mechanism
 
 TASKS = ("nlu", "synthesis")
 LOOK = Look(label="DP-SGD", light="#B84F00", dark="#F0995A", mark="diamond")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from trainables.engines._engine import Engine, Setup
-    from trainables.privacy.mechanism import Mechanism
+    from trainables.guarantee.mechanism import Mechanism
 
 TASKS = ("nlu",)
 LOOK = Look(label="eDP-SGD", light="#0072B2", dark="#56B4E9", mark=None)

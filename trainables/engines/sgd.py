@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from trainables.engines._engine import Engine, Setup
-    from trainables.privacy.mechanism import Mechanism
+    from trainables.guarantee.mechanism import Mechanism
 
 TASKS = ("nlu", "synthesis")
 LOOK = Look(label="SGD", light="#595959", dark="#b8b8b8", mark="cross")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from trainables.engines._engine import Engine, Setup
-    from trainables.privacy.mechanism import Mechanism
+    from trainables.guarantee.mechanism import Mechanism
 
 TASKS = ("nlu",)
 LOOK = Look(label="ε = 0 (prior)", light="#5B4A9C", dark="#A99BE0", mark="square")

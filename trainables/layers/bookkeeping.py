@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
+from trainables.guarantee.clipping import clip_factor
 from trainables.layers.char_cnn import CharCnn
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.embedding import Embedding
@@ -26,7 +27,6 @@ from trainables.layers.lstm import BiLstm
 from trainables.layers.tape import Entry, Tape, Views, recording
 from trainables.layers.tied import combine
 from trainables.layers.units import Units
-from trainables.privacy.clipping import clip_factor
 
 TAPED = (Linear, FactoredLinear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)
 

@@ -1,8 +1,7 @@
-"""Gaussian numbers from random words: float32 Box-Muller (1958) with the same bits everywhere.
+"""`guarantee.noise.normals` in float32, fast and with the same bits everywhere: importing this
+module offers it to the base, which compares it with its definition before use and in each stream.
 
-Pair i has a word for its radius, sqrt(-2 ln u), and one for its angle. A radius word below 2^20
-gets 32 more bits, so u has 64 bits where it is small (radius up to 9.4) and near 1 it is exact:
-nowhere are its steps wider than float32's own around the radius. A 24-bit u would end at 5.8.
+Near 1 the radius' u is exact: nowhere are its steps wider than float32's own around the radius.
 
 The logarithm, sine and cosine are polynomials (fitted by Chebyshev interpolation, relative error
 below 2e-7) in sums, products and square roots, which IEEE 754 rounds alike on every machine; a
@@ -21,6 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.guarantee import noise
+from trainables.guarantee.noise import num_extra
 from trainables.system import native
 
 F32 = NDArray[np.float32]
@@ -41,18 +42,7 @@ _LN_2 = 0.693147182
 _TO_ANGLE = 3.65729530e-10  # pi / 4 / 2^31
 
 
-def num_extra(half: int) -> int:
-    """How many words beyond two a pair `add_normals` takes for `half` pairs.
-
-    Sixteen times the expected number; beyond it words would be reused.
-
-    >>> num_extra(1), num_extra(1 << 15)
-    (4, 132)
-    """
-    return 4 + (half >> 8)
-
-
-def add_normals(words: U32, half: int, target: F32, *, factor: float, std: float) -> None:
+def add_normals(words: U32, half: int, target: F32, factor: float, std: float) -> None:
     """target = target * factor + std * N(0, 1), `target` of 2 half or 2 half - 1 numbers.
 
     `words`: radii [half], angles [half], extra [num_extra(half)]. Pair i gives numbers i and
@@ -71,10 +61,12 @@ def _add_in_numpy(words: U32, half: int, target: F32, factor: float, std: float)
     _to_float(radii, scratch[0], extra)
     _radius(radii, scratch)
     target *= np.float32(factor)
-    for part, noise in zip((target[:half], target[half:]), _rotate(turns, scratch), strict=True):
-        noise *= np.float32(std)
-        part += noise[: len(part)]
+    for part, new in zip((target[:half], target[half:]), _rotate(turns, scratch), strict=True):
+        new *= np.float32(std)
+        part += new[: len(part)]
 
+
+noise.accelerate(add_normals)
 
 _Compiled = Callable[[int, int, int, int, float, float, int, int], None]
 

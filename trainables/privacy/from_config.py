@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from trainables import catalogue
 from trainables.config import (
@@ -14,8 +14,7 @@ from trainables.config import (
     engine_config,
 )
 from trainables.errors import InvalidInput
-from trainables.privacy.covered import refuse_large_batch
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Kind, Mechanism, refuse_large_batch
 
 
 def default_delta(num_records: int) -> float:
@@ -91,7 +90,31 @@ def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
     other = config.synthesis.other_epochs if config.generates else None
     if other is None:
         return mechanism
-    return replace(mechanism, epochs=mechanism.epochs + other, stages=(mechanism.epochs, other))
+    epochs = mechanism.epochs + other
+    return replace(
+        mechanism,
+        epochs=epochs,
+        stages=(mechanism.epochs, other),
+        noise_decay=_decay_of(config.privacy, epochs),
+    )
+
+
+def claims_privacy(engine: str) -> bool:
+    """Whether an engine clips and adds noise; True for one that is not installed.
+
+    >>> claims_privacy("not installed")
+    True
+    """
+    return catalogue.kind_of("engines", engine) not in ("plain", "prior")
+
+
+def _decay_of(privacy: PrivacyConfig, epochs: int) -> tuple[float, ...]:
+    """d(t) of each epoch."""
+    decay = privacy.noise_decay
+    if decay.kind == "none":
+        return ()
+    factor = catalogue.entry("schedules", decay.kind).factor
+    return tuple(float(factor(epoch, tau=decay.tau)) for epoch in range(epochs))
 
 
 def build_from(
@@ -119,8 +142,10 @@ def build_from(
     workers = training.num_workers
     refuse_large_batch(batch, num_records, undeclared=undeclared)
     microbatch = _microbatch_size(privacy, batch, workers)
+    check = catalogue.entry("engines", engine).check
     made = Mechanism(
         engine=engine,
+        kind=cast(Kind, catalogue.kind_of("engines", engine)),
         num_records=num_records,
         expected_batch_size=batch,
         epochs=training.epochs,
@@ -132,11 +157,10 @@ def build_from(
         noise_calibration=calibration,
         noise_multiplier=z,
         max_grad_norm=privacy.max_grad_norm,
-        decay_kind=privacy.noise_decay.kind,
-        decay_tau=privacy.noise_decay.tau,
         group_scale=privacy.group_scale.name,
         normalise=privacy.group_scale.normalise,
         cap=privacy.group_scale.cap,
+        noise_decay=_decay_of(privacy, training.epochs),
         delta=privacy.delta or default_delta(num_records),
         unit=privacy.unit,
         max_records_per_group=1 if privacy.unit == "record" else privacy.max_records_per_group,
@@ -145,6 +169,7 @@ def build_from(
         num_steps=training.steps or 0,
         steps_per_epoch=min(training.evaluate_every or 1, training.steps or 1),
     )
+    check(made)
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 from trainables.sections import TotalNoise
 
 

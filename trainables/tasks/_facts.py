@@ -9,8 +9,8 @@ from trainables import engines
 from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, StepAudit
 from trainables.config import TrialConfig
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import is_cipher
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import is_cipher
 from trainables.privacy.summary import PrivacySummary
 from trainables.system.communication import Communicator
 

@@ -17,10 +17,10 @@ from trainables.cards.card import PrivacyCard
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey, new_key, public_key
+from trainables.guarantee.population import Ids
 from trainables.privacy.learning_rate import learning_rate_of
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey, new_key, public_key
-from trainables.privacy.population import Ids
 from trainables.privacy.summary import PrivacySummary
 from trainables.result import TrialResult
 from trainables.system import phase

@@ -23,10 +23,10 @@ from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
 from trainables.figures import VALIDATION
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey
 from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._nlu import NluModel
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey
 from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup, on_device

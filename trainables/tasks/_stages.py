@@ -11,9 +11,9 @@ from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.texts import EncodedTexts
 from trainables.engines import Engine
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey
-from trainables.privacy.population import Ids
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey
+from trainables.guarantee.population import Ids
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import engine_setup
 

@@ -16,9 +16,9 @@ from trainables.errors import InvalidData, TrialFailed
 from trainables.files import read_written_json
 from trainables.generation import histogram
 from trainables.generation._material import Material, positive
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey
 from trainables.parse.function_types import function_types
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey
 from trainables.system import checkpoint
 from trainables.tasks._parsers import parser_of, programs_of
 

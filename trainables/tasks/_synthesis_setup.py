@@ -24,10 +24,10 @@ from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
 from trainables.figure_cache import FigureCache
 from trainables.generation._material import Material, StageTexts
+from trainables.guarantee.mechanism import Mechanism
 from trainables.models._causal_lm import LmModule
 from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
-from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._fluency import mean_token_loss

@@ -15,8 +15,8 @@ from trainables.encoders.about import about_of, words_of_left_out
 from trainables.encoders.identity import encoders_of
 from trainables.encoders.learnt import words_of_compared
 from trainables.figures import VALIDATION
+from trainables.guarantee.per_record import ByRecord
 from trainables.metrics import Counts, summarize
-from trainables.privacy.per_record import ByRecord
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator

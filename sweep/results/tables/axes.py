@@ -8,7 +8,7 @@ from typing import Any
 
 from sweep.results.tables.fitting import Column
 from sweep.store.plans import PlannedTrial, label, setting, short
-from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.from_config import claims_privacy
 
 _SHORTEST_ID = 6
 _BLOCKS = "▁▂▃▄▅▆▇█"

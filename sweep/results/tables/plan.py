@@ -6,7 +6,7 @@ from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.plans import Plan
 from trainables import formats
-from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.from_config import claims_privacy
 
 
 def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sweep.commands import audit
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.privacy.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism
 
 
 def call(*arguments: str) -> tuple[str, BaseException | None]:

@@ -19,7 +19,7 @@ from trainables.accountants import _values
 from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
-from trainables.privacy import mechanism as mechanism_module
+from trainables.guarantee import mechanism as mechanism_module
 from trainables.privacy.from_config import build
 from trainables.privacy.summary import PrivacySummary
 from trainables.schedules import linear

@@ -11,8 +11,8 @@ from search_spaces.parts import Budget
 from sweep.spending.gate import epsilon_refusal
 from trainables.accountants import account, epsilon_after, paper_zcdp
 from trainables.config import parse
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build
-from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(*, engine: str = "edp_sgd", noise: float = 2.0, epochs: int = 5) -> Mechanism:

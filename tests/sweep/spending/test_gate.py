@@ -21,8 +21,8 @@ from sweep.store.state import TrialStatus
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, epsilon_sweep, paper_zcdp, release
 from trainables.config import PrivacyConfig, TrainingConfig, parse
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build, build_from
-from trainables.privacy.mechanism import Mechanism
 
 EPOCHS = 3
 NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}

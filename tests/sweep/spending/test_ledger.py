@@ -23,8 +23,8 @@ from sweep.spending.ledger import FILE, Ledger
 from trainables.accountants import epsilon_sweep, release
 from trainables.config import Engine, TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
+from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
-from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:

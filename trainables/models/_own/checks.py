@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.guarantee import per_record
 from trainables.models._own import factory as factories
 from trainables.models._own.network import OwnModel, drawn_from
-from trainables.privacy import per_record
 
 _WORDS = ("show", "me", "flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "a", "18")
 _RECORDS, _LENGTH = 3, 4

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
-from trainables.privacy.flat import FlatGradient
+from trainables.guarantee.flat import FlatGradient
 
 
 def clip_factor(norms: Tensor, max_grad_norm: float) -> Tensor:

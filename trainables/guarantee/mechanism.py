@@ -11,22 +11,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import Literal, get_args
 
-from trainables import catalogue
-from trainables.privacy.covered import refuse_out_of_range, refuse_uncovered
-from trainables.sections import (
-    GroupScale,
-    NeighboringRelation,
-    NoiseCalibration,
-    Normalise,
-    Sampling,
-)
+from trainables.errors import InvalidInput, quote
+
+Kind = Literal["private", "plain", "prior"]
+Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
+NoiseCalibration = Literal["paper", "central"]
+GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
+Normalise = Literal["unit", "none"]
+NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
+COUNTED_BY_STEPS: tuple[Sampling, ...] = ("poisson", "full")
+# Squares of gradients of a smaller norm are 0 in float32: they would pass the clip.
+LEAST_GRAD_NORM = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
     """The releases of one trial about its training records.
+
+    `engine` names what takes the steps and `kind` says what it does: private (clips and adds noise
+    of any size), plain (neither), prior (takes no step). `noise_decay` has d(t) for each epoch;
+    empty: 1 for all.
 
     `num_records` (n), `expected_batch_size` (B) and everything derived from them are declared,
     public values. `noise_multiplier` is z0, `max_grad_norm` is C, `num_workers` is N and
@@ -47,6 +53,7 @@ class Mechanism:
     """
 
     engine: str
+    kind: Kind
     num_records: int
     expected_batch_size: int
     epochs: int
@@ -58,10 +65,9 @@ class Mechanism:
     noise_calibration: NoiseCalibration
     noise_multiplier: float
     max_grad_norm: float
-    decay_kind: str
-    decay_tau: float
     group_scale: GroupScale
     delta: float
+    noise_decay: tuple[float, ...] = ()
     normalise: Normalise = "unit"  # of alpha_k
     cap: float | None = None  # on alpha_k, with normalise none
     unit: str = "record"
@@ -74,8 +80,8 @@ class Mechanism:
     steps_per_epoch: int = 1  # with num_steps or sampling full
 
     def __post_init__(self) -> None:
-        refuse_out_of_range(self)
-        refuse_uncovered(self)
+        _refuse_out_of_range(self)
+        _refuse_uncovered(self)
 
     @property
     def sample_rate(self) -> float:
@@ -124,24 +130,17 @@ class Mechanism:
     @property
     def claims_privacy(self) -> bool:
         """Whether its engine clips and adds noise of any size."""
-        return claims_privacy(self.engine)
+        return self.kind == "private"
 
     @property
     def trains(self) -> bool:
         """Whether its engine takes steps; else no record is read and nothing is released."""
-        return catalogue.kind_of("engines", self.engine) != "prior"
+        return self.kind != "prior"
 
     @property
     def is_free(self) -> bool:
         """Whether it releases nothing about any record: epsilon 0 under every accountant."""
         return not self.trains and not self.undeclared
-
-    @property
-    def has_paper_figure(self) -> bool:
-        """Whether the paper's epsilon is of the noise schedule of its engine."""
-        # Its epochs are passes over the data.
-        own = bool(catalogue.entry("engines", self.engine).PAPER_FIGURE)
-        return own and not self.num_steps
 
     @property
     def is_private(self) -> bool:
@@ -150,7 +149,7 @@ class Mechanism:
 
     def noise_multiplier_at(self, epoch: int) -> float:
         """z_t = z0 d(t)."""
-        return self.noise_multiplier * _factor(self.decay_kind, epoch, self.decay_tau)
+        return self.noise_multiplier * (self.noise_decay[epoch] if self.noise_decay else 1.0)
 
     @property
     def sensitivity(self) -> float:
@@ -232,19 +231,82 @@ class Mechanism:
 
     def first(self, epochs: int) -> Mechanism:
         """The mechanism of the first `epochs` epochs, for a trial stopped there."""
-        return replace(self, epochs=epochs)
+        return replace(self, epochs=epochs, noise_decay=self.noise_decay[:epochs])
 
 
-def claims_privacy(engine: str) -> bool:
-    """Whether an engine clips and adds noise; True for one that is not installed.
+def _refuse_out_of_range(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput for a number out of range."""
+    if mechanism.kind not in get_args(Kind):
+        raise InvalidInput(f"expected kind {' or '.join(get_args(Kind))}, got {mechanism.kind}")
+    if not 0 < mechanism.delta < 1:
+        raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
+    for name in ("noise_multiplier", "histogram_noise_multiplier"):
+        value = getattr(mechanism, name)
+        if not 0 <= value < math.inf:
+            raise InvalidInput(f"expected a finite {name} >= 0, got {value}")
+    decay, epochs = mechanism.noise_decay, mechanism.epochs
+    if decay and (len(decay) < epochs or not all(0 <= d < math.inf for d in decay)):
+        raise InvalidInput(
+            f"expected a finite noise_decay >= 0 for each of {epochs} epochs, got {quote(decay)}"
+        )
+    if not LEAST_GRAD_NORM <= mechanism.max_grad_norm < math.inf:
+        raise InvalidInput(
+            f"expected {LEAST_GRAD_NORM:g} <= max_grad_norm < inf, got {mechanism.max_grad_norm}"
+        )
+    if mechanism.cap is not None and not 0 < mechanism.cap < math.inf:
+        raise InvalidInput(f"expected 0 < cap < inf, got {mechanism.cap}")
+    for name in (
+        *("num_records", "expected_batch_size", "num_workers", "num_microbatches"),
+        *("microbatch_size", "max_records_per_group", "steps_per_epoch"),
+    ):
+        if getattr(mechanism, name) < 1:
+            raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")
+    if mechanism.num_steps < 0:
+        raise InvalidInput(f"expected num_steps >= 0, got {mechanism.num_steps}")
+    if mechanism.epochs < 0 or any(epochs < 0 for epochs in mechanism.stages):
+        raise InvalidInput(
+            f"expected epochs >= 0, got epochs={mechanism.epochs}, stages={mechanism.stages}"
+        )
+    refuse_large_batch(
+        mechanism.expected_batch_size, mechanism.num_records, undeclared=mechanism.undeclared
+    )
 
-    >>> claims_privacy("not installed")
-    True
+
+def refuse_large_batch(batch: int, num_records: int, *, undeclared: tuple[str, ...]) -> None:
+    """Raises: InvalidInput for a batch above n, without an n that may be counted on private
+    records, because plans and reports keep the message.
     """
-    return catalogue.kind_of("engines", engine) not in ("plain", "prior")
+    if batch > num_records:
+        known = "" if undeclared else f" ({num_records})"
+        raise InvalidInput(
+            "expected training.expected_batch_size to be at most the number of training records"
+            f"{known}, got {batch}"
+        )
 
 
-@lru_cache(maxsize=65_536)
-def _factor(kind: str, epoch: int, tau: float) -> float:
-    """d(t); kept because finding a schedule's file costs more than evaluating it."""
-    return float(catalogue.entry("schedules", kind).factor(epoch, tau=tau))
+def _refuse_uncovered(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput for a combination that no theorem covers."""
+    if mechanism.num_steps and mechanism.sampling not in COUNTED_BY_STEPS:
+        raise InvalidInput(
+            f"expected sampling {' or '.join(COUNTED_BY_STEPS)} with num_steps (a shuffled epoch is"
+            f" spent as a whole), got {mechanism.sampling}"
+        )
+    if not mechanism.claims_privacy:
+        return
+    if mechanism.noise_calibration == "paper" and (
+        mechanism.num_microbatches != mechanism.num_workers
+    ):
+        raise InvalidInput(
+            "expected one micro-batch a worker with noise_calibration paper (Algorithm 1), got"
+            f" {mechanism.num_microbatches} micro-batches on {mechanism.num_workers} workers"
+        )
+    if mechanism.sampling == "shuffle" and mechanism.neighboring_relation != "replace_one":
+        raise InvalidInput(
+            "expected neighboring_relation replace_one with sampling shuffle,"
+            f" got {mechanism.neighboring_relation}"
+        )
+    if mechanism.sampling != "shuffle" and mechanism.neighboring_relation != "add_or_remove_one":
+        raise InvalidInput(
+            f"expected neighboring_relation add_or_remove_one with sampling {mechanism.sampling}"
+            f" (epsilon_replace_one is reported beside it), got {mechanism.neighboring_relation}"
+        )

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey
-from trainables.privacy.population import Ids, Population
-from trainables.seeding import generator
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey
+from trainables.guarantee.population import Ids, Population
+from trainables.guarantee.seeding import generator
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
-from trainables.seeding import GOLDEN, mix, stream_seed
+from trainables.guarantee.seeding import GOLDEN, mix, stream_seed
 
 Ids = NDArray[np.int64]
 

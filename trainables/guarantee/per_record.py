@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from trainables.privacy.clipping import clip_factor
+from trainables.guarantee.clipping import clip_factor
 
 _BYTES_AT_ONCE = 1 << 28  # of the gradients of a pass
 Places = Tensor  # int64[n]: records of a batch

@@ -1,0 +1,70 @@
+"""The trusted base stays small and alone. `python -m tests.test_guarantee_base` prints it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+from tests.structure import ROOT
+
+BASE = ROOT / "trainables/guarantee"
+LIMIT = 1_500  # lines of code
+LIBRARIES = {"torch", "numpy", "scipy", "dp_accounting", "cryptography"}
+OURS = ("trainables.figures", "trainables.errors", "trainables.guarantee")
+
+
+def code_lines(text: str) -> int:
+    """Lines that are neither blank, nor a comment, nor of a docstring."""
+    prose: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            prose |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(
+        bool(line.strip()) and line.strip()[0] != "#" and n not in prose for n, line in lines
+    )
+
+
+def measured() -> dict[str, int]:
+    """Lines of code of each file."""
+    files = sorted(BASE.rglob("*.py"))
+    return {path.name: code_lines(path.read_text(encoding="utf-8")) for path in files}
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_a_line_of_code_is_no_prose():
+    text = '"""One.\n\nTwo."""\n# why\nx = 1  # one\n\ndef f():\n    """None."""\n    return x\n'
+    assert code_lines(text) == len(["x = 1", "def f():", "return x"])
+
+
+def test_the_base_can_be_read_in_an_afternoon():
+    assert sum(measured().values()) <= LIMIT
+
+
+def test_the_base_imports_libraries_that_are_vetted_and_two_modules_of_ours():
+    strange = {
+        f"{path.name}: {name}"
+        for path in BASE.rglob("*")
+        if path.suffix == ".py"
+        for name in imported(path)
+        if name.split(".")[0] not in LIBRARIES | sys.stdlib_module_names
+        and not name.startswith(OURS)
+    }
+    assert strange == set()
+    assert {path.suffix for path in BASE.iterdir() if path.is_file()} == {".py"}, "no C"
+
+
+if __name__ == "__main__":
+    for name, lines in (each := measured()).items():
+        print(f"{lines:5} {name}")
+    print(f"{sum(each.values()):5} of at most {LIMIT}")
