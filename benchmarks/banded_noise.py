@@ -21,8 +21,9 @@ import math
 import numpy as np
 from scipy.linalg import solve_triangular, toeplitz
 
-from trainables.accountants import Release, pld
+from trainables.accountants import certify
 from trainables.accountants._calibration import smallest_noise_multiplier
+from trainables.guarantee.releases import Sampled, Training
 
 NUM_RECORDS, DELTA, EPSILON = 2_463, 1e-5, 8.0
 RUNS = ((64, 576), (128, 448), (256, 304))  # batch size, steps
@@ -33,13 +34,9 @@ def noise_multiplier(batch: int, steps: int) -> float:
     """The least sigma with which the run costs EPSILON, rounded up."""
 
     def epsilon(sigma: float) -> float:
-        what = Release(
-            phases=((sigma, steps),),
-            sampling="poisson",
-            sample_rate=min(1.0, batch / NUM_RECORDS),
-            neighboring_relation="add_or_remove_one",
-        )
-        return pld.of_release(what, delta=DELTA, points=pld.COARSE)
+        step = Sampled(sigma=sigma, rate=batch / NUM_RECORDS, count=steps)
+        what = Training(steps=(step,), neighboring_relation="add_or_remove_one")
+        return certify(what, delta=DELTA, effort="plan").epsilon
 
     return smallest_noise_multiplier(epsilon, target_epsilon=EPSILON, precision=1e-3)
 

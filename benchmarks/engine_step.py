@@ -22,7 +22,6 @@ from torch.profiler import ProfilerActivity, profile
 
 from trainables.data.batches import Loader
 from trainables.engines import _private
-from trainables.guarantee.flat import FlatGradient
 from trainables.layers import bookkeeping
 from trainables.layers.char_cnn import CharCnnEntry
 from trainables.layers.crf.layer import CrfEntry
@@ -31,6 +30,7 @@ from trainables.layers.layer_norm import LayerNormEntry
 from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import LstmEntry
 from trainables.optimizers._optimizer import TorchOptimizer
+from trainables.privacy.flat import FlatGradient
 
 _ENTRIES = (CharCnnEntry, CrfEntry, EmbeddingEntry, LayerNormEntry, LinearEntry, LstmEntry)
 _PARTS: tuple[tuple[Any, str, str], ...] = (

@@ -52,7 +52,7 @@ def within_total(
 def total_of_plan(
     plan: Plan, *, account: Accounting, kept: FigureCache
 ) -> tuple[dict[str, Any] | None, str]:
-    """The composition of all planned trials but exempt baselines (the fields of a `SweepSpend` as
+    """The composition of all planned trials but exempt baselines (the fields of a `Certificate` as
     JSON), and a sentence about it; None where nothing is spent.
     """
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
@@ -64,7 +64,7 @@ def total_of_plan(
     found = kept.find(key)
     if found is None:
         releases = map(accountants.release, mechanisms)
-        spent = accountants.epsilon_sweep(releases, delta=delta)
+        spent = accountants.certify(releases, delta=delta, effort="total")
         found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
         kept.keep(key, found)
     baselines = len(plan.to_run) - len(trials)

@@ -17,9 +17,11 @@ from sweep.planning.accounting import Accounting
 from sweep.search.private_selection import law_of
 from sweep.store.plans import PlannedTrial
 from trainables import accountants
-from trainables.accountants import Release, rdp, selection
+from trainables.accountants import Release, selection
 from trainables.errors import CannotAnalyze, InvalidInput
-from trainables.privacy.claim import ClaimMeaning, meaning
+from trainables.guarantee.certify import profile
+from trainables.guarantee.releases import BestOf
+from trainables.privacy.claim import PROFILE_DELTAS, ClaimMeaning, meaning
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 
@@ -42,7 +44,7 @@ class SelectionPrice:
     epsilon_one_trial: float
     num_configurations: int
     claim: ClaimMeaning
-    release: Release
+    release: BestOf
     configurations: tuple[Release, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,21 +90,25 @@ def price_of(
         chosen = selection.release_of(releases, search=search)
     except CannotAnalyze as problem:
         raise InvalidInput(str(problem)) from None
-    selected = accountants.epsilon_sweep([chosen], delta=delta).epsilon
+    selected = accountants.certify(chosen, delta=delta).epsilon
     _require_within_total(space, selected, search=search, delta=delta)
     dearest = max(configurations, key=lambda trial: trial.epsilon or 0.0)
     of_dearest = releases[list(configurations).index(dearest)]
     number = max(1, round(law.mean))
-    composed = accountants.epsilon_sweep([of_dearest] * number, delta=delta, exact=True).epsilon
+    composed = accountants.certify([of_dearest] * number, delta=delta).epsilon
     return SelectionPrice(
         law=law.law,
         mean=law.mean,
         delta=delta,
         epsilon_selected=selected,
         epsilon_composed=composed,
-        epsilon_one_trial=accountants.epsilon_sweep([of_dearest], delta=delta, exact=True).epsilon,
+        epsilon_one_trial=accountants.certify(of_dearest, delta=delta).epsilon,
         num_configurations=len(configurations),
-        claim=meaning(selected, delta=delta, profile=rdp.profile(chosen, delta=delta)),
+        claim=meaning(
+            selected,
+            delta=delta,
+            profile=profile(chosen, "rdp", delta=delta, epsilons=(), deltas=PROFILE_DELTAS),
+        ),
         release=chosen,
         configurations=tuple(dict.fromkeys(releases)),
     )

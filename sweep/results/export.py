@@ -33,7 +33,7 @@ from sweep.store.files import read_json, write_json, write_text
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import catalogue, formats
-from trainables.accountants import SweepSpend
+from trainables.accountants import Certificate
 from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
 from trainables.data.pair_split import public_part
@@ -191,7 +191,7 @@ def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:
     return found if known is None else found.model_copy(update={"selection": known})
 
 
-def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
+def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     """The composition of the sweep's releases, None if they do not compose (or there are none), and
     why its best trial has no cheaper price.
     """

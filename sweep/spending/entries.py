@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from sweep.store.plans import PlannedTrial
-from trainables.accountants import Release, release
 from trainables.errors import InvalidInput
 from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.releases import Release, release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Entry:
     delta: float
     at: float = 0.0  # seconds since 1970
     baseline: bool = False  # of its sweep: without noise, exempt from user-defined totals
-    release: Release
+    release: Annotated[Release, Field(discriminator="kind")]
 
     @property
     def sweep_id(self) -> str:
@@ -45,7 +45,7 @@ class Entry:
     @property
     def is_exempt(self) -> bool:
         """Whether totals leave it out. A finite cost is a private engine's, which always counts."""
-        return self.baseline and not self.release.is_finite
+        return self.baseline and bool(self.release.reasons)
 
 
 ENTRY = TypeAdapter(Entry)

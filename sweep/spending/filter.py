@@ -21,7 +21,7 @@ from trainables import accountants
 from trainables.errors import InvalidData, InvalidInput
 
 if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
-    from trainables.accountants import RdpFilter, Release, SweepSpend
+    from trainables.accountants import Certificate, RdpFilter, Release
 
 STORED = "filter"  # among the facts of a sweep
 UNFILTERED = (
@@ -77,13 +77,13 @@ def stored_filter(folder: SweepFolder) -> RdpFilter | None:
 
 def total_of(
     space: SearchSpace, releases: Sequence[Release], *, delta: float, kept: RdpFilter | None
-) -> SweepSpend:
+) -> Certificate:
     """The composition of all `releases` of a sweep at `delta`.
 
     For a sweep that depends on results: the budget of its filter `kept` at its delta (the caller
     must leave out exempt baselines, which are not filtered), or infinity without a filter.
     """
-    plain = accountants.epsilon_sweep(releases, delta=delta)
+    plain = accountants.certify(releases, delta=delta, effort="total")
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
         return plain
     account = accountants.Account(kept)

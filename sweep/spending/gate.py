@@ -23,7 +23,7 @@ from trainables.accountants import (
     Account,
     RdpFilter,
     Release,
-    epsilon_sweep,
+    certify,
     paper_zcdp,
     release,
 )
@@ -239,7 +239,9 @@ class SpendGate:
             # Attempts that make the planned trial (every epoch once) cost as much as without
             # interruption; the paper's figure knows no repeated epochs.
             if len(set(epochs)) < len(epochs) and budget.accountant != "paper":
-                found = epsilon_sweep([e.release for e in spent], delta=entry.delta).epsilon
+                found = certify(
+                    [e.release for e in spent], delta=entry.delta, effort="total"
+                ).epsilon
                 if found > budget.epsilon:
                     reason = (
                         f"epsilon {format_epsilon(found)} with earlier attempts exceeds"

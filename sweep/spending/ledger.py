@@ -21,8 +21,9 @@ from sweep.spending.entries import ENTRY, Entry, attempt_key, sweep_id_in
 from sweep.spending.home_key import HomeKey, RecordHashes
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
-from trainables.accountants import Account, Release, SweepSpend, epsilon_sweep
+from trainables.accountants import Account, Certificate, Release, certify
 from trainables.errors import InvalidData, InvalidInput
+from trainables.guarantee.releases import BestOf, Training
 from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
@@ -45,14 +46,14 @@ class Spend:
 
     dataset: str
     dataset_name: str
-    total: SweepSpend
-    accounted: SweepSpend
+    total: Certificate
+    accounted: Certificate
     num_trials: int
     num_unaccounted: int
     sweeps: tuple[str, ...]
     shared: dict[str, int]
     recognised: bool
-    by_unit: dict[str, SweepSpend]
+    by_unit: dict[str, Certificate]
 
 
 class Ledger:
@@ -141,9 +142,9 @@ class Ledger:
         name, shared = self.name_of(fingerprint), self._hashes.overlaps(fingerprint)
         counted = self._about({name, *shared})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
-        compose = partial(epsilon_sweep, delta=at, exact=exact)
+        compose = partial(certify, delta=at, effort="exact" if exact else "total")
         releases = [entry.release for entry in counted]
-        finite = [what for what in releases if what.is_finite]
+        finite = [what for what in releases if not what.reasons]
         return Spend(
             dataset=name,
             dataset_name=next((e.dataset_name for e in self._about({name})), ""),
@@ -230,7 +231,7 @@ def _put(account: Account, entries: Iterable[Entry]) -> None:
             account.put(_key(entry), entry.release, delta=entry.delta)
 
 
-def _because(spend: SweepSpend) -> str:
+def _because(spend: Certificate) -> str:
     return f" ({'; '.join(spend.unaccounted)})" if spend.unaccounted else ""
 
 
@@ -271,23 +272,23 @@ def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> 
             f"expected the ledger's entry of {sweep}, got none: restore the ledger from a copy, or"
             " charge it again (`sweep ledger --check --repair`)"
         )
-    best = selection.release.best_of
-    nothing = replace(selection.release, phases=(), unsampled=(), unaccounted=(), best_of=None)
+    best = selection.release
+    nothing = Training(steps=(), neighboring_relation=best.neighboring_relation, unit=best.unit)
     last = replace(selection, epochs=selection.epochs + 1, release=nothing, at=0.0)
-    stays, replaced = best is not None and bool(best.shown), False
-    if best is not None and not stays:  # else it was decided before a crash
-        shown, others = tuple(each.release for each in entries), ledger.beside(selection)
+    stays, replaced = isinstance(best, BestOf) and bool(best.shown), False
+    if isinstance(best, BestOf) and not stays:  # else it was decided before a crash
+        shown = tuple(each.release for each in entries if not isinstance(each.release, BestOf))
+        others = ledger.beside(selection)
         delta = min(each.delta for each in (selection, *entries, *others))
         before, after = (
-            epsilon_sweep([*(e.release for e in others), *paid], delta=delta, exact=True).epsilon
-            for paid in ([selection.release], shown)
+            certify([*(e.release for e in others), *paid], delta=delta).epsilon
+            for paid in ([best], shown)
         )
-        is_finite = all(what.is_finite for what in (selection.release, *shown))
+        is_finite = not any(what.reasons for what in (best, *shown))
         replaced = is_finite and before <= after < math.inf
-        stays = is_finite and not replaced and selection.release.unit != "couple"
+        stays = is_finite and not replaced and best.unit != "couple"
         if stays:
-            larger = replace(selection.release, best_of=replace(best, shown=shown))
-            ledger.charge(replace(last, release=larger))
+            ledger.charge(replace(last, release=replace(best, shown=shown)))
     known = {attempt_key(each): each.epochs for each in ledger.of_sweep(sweep)}
     for each in entries:
         if known.get(attempt_key(each), 0) < each.epochs:

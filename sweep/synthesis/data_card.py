@@ -12,7 +12,7 @@ from sweep.results.privacy_cards import JSON
 from sweep.store.files import read_json
 from sweep.synthesis.trained_text import Trained
 from trainables import accountants
-from trainables.accountants import epsilon_sweep, release
+from trainables.accountants import certify, release
 from trainables.cards import card as cards
 from trainables.cards.card import Document
 from trainables.cards.page import percent
@@ -161,7 +161,7 @@ def _claim(homes: list[Trained]) -> Claim:
         delta = summary.delta if first.n_is_declared else None
         return Claim.model_validate({**asdict(summary), "delta": delta})
     delta = min(home.mechanism.delta for home in homes)
-    spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
+    spent = certify([release(h.mechanism) for h in homes], delta=delta)
     relation = spent.neighboring_relation or first.mechanism.neighboring_relation
     return Claim(
         epsilon=spent.epsilon,

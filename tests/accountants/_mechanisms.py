@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from sweep.spending.entries import ENTRY
-from trainables.accountants import Release
+from sweep.spending.entries import ENTRY, Entry
+from sweep.store.files import jsonable
 from trainables.config import Engine, TrainingConfig
-from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism, NeighboringRelation
+from trainables.guarantee.releases import Allocated, Gaussian, Release, Sampled, Step, Training
 from trainables.privacy.from_config import build_from
 
 
@@ -35,34 +37,37 @@ def mechanism(
     )
 
 
-def poisson(sigma: float = 1.0, *, steps: int = 1_200, rate: float = 64 / 2_600) -> Release:
-    return Release(
-        phases=((sigma, steps),),
-        sampling="poisson",
-        sample_rate=rate,
-        neighboring_relation="add_or_remove_one",
-    )
+def training(*steps: Step, relation: NeighboringRelation = "add_or_remove_one") -> Training:
+    return Training(steps=steps, neighboring_relation=relation)
 
 
-def shuffled(sigma: float = 1.0, *, epochs: int = 30) -> Release:
-    return Release(
-        phases=((sigma, epochs),),
-        sampling="shuffle",
-        sample_rate=1.0,
-        neighboring_relation="replace_one",
-    )
+def sampled(sigma: float = 1.0, *, steps: int = 1_200, rate: float = 64 / 2_600) -> Step:
+    if rate == 1:
+        return Gaussian(sigma=sigma, count=steps)
+    return Sampled(sigma=sigma, count=steps, rate=rate)
 
 
-def allocated(sigma: float = 1.0, *, epochs: int = 30, steps: int = 40) -> Release:
-    return Release(
-        phases=((sigma, epochs),),
-        sampling="random_allocation",
-        sample_rate=1 / steps,
-        neighboring_relation="add_or_remove_one",
-    )
+def poisson(sigma: float = 1.0, *, steps: int = 1_200, rate: float = 64 / 2_600) -> Training:
+    return training(sampled(sigma, steps=steps, rate=rate))
 
 
-def from_ledger(fields: dict[str, Any]) -> Release:
-    """A release from its plain data, as the ledger reads it."""
-    place = {"dataset": "d", "sweep": "s", "trial": "t", "attempt": 1, "first_epoch": 0}
-    return ENTRY.validate_python({**place, "epochs": 1, "delta": 1e-5, "release": fields}).release
+def shuffled(sigma: float = 1.0, *, epochs: int = 30) -> Training:
+    return training(Gaussian(sigma=sigma, count=epochs), relation="replace_one")
+
+
+def allocated(sigma: float = 1.0, *, epochs: int = 30, steps: int = 40) -> Training:
+    return training(Allocated(sigma=sigma, count=epochs, steps=steps))
+
+
+def histogram(sigma: float, count: int = 1) -> tuple[Gaussian, ...]:
+    """What stands beside the steps."""
+    return (Gaussian(sigma=sigma, count=count),)
+
+
+def through_the_ledger(what: Release) -> Release:
+    """A release as the ledger reads what it wrote."""
+    entry = Entry(
+        dataset="d", sweep="s", trial="t", attempt=1, first_epoch=0, epochs=1, delta=1e-5,
+        release=what,
+    )  # fmt: skip
+    return ENTRY.validate_json(json.dumps(jsonable(ENTRY.dump_python(entry)))).release

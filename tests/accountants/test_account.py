@@ -3,18 +3,18 @@
 import json
 import math
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
-from _mechanisms import from_ledger, mechanism, poisson
+from _mechanisms import mechanism, poisson, through_the_ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tests.refusals import refused
-from trainables.accountants import account, epsilon_after, paper_zcdp, release
-from trainables.accountants._choose import best
+from trainables.accountants import account, certify, epsilon_after, paper_zcdp, release
 from trainables.errors import CannotAnalyze
+from trainables.guarantee.releases import Gaussian, Release, Sampled, merged
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_no_amplification_is_claimed_for_shuffled_data():
     large = account(mechanism(noise_calibration="central", num_records=256_000))
     assert small.epsilon == large.epsilon
     assert small.accountant == "gaussian"
-    assert release(mechanism()).sample_rate == 1.0
+    assert isinstance(release(mechanism()).steps[0], Gaussian)
 
 
 def test_a_named_accountant_is_used_or_refused():
@@ -99,7 +99,7 @@ def test_more_effort_costs_no_more_where_delta_is_tiny(sigma, steps, rate, delta
     """A noise multiplier found for a target by the running figure must meet it exactly."""
     what = poisson(sigma, steps=steps, rate=rate)
     plan, running, exact = (
-        best(what, delta=delta, effort=effort)[0] for effort in ("plan", "running", "exact")
+        certify(what, delta=delta, effort=effort).epsilon for effort in ("plan", "running", "exact")
     )
     assert 0 < exact <= running <= plan
 
@@ -134,7 +134,7 @@ def test_the_running_total_holds_a_budget(built):
     assert curve == sorted(set(curve))
     for epochs, value in enumerate(curve, start=1):
         what = release(built.first(epochs))  # type: ignore[attr-defined]
-        exact, _, _ = best(what, delta=5e-4, effort="exact")
+        exact = certify(what, delta=5e-4).epsilon
         assert exact <= value * (1 + 1e-12)
         assert value < exact * 1.01
 
@@ -144,10 +144,10 @@ def test_a_part_of_an_epoch_is_charged_whole():
     steps of all epochs together are rounded up, once.
     """
     shuffle = release(mechanism(num_records=100, epochs=3))
-    assert shuffle.phases == ((pytest.approx(1 / (2 * math.sqrt(8))), 3),)
+    (epochs,) = shuffle.steps
+    assert (epochs.sigma, epochs.count) == (pytest.approx(1 / (2 * math.sqrt(8))), 3)
     sampled = mechanism("dp_sgd", num_records=100, epochs=3, delta=None)
-    assert release(sampled).phases == ((1.0, 5),)
-    assert release(sampled).sample_rate == 0.64
+    assert release(sampled).steps == (Sampled(sigma=1.0, rate=0.64, count=5),)
     assert sum(sampled.steps_in(epoch) for epoch in range(3)) == 5
 
 
@@ -161,9 +161,8 @@ def test_a_trial_that_never_trained_has_spent_nothing(engine):
 def test_ranges_of_epochs_add_up():
     built = mechanism("dp_sgd", decay="linear", tau=0.2, epochs=5)
     parts = [release(built, first=0, last=2), release(built, first=2)]
-    whole = dict(release(built).phases)
-    assert whole == {sigma: count for part in parts for sigma, count in part.phases}
-    assert release(built, first=2, last=2).phases == ()
+    assert release(built).steps == merged(step for part in parts for step in part.steps)
+    assert release(built, first=2, last=2).is_nothing
     with refused("0 <= first <= last <= epochs"):
         release(built, first=0, last=6)
 
@@ -176,13 +175,13 @@ def test_a_release_survives_json():
         mechanism("dp_sgd", sampling="random_allocation", num_records=2_600),
     ):
         what = release(built)
-        assert from_ledger(json.loads(json.dumps(what.to_dict()))) == what
-    assert what.steps_in_epoch == 41
-    with pytest.raises(ValidationError, match="sample_rate"):
-        from_ledger({"phases": []})
-    bad = {**release(mechanism()).to_dict(), "sample_rate": 2.0}
-    with pytest.raises(ValidationError, match=r"sample_rate\n.*less than or equal to 1"):
-        from_ledger(bad)
+        assert through_the_ledger(what) == what
+    assert what.steps[0].steps == 41
+    written = {**asdict(what), "steps": [{"kind": "sampled", "sigma": 1.0, "rate": 2.0}]}
+    with pytest.raises(ValidationError, match="expected 0 < rate < 1, got 2"):
+        TypeAdapter(Release).validate_python(written)
+    with pytest.raises(ValidationError, match="neighboring_relation"):
+        TypeAdapter(Release).validate_python({"kind": "training", "steps": []})
 
 
 @settings(deadline=None, max_examples=60)

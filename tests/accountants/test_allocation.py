@@ -7,26 +7,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _mechanisms import allocated, from_ledger, mechanism, poisson, shuffled
-from pydantic import ValidationError
+from _mechanisms import allocated, mechanism, poisson, shuffled, training
 
 from tests.refusals import refused
 from trainables.accountants import (
-    Release,
-    _renyi,
     account,
+    certify,
     epsilon_after,
-    epsilon_sweep,
     gaussian,
     noise_for,
     pld,
     rdp,
 )
-from trainables.accountants._gauss import gaussian_epsilon
 from trainables.errors import CannotAnalyze
-from trainables.guarantee import allocation
+from trainables.guarantee import allocation, renyi
+from trainables.guarantee.gaussian import gaussian_epsilon
+from trainables.guarantee.releases import Allocated
 
-ORDERS = _renyi.ORDERS
+ORDERS = renyi.ORDERS
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0, 4.0, 50.0, 1_000.0])
@@ -91,12 +89,7 @@ def test_many_steps_by_the_moments_of_their_mean(sigma, steps):
 
 def test_a_billion_steps_are_not_free():
     """The mean loss of 10^4 epochs is above 10^-6, so none has epsilon 0 at this delta."""
-    what = Release(
-        phases=((1.0, 10_000),),
-        sampling="random_allocation",
-        sample_rate=1e-9,
-        neighboring_relation="add_or_remove_one",
-    )
+    what = allocated(epochs=10_000, steps=10**9)
     least = gaussian_epsilon(math.sqrt(10_000 * math.expm1(1.0) / 1e9), 1e-9)
     assert rdp.of_release(what, delta=1e-9) >= least > 0.01
 
@@ -118,10 +111,10 @@ def test_never_above_the_published_bounds(sigma, steps):
 
 def delta_by_sampling(release_, epsilon, *, added, draws, seed):
     """delta(epsilon) as a mean over drawn privacy losses, and its standard error."""
-    rng, steps = np.random.default_rng(seed), release_.steps_in_epoch
-    loss = np.zeros(draws)
-    for sigma, epochs in release_.phases:
-        for _ in range(epochs):
+    rng, loss = np.random.default_rng(seed), np.zeros(draws)
+    for step in release_.steps:
+        sigma, steps = step.sigma, step.steps
+        for _ in range(step.count):
             x = rng.normal(0, sigma, (draws, steps))
             if not added:
                 x[np.arange(draws), rng.integers(steps, size=draws)] += 1
@@ -135,7 +128,7 @@ def delta_by_sampling(release_, epsilon, *, added, draws, seed):
 @pytest.mark.parametrize("phases", [((1.0, 4),), ((0.6, 2),), ((2.0, 3), (1.0, 2))])
 def test_the_figure_covers_the_privacy_loss_itself(phases, added):
     """False-alarm rate 1e-9 (six standard errors); a claim of 0.6 epsilon is rejected."""
-    what = replace(allocated(steps=20), phases=phases)
+    what = training(*(Allocated(sigma=s, count=count, steps=20) for s, count in phases))
     delta = 2e-3
     epsilon = rdp.of_release(what, delta=delta)
     mean, error = delta_by_sampling(what, epsilon, added=added, draws=200_000, seed=1)
@@ -194,20 +187,21 @@ def test_what_has_no_theorem_is_refused():
         mechanism(sampling="random_allocation", neighboring_relation="replace_one")
     with refused(r"pld: .* got random_allocation \(rdp bounds it\)", CannotAnalyze):
         pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
-    with pytest.raises(ValidationError, match=r"sampling\n.*should be 'shuffle'"):
-        from_ledger({**allocated().to_dict(), "sampling": "balls"})
+    with pytest.raises(ValueError, match="expected steps >= 1, got 0"):
+        allocated(steps=0)
 
 
 def test_totals_with_other_samplings():
     one = allocated(2.0)
-    twice = epsilon_sweep([one, one], delta=1e-5)
+    twice = certify([one, one], delta=1e-5, effort="total")
     assert twice.neighboring_relation == "add_or_remove_one"
     assert twice.epsilon == pytest.approx(rdp.of_release(allocated(2.0, epochs=60), delta=1e-5))
-    with_poisson = epsilon_sweep([one, poisson(2.0)], delta=1e-5)
+    with_poisson = certify([one, poisson(2.0)], delta=1e-5, effort="total")
     assert with_poisson.neighboring_relation == "add_or_remove_one"
     parts = [rdp.of_release(what, delta=1e-5) for what in (one, poisson(2.0))]
     assert max(parts) < with_poisson.epsilon < sum(parts)
-    with_shuffle = epsilon_sweep([one, shuffled(20.0)], delta=1e-5)
+    with_shuffle = certify([one, shuffled(20.0)], delta=1e-5, effort="total")
     assert with_shuffle.neighboring_relation == "replace_one"
-    replaced = epsilon_sweep([shuffled(1.0), shuffled(20.0)], delta=1e-5)  # both move by 2 C
+    # Both move by 2 C.
+    replaced = certify([shuffled(1.0), shuffled(20.0)], delta=1e-5, effort="total")
     assert with_poisson.epsilon < with_shuffle.epsilon <= replaced.epsilon

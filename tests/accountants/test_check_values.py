@@ -7,11 +7,11 @@ The specification is from Dupuy et al. 2021 and from independent computations of
 import math
 
 import pytest
-from _mechanisms import mechanism, poisson, shuffled
+from _mechanisms import mechanism, poisson, sampled, shuffled, training
 
 from trainables.accountants import (
     account,
-    epsilon_sweep,
+    certify,
     gaussian,
     noise_for,
     paper_zcdp,
@@ -56,7 +56,7 @@ VALUES = [
     ("Poisson, RDP", 4.608, 1e-3, LIBRARY, lambda: rdp.of_release(poisson(), delta=5e-4)),
     (
         *("Poisson, replace one", 6.997, 1e-3, LIBRARY),
-        lambda: pld.of_release(poisson(), delta=5e-4, replace_one=True),
+        lambda: certify(poisson(), delta=5e-4, replace_one=True).epsilon,
     ),
     ("30 epochs, PLD", 4.1205, 1e-4, LIBRARY, lambda: account(ONE_RECORD).epsilon),
     ("30 epochs, RDP", 4.691, 1e-3, LIBRARY, lambda: account(ONE_RECORD).epsilon_rdp),
@@ -105,12 +105,12 @@ VALUES = [
     ),
     (
         *("full batch, as Poisson of rate 1", 8.000, 1e-3, LIBRARY),
-        lambda: pld.of_release(poisson(4.649, steps=60, rate=1.0), delta=1e-5),
+        lambda: pld.of_release(training(sampled(4.649, steps=60, rate=1.0)), delta=1e-5),
     ),
     ("ATIS, one trial", 1.37, 1e-2, LIBRARY, lambda: account(ATIS).epsilon),
     (
         *("ATIS, 20 trials", 7.43, 1e-2, LIBRARY),
-        lambda: epsilon_sweep([release(ATIS)] * 20, delta=1e-5, exact=True).epsilon,
+        lambda: certify([release(ATIS)] * 20, delta=1e-5).epsilon,
     ),
     (
         *("ATIS, best of 20, geometric", 3.34, 1e-2, SELECTION),

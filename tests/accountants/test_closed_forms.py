@@ -10,28 +10,30 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tests.accountants._mechanisms import mechanism, poisson
+from tests.accountants._mechanisms import histogram, mechanism, poisson, sampled, training
 from tests.refusals import refused
 from trainables.accountants import (
     _calibration,
-    _renyi,
+    certify,
     epsilon_after,
     gaussian,
     noise_for,
-    pld,
+    rdp,
     release,
     selection,
 )
-from trainables.accountants._choose import Effort, best
-from trainables.accountants._gauss import gaussian_epsilon
 from trainables.errors import CannotAnalyze
+from trainables.guarantee import pld, renyi
+from trainables.guarantee.certify import Effort
+from trainables.guarantee.gaussian import gaussian_epsilon, known_coins
+from trainables.guarantee.releases import Gaussian, Unaccounted
+from trainables.privacy.claim import PROFILE_EPSILONS
 
 
 def test_unsampled_phases_are_composed_with_the_steps():
     """At rate 1 both are Gaussian mechanisms, whose composition is one."""
-    what = replace(poisson(5.0, steps=4, rate=1.0), unsampled=((2.0, 1),))
-    grid = pld.interval_for(1.0, pld.COARSE)
-    found = pld.distribution(what, grid, False).get_epsilon_for_delta(1e-5)
+    steps = (Gaussian(sigma=5.0, count=4), Gaussian(sigma=2.0))
+    found = pld.distribution(steps, 2e-4, False).get_epsilon_for_delta(1e-5)
     exact = gaussian_epsilon(math.sqrt(4 / 5.0**2 + 1 / 2.0**2), 1e-5)
     assert exact <= found <= exact * 1.01
 
@@ -41,78 +43,85 @@ def test_the_largest_loss_of_a_step_is_that_of_the_sampled_gaussian(rate):
     """log(1 - q + q e^loss), at 10 standard deviations, where the unsampled one has `loss`."""
     loss = 0.5 / 20.0**2 + 10 / 20.0
     expected = math.log(1 - rate + rate * math.exp(loss))
-    assert pld._largest_loss(poisson(20.0, rate=rate)) == pytest.approx(expected, rel=1e-9)
-    beside = replace(poisson(20.0, rate=rate), unsampled=((10.0, 1),))
-    assert pld._largest_loss(beside) == pytest.approx(0.5 / 10.0**2 + 1)
-    beyond = pld._largest_loss(poisson(0.03, rate=rate))  # the range of exp
+    assert pld._largest_loss(sampled(20.0, rate=rate)) == pytest.approx(expected, rel=1e-9)
+    beyond = pld._largest_loss(sampled(0.03, rate=rate))  # the range of exp
     assert beyond == pytest.approx((0.5 / 0.03 + 10) / 0.03, rel=0.02)
 
 
 def test_a_single_step_is_put_on_a_coarser_grid_than_a_long_composition():
     """A sixth of the points reach its largest loss; the step of a grid is 1, 2 or 5."""
-    what = poisson(20.0, steps=1, rate=1.0)
+    what = Gaussian(sigma=20.0)
     wanted = 6 * pld._largest_loss(what) / pld.QUICK
-    assert wanted / 2.5 <= pld._interval(what, 1e-5, pld.QUICK) <= wanted * (1 + 1e-6)
+    found = pld.interval((what,), delta=1e-5, points=pld.QUICK)
+    assert wanted / 2.5 <= found <= wanted * (1 + 1e-6)
 
 
-MILLION = poisson(1.7, steps=10**6, rate=1e-4)
+ONE_OF_A_MILLION = sampled(1.7, steps=10**6, rate=1e-4)
+STEPS = (ONE_OF_A_MILLION,)
+MILLION = training(ONE_OF_A_MILLION)
 
 
-def normal_limit(what, delta):
+def normal_limit(step, delta):
     """Epsilon of the Gaussian mechanism that many small losses tend to: mu^2 is the number of
     steps times q^2 (e^(1 / sigma^2) - 1) (Bu et al. 2020).
     """
-    ((sigma, count),) = what.phases
-    return gaussian_epsilon(
-        math.sqrt(count * what.sample_rate**2 * math.expm1(1 / sigma**2)), delta
-    )
+    mu = math.sqrt(step.count * step.rate**2 * math.expm1(1 / step.sigma**2))
+    return gaussian_epsilon(mu, delta)
 
 
 @pytest.mark.parametrize("points", [pld.FINE, pld.MEDIUM, pld.QUICK, pld.COARSE])
 def test_a_million_rare_steps_are_not_rounded_up_to_the_grid(points):
     """A grid that is coarse beside the loss of one step gave 0.44 to 3.5 in place of 0.28."""
-    limit, found = normal_limit(MILLION, 1e-7), pld.of_release(MILLION, delta=1e-7, points=points)
+    limit = normal_limit(ONE_OF_A_MILLION, 1e-7)
+    found = pld.epsilon_of(STEPS, delta=1e-7, points=points)
     assert limit <= found <= limit * (1.03 if points >= pld.QUICK else 1.07)
-    assert pld._largest_loss(MILLION) / pld._interval(MILLION, 1e-7, points) < 125_000
+    grid = pld.interval(STEPS, delta=1e-7, points=points)
+    assert pld._largest_loss(ONE_OF_A_MILLION) / grid < 125_000
 
 
 def test_grids_that_are_fine_beside_a_step_are_those_of_its_bound():
-    what = poisson(1.0)
+    steps = (sampled(1.0),)
+    bound = known_coins(steps, delta=5e-4)
     for points in (pld.FINE, pld.MEDIUM, pld.QUICK, pld.COARSE):
-        assert pld._interval(what, 5e-4, points) == pld.interval_for(pld._bound(what, 5e-4), points)
+        found = pld.interval(steps, delta=5e-4, points=points)
+        assert bound / 2.5 / points < found <= bound / points * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.049, 0.051, 3.0])
 def test_the_typical_loss_is_that_of_order_two(sigma):
     """Of all steps of all releases."""
-    what = replace(poisson(rate=0.5), phases=((2 * sigma, 3), (sigma, 3)))
-    twice = [what, replace(what, unsampled=((sigma, 4),))]
-    order_two = sum(_renyi.curve(each, (2.0,))[0] for each in twice)
-    assert pld._typical_loss(twice) ** 2 * 16 == pytest.approx(order_two, rel=0.01)
+    what = [sampled(sigma * factor, steps=6, rate=0.5) for factor in (2, 1)]
+    what.append(Gaussian(sigma=sigma, count=4))
+    order_two = renyi.sum_of(what, (2.0,))[0]
+    assert pld.typical_loss(tuple(what)) ** 2 * 16 == pytest.approx(order_two, rel=0.01)
 
 
 def test_a_delta_within_the_rounding_of_the_sums_has_no_grid():
     """The sums of a million steps lose about 4e-10 of the mass."""
-    assert math.isinf(pld.of_release(MILLION, delta=1e-9))
-    assert best(MILLION, delta=1e-9, effort="exact")[1:] == ("rdp", False)
-    whole = pld.distribution(MILLION, pld._interval(MILLION, 1e-7, pld.QUICK), False)
-    assert abs(1 - whole._pmf_remove._probs.sum()) < pld.rounding(MILLION)
-    assert pld.rounding(MILLION) == pytest.approx(1e-9)
+    assert math.isinf(pld.epsilon_of(STEPS, delta=1e-9, points=pld.QUICK))
+    found = certify(MILLION, delta=1e-9)
+    assert (found.accountant, found.tight) == ("rdp", False)
+    grid = pld.interval(STEPS, delta=1e-7, points=pld.QUICK)
+    whole = pld.distribution(STEPS, grid, False)
+    assert abs(1 - whole._pmf_remove._probs.sum()) < pld.rounding(STEPS)
+    assert pld.rounding(STEPS) == pytest.approx(1e-9)
 
 
 def test_a_profile_bears_the_rounding_of_the_sums_at_each_epsilon():
-    whole = pld.distribution(MILLION, pld._interval(MILLION, 1e-7, pld.points_for(MILLION)), False)
-    found = pld.profile(MILLION, delta=1e-7)
+    grid = pld.interval(STEPS, delta=1e-7, points=pld.QUICK)
+    whole = pld.distribution(STEPS, grid, False)
+    found = pld.profile(STEPS, delta=1e-7, points=pld.QUICK, epsilons=PROFILE_EPSILONS)
     assert sum(1e-8 < delta < 1 for _, delta in found) > 3
     for epsilon, delta in found:
         lost = delta - float(whole.get_delta_for_epsilon(epsilon))
-        assert delta == 1 or lost == pytest.approx(pld.rounding(MILLION), rel=1e-3)
+        assert delta == 1 or lost == pytest.approx(pld.rounding(STEPS), rel=1e-3)
 
 
 def test_many_steps_are_composed_by_way_of_few():
     step = pld._step(1.7, 1e-4, 5e-5, False)
     for count in (5_000, 6_400):
-        assert pld._self_composed(step, count).get_epsilon_for_delta(1e-6) == pytest.approx(
+        found = pld._self_composed(step, count, is_sparse=True)
+        assert found.get_epsilon_for_delta(1e-6) == pytest.approx(
             step.self_compose(count).get_epsilon_for_delta(1e-6), rel=1e-6
         )
 
@@ -123,10 +132,11 @@ def test_many_steps_are_composed_by_way_of_few():
 def test_the_tightest_bound_is_never_above_another(what, delta):
     """Of the second a grid has no figure and the one of Renyi is 600 times that of known coins."""
     for effort in get_args(Effort):
-        found, name, _ = best(what, delta=delta, effort=effort)
-        assert found <= _renyi.of_release(what, delta=delta, orders=_renyi.FEW_ORDERS)
-        assert found <= gaussian.of_release(what, delta=delta)
-        assert name in ("pld", "rdp", "gaussian")
+        found = certify(what, delta=delta, effort=effort)
+        divergences = renyi.curve(what, renyi.FEW_ORDERS)
+        assert found.epsilon <= renyi.to_epsilon(divergences, delta=delta, orders=renyi.FEW_ORDERS)
+        assert found.epsilon <= gaussian.of_release(what, delta=delta)
+        assert found.accountant in ("pld", "rdp", "gaussian")
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.5])
@@ -136,50 +146,58 @@ def test_the_tightest_bound_is_never_above_another(what, delta):
         poisson(0.3, steps=30),  # its smallest epsilon is at an order of 1.1 to 2
         poisson(1.0, steps=100),
         poisson(8.0, steps=1, rate=1e-3),  # and of these at orders of hundreds
-        replace(poisson(2.0), phases=((2.0, 300), (1.5, 200), (0.9, 10)), unsampled=((3.0, 1),)),
+        replace(
+            training(*(sampled(s, steps=n) for s, n in ((2.0, 300), (1.5, 200), (0.9, 10)))),
+            beside=histogram(3.0),
+        ),
     ],
 )
 def test_orders_that_are_left_out_change_no_bit_of_epsilon(what, delta):
-    every = _renyi.to_epsilon(_renyi.curve(what), delta=delta)
-    assert _renyi.of_release(what, delta=delta) == every
+    every = renyi.to_epsilon(renyi.curve(what), delta=delta)
+    assert renyi.epsilon_of((*what.steps, *what.beside), delta=delta) == every
 
 
 def test_few_orders_are_computed_for_decaying_noise(monkeypatch):
     computed = []
-    curve = _renyi.curve
+    sum_of = renyi.sum_of
 
-    def count(what, orders):
+    def count(steps, orders):
         computed.extend(orders)
-        return curve(what, orders)
+        return sum_of(steps, orders)
 
-    monkeypatch.setattr(_renyi, "curve", count)
-    _renyi.of_release(replace(poisson(), phases=((2.0, 300), (1.5, 200))), delta=1e-5)
-    assert len(computed) == len(set(computed)) < len(_renyi.ORDERS) / 3
+    monkeypatch.setattr(renyi, "sum_of", count)
+    renyi.epsilon_of([sampled(2.0, steps=300), sampled(1.5, steps=200)], delta=1e-5)
+    assert len(computed) == len(set(computed)) < len(renyi.ORDERS) / 3
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.5, 2.0])
 def test_a_few_orders_bound_the_others_from_below(sigma):
     what, few = poisson(sigma, steps=1), (2.0, 5.0, 9.0, 40.0)
-    known = _renyi.curve(what)
-    below = _renyi._convex_bound(_renyi.curve(what, few), few, _renyi.ORDERS)
+    known = renyi.curve(what)
+    below = renyi._convex_bound(renyi.curve(what, few), few, renyi.ORDERS)
     assert (below <= known * (1 + 1e-9)).all()
-    assert below[_renyi.ORDERS.index(6.0)] > 0.5 * known[_renyi.ORDERS.index(6.0)]
+    assert below[renyi.ORDERS.index(6.0)] > 0.5 * known[renyi.ORDERS.index(6.0)]
 
 
 def test_a_target_of_a_million_steps_is_used_up():
     unit = poisson(1.0, steps=10**6, rate=1e-4)
     z = _calibration._calibrate(unit, 1e-7, 1.0, None)
-    assert 0.97 < best(unit.scale_noise(z), delta=1e-7, effort="exact")[0] <= 1.0
+    assert 0.97 < certify(unit.scale_noise(z), delta=1e-7).epsilon <= 1.0
 
 
 def test_the_curve_of_what_no_finite_epsilon_holds_for_is_infinite():
-    what = replace(poisson(), unaccounted=("noise key public",))
-    assert np.isinf(_renyi.curve(what)).all()
-    assert np.isfinite(_renyi.curve(poisson())).all()
+    relation = "add_or_remove_one"
+    what = Unaccounted(reasons=("noise key public",), neighboring_relation=relation)
+    assert np.isinf(renyi.curve(what)).all()
+    assert np.isinf(renyi.curve(poisson(0.0))).all()
+    assert np.isfinite(renyi.curve(poisson())).all()
 
 
 def test_a_mean_of_one_trial_is_the_least_that_a_selection_has():
-    assert selection.refuse(selection.by_law("geometric", mean=1.0)) == (1.0, 1.0)
+    for law in ("geometric", "logarithmic"):
+        search = selection.by_law(law, mean=1.0)
+        one = selection.of_releases([poisson()], delta=1e-5, search=search)
+        assert one >= rdp.of_release(poisson(), delta=1e-5)
 
 
 @pytest.mark.parametrize(("mu", "delta"), [(2e-7, 1e-12), (1e-9, 1e-12), (1e-12, 1e-30)])
@@ -201,7 +219,7 @@ def test_the_least_target_is_still_met():
 def test_a_target_that_the_histogram_alone_costs_is_refused():
     """To the last digit: nothing is left for the steps."""
     built = replace(mechanism(epochs=3, delta=1e-5), histogram_noise_multiplier=2.0)
-    alone, _, _ = best(replace(release(built), phases=()), delta=1e-5, effort="running")
+    alone = certify(replace(release(built), steps=()), delta=1e-5).epsilon
     with refused("the noised histogram alone costs"):
         noise_for(built, target_epsilon=alone)
 
@@ -212,9 +230,9 @@ def test_a_target_outside_of_an_accountants_theorem_is_refused(
     """The theorem needs a noise of 2: what costs half of the target is not the smallest noise."""
 
     def figure(what, *, delta, accountant):
-        if what.phases[0][0] < 2:
+        if what.steps[0].sigma < 2:
             raise CannotAnalyze("too little noise for the theorem")
-        return 1 / what.phases[0][0]
+        return 1 / what.steps[0].sigma
 
     monkeypatch.setattr(_calibration, "_figure", figure)
     monkeypatch.setattr(_calibration, "_calibrate", lambda *given: 2.5)
@@ -227,7 +245,7 @@ def test_a_target_outside_of_an_accountants_theorem_is_refused(
 def test_no_thread_warns_of_an_order_whose_series_does_not_converge(monkeypatch, caplog):
     """Such an order counts as infinite. One thread begins before another and goes on after it."""
     met, over = threading.Barrier(2), threading.Event()
-    accountant = _renyi.RdpAccountant
+    accountant = renyi.RdpAccountant
 
     class Met(accountant):  # type: ignore[misc, valid-type]
         def compose(self, event):
@@ -237,12 +255,12 @@ def test_no_thread_warns_of_an_order_whose_series_does_not_converge(monkeypatch,
             return super().compose(event)
 
     def divergences(order):
-        found = _renyi._one.__wrapped__(0.8, 1 / 3, (order,))
+        found = renyi._event.__wrapped__(0.8, 1 / 3, (order,))
         if threading.current_thread().name.endswith("_0"):
             over.set()
         return found
 
-    monkeypatch.setattr(_renyi, "RdpAccountant", Met)
+    monkeypatch.setattr(renyi, "RdpAccountant", Met)
     with ThreadPoolExecutor(max_workers=2) as threads:
         found = list(threads.map(divergences, (1.1, 1.1)))
     assert np.isinf(found).all()

@@ -6,22 +6,23 @@ import math
 
 import numpy as np
 import pytest
-from _mechanisms import mechanism, poisson
+from _mechanisms import mechanism, poisson, sampled
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from tests.refusals import refused
 from trainables.accountants import (
-    _renyi,
     account,
-    epsilon_sweep,
+    certify,
     gaussian,
     paper_zcdp,
     pld,
     rdp,
 )
-from trainables.accountants._gauss import gaussian_epsilon, participation_epsilon, terms_of
 from trainables.errors import CannotAnalyze
+from trainables.guarantee import pld as grid
+from trainables.guarantee import renyi
+from trainables.guarantee.gaussian import gaussian_epsilon, known_coins
 
 
 def test_the_papers_figure_reads_the_schedule_alone():
@@ -56,10 +57,10 @@ def test_the_papers_figure_reads_the_schedule_alone():
 def test_published_tables(sigma, rate, steps, published):
     """The tables used Mironov's first conversion of the same divergences; ours gives less."""
     release = poisson(sigma, steps=math.ceil(steps), rate=rate)
-    orders = np.array(_renyi.ORDERS)
-    theirs = np.min(_renyi.curve(release) + math.log(1e5) / (orders - 1))
+    orders = np.array(renyi.ORDERS)
+    theirs = np.min(renyi.curve(release) + math.log(1e5) / (orders - 1))
     assert theirs == pytest.approx(published, rel=0.02)
-    assert pld.of_release(release, delta=1e-5, points=pld.QUICK) < theirs
+    assert grid.epsilon_of(release.steps, delta=1e-5, points=grid.QUICK) < theirs
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0, 40.0])
@@ -101,8 +102,8 @@ def test_granting_the_coins_spends_delta_once(sigma, delta):
 
     likely = minimize_scalar(bound, bounds=(-8, 4), method="bounded").fun
     least = gaussian_epsilon(math.sqrt(likely), delta / 2)
-    parts = terms_of(poisson(sigma, steps=steps, rate=q))
-    assert least * (1 - 1e-6) <= participation_epsilon(parts, delta=delta) <= 1.02 * least
+    parts = (sampled(sigma, steps=steps, rate=q),)
+    assert least * (1 - 1e-6) <= known_coins(parts, delta=delta) <= 1.02 * least
     # With delta whole for either half the figure would be smaller than is proven.
     assert gaussian_epsilon(math.sqrt(likely), delta) < least * (1 - 1e-4)
 
@@ -128,23 +129,23 @@ def test_every_step_counts_in_the_planned_divergences():
 def test_granting_the_coins_is_an_upper_bound(sigma):
     """Of the exact figure, and under small noise a close one."""
     release = poisson(sigma)
-    exact = pld.of_release(release, delta=5e-4, points=pld.QUICK)
-    bound = participation_epsilon(terms_of(release), delta=5e-4)
+    exact = grid.epsilon_of(release.steps, delta=5e-4, points=grid.QUICK)
+    bound = known_coins(release.steps, delta=5e-4)
     assert exact <= bound
     if sigma < 0.1:
         assert bound < 1.3 * exact
 
 
 def test_without_sampling_the_bound_is_the_gaussian_figure():
-    whole = participation_epsilon(terms_of(poisson(2.0, steps=4, rate=1.0)), delta=1e-5)
+    whole = known_coins((sampled(2.0, steps=4, rate=1.0),), delta=1e-5)
     assert whole == gaussian_epsilon(1.0, 1e-5)
 
 
 def test_coarser_grids_err_upwards():
     for sigma in (3.0, 1.0, 0.4):
         figures = [
-            pld.of_release(poisson(sigma), delta=5e-4, points=points)
-            for points in (pld.FINE, pld.MEDIUM, pld.QUICK, pld.COARSE)
+            grid.epsilon_of((sampled(sigma),), delta=5e-4, points=points)
+            for points in (grid.FINE, grid.MEDIUM, grid.QUICK, grid.COARSE)
         ]
         assert figures == sorted(figures)
         assert figures[-1] < 1.05 * figures[0]
@@ -155,13 +156,13 @@ def test_figures_near_the_largest_exponent_stay_finite():
     for sigma in (0.168, 0.166, 0.164):
         release = poisson(sigma, rate=0.025)
         figures = [
-            pld.of_release(release.scale_noise(factor), delta=5e-4, points=pld.COARSE)
+            grid.epsilon_of(release.scale_noise(factor).steps, delta=5e-4, points=grid.COARSE)
             for factor in (1.03, 1.0, 0.97)
         ]
         assert all(math.isfinite(figure) for figure in figures)
         assert figures[0] < figures[1] * 1.001 < figures[2] * 1.002
         assert 650 < figures[1] < 800
-        together = epsilon_sweep([release, poisson(50.0, steps=1)], delta=5e-4, exact=True)
+        together = certify([release, poisson(50.0, steps=1)], delta=5e-4)
         assert math.isfinite(together.epsilon)
 
 

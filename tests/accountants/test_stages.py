@@ -8,10 +8,10 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant
 
-from tests.accountants._mechanisms import from_ledger
+from tests.accountants._mechanisms import histogram, through_the_ledger
 from tests.refusals import refused
 from trainables import accountants
-from trainables.accountants import account, epsilon_sweep, rdp, release
+from trainables.accountants import account, certify, rdp, release
 from trainables.config import parse
 from trainables.privacy.from_config import build
 
@@ -57,7 +57,7 @@ def test_stages_compose_to_less_than_their_sum():
     parts = [release(whole, first=0, last=2), release(whole, first=2, last=10)]
     alone = [rdp.of_release(part, delta=8e-6) for part in parts]
     assert alone == pytest.approx([1.839, 2.746], abs=0.01)
-    together = epsilon_sweep(parts, delta=8e-6, exact=True).epsilon
+    together = certify(parts, delta=8e-6).epsilon
     assert together == pytest.approx(account(whole).epsilon, rel=1e-3)
     assert together < 3.0 < sum(alone)
 
@@ -70,7 +70,7 @@ def test_a_trial_of_one_stage_takes_the_noise_of_both():
     made = [accountants.resolve(c, num_records=133_584)[1] for c in (parses, texts, both)]
     assert made[0].noise_multiplier == made[1].noise_multiplier == made[2].noise_multiplier
     assert made[0].steps + made[1].steps == made[2].steps
-    spent = epsilon_sweep([release(m) for m in made[:2]], delta=8e-6, exact=True)
+    spent = certify([release(m) for m in made[:2]], delta=8e-6)
     assert spent.epsilon == pytest.approx(3.0, rel=2e-3)
 
 
@@ -80,8 +80,8 @@ HISTOGRAM = {"method": "one_and_a_half_stage", "histogram_noise_multiplier": 2.0
 def test_a_histogram_is_composed_with_the_steps():
     mechanism = build(config_of(**HISTOGRAM), num_records=133_584)
     what = release(mechanism)
-    assert what.unsampled == ((2.0, 1),)
-    assert from_ledger(what.to_dict()) == what
+    assert what.beside == histogram(2.0)
+    assert through_the_ledger(what) == what
     reference = RdpAccountant()
     gaussian = GaussianDpEvent(1.0)
     reference.compose(PoissonSampledDpEvent(mechanism.sample_rate, gaussian), mechanism.steps)
@@ -106,10 +106,10 @@ def test_every_accountant_bounds_the_exact_one():
 def test_the_histogram_is_charged_once_with_the_first_epoch():
     mechanism = build(config_of(**HISTOGRAM, epochs=3), num_records=133_584)
     first, rest = release(mechanism, last=1), release(mechanism, first=1)
-    assert first.unsampled
-    assert not rest.unsampled
-    assert not release(mechanism, last=0).unsampled
-    together = epsilon_sweep([first, rest], delta=8e-6, exact=True).epsilon
+    assert first.beside
+    assert not rest.beside
+    assert not release(mechanism, last=0).beside
+    together = certify([first, rest], delta=8e-6).epsilon
     assert together == pytest.approx(account(mechanism).epsilon, rel=5e-3)
 
 
@@ -119,7 +119,7 @@ def test_a_replaced_record_moves_two_counts():
     assert add.effective_histogram_noise_multiplier == 2.0
     assert swap.effective_histogram_noise_multiplier == pytest.approx(math.sqrt(2))
     # It stands beside the epochs, so that no calibration scales it.
-    assert (swap.effective_histogram_noise_multiplier, 1) in release(swap).unsampled
+    assert release(swap).beside == histogram(swap.effective_histogram_noise_multiplier)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_groups_records_may_all_be_in_one_bin(relation, moved):
         neighboring_relation=relation,
     )
     assert built.effective_histogram_noise_multiplier == pytest.approx(2.0 / moved)
-    assert (built.effective_histogram_noise_multiplier, 1) in release(built).unsampled
+    assert release(built).beside == histogram(built.effective_histogram_noise_multiplier)
 
 
 def test_a_couple_of_shuffled_pairs_is_the_unit():
@@ -149,15 +149,6 @@ def test_a_couple_of_shuffled_pairs_is_the_unit():
     assert (pairs.unit, pairs.max_records_per_group) == ("couple", 2)
     assert (pairs.num_records, pairs.expected_batch_size) == (66_792, 1_024)
     assert pairs.steps == two_stages(2).steps
-
-
-def test_a_quieter_release_has_less_noise_in_every_phase():
-    """Also beside the steps, which no calibration scales."""
-    made = release(build(config_of(**HISTOGRAM), num_records=133_584))
-    quieter = made.quieter(0.5)
-    assert quieter.phases == tuple((sigma / 2, count) for sigma, count in made.phases)
-    assert quieter.unsampled == tuple((sigma / 2, count) for sigma, count in made.unsampled)
-    assert made.unsampled
 
 
 def test_frequencies_without_noise_leave_no_epsilon():

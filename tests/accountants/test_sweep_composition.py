@@ -11,35 +11,36 @@ from trainables.accountants import (
     Account,
     RdpFilter,
     account,
-    epsilon_sweep,
+    certify,
     gaussian,
     pld,
     rdp,
     release,
     selection,
 )
-from trainables.accountants._choose import best
-from trainables.accountants._composition import MIXED_UNITS
-from trainables.accountants._gauss import gaussian_epsilon
 from trainables.accountants.selection import Search
 from trainables.errors import CannotAnalyze
+from trainables.guarantee.certify import MIXED_UNITS
+from trainables.guarantee.gaussian import gaussian_epsilon
+from trainables.guarantee.releases import Number
 
 _DELTA = 5e-4
+TEN = Number(law="geometric", mean=10)
 
 
 def test_shuffled_trials_compose_exactly():
     """Two trials of 30 epochs are 60 epochs; n trials are one with 1 / sqrt(n) of the noise."""
-    together = epsilon_sweep([shuffled(), shuffled()], delta=_DELTA)
+    together = certify([shuffled(), shuffled()], delta=_DELTA, effort="total")
     assert together.epsilon == gaussian.of_release(shuffled(epochs=60), delta=_DELTA)
     assert (together.accountant, together.tight) == ("gaussian", True)
     assert together.neighboring_relation == "replace_one"
     assert together.num_releases == 2
-    nine = epsilon_sweep([shuffled(3.0)] * 9, delta=_DELTA).epsilon
+    nine = certify([shuffled(3.0)] * 9, delta=_DELTA, effort="total").epsilon
     assert nine == pytest.approx(gaussian.of_release(shuffled(1.0), delta=_DELTA))
 
 
 def test_sampled_trials_compose_as_one_longer_trial():
-    together = epsilon_sweep([poisson(steps=600), poisson(steps=600)], delta=_DELTA, exact=True)
+    together = certify([poisson(steps=600), poisson(steps=600)], delta=_DELTA)
     assert together.epsilon == pytest.approx(4.045, abs=5e-3)
     assert together.neighboring_relation == "add_or_remove_one"
 
@@ -55,17 +56,17 @@ def test_one_trial_composes_to_its_own_epsilon(what, exact):
     run, and 6.5 in place of 2.59 for rare steps.
     """
     effort = "exact" if exact else "running"
-    alone = best(what, delta=1e-5, effort=effort)
-    together = epsilon_sweep([what], delta=1e-5, exact=exact)
-    assert (together.epsilon, together.accountant) == alone[:2]
+    alone = certify(what, delta=1e-5, effort=effort)
+    together = certify([what], delta=1e-5, effort="exact" if exact else "total")
+    assert (together.epsilon, together.accountant) == (alone.epsilon, alone.accountant)
     assert together.tight == exact
-    assert together.epsilon <= 1.001 * best(what, delta=1e-5, effort="exact")[0]
+    assert together.epsilon <= 1.001 * certify(what, delta=1e-5).epsilon
 
 
 def test_trials_of_rare_steps_compose_as_one_longer_trial():
-    longer = replace(RARE, phases=((0.8, 200_000),))
+    longer = poisson(0.8, rate=0.001, steps=200_000)
     for exact in (False, True):
-        together = epsilon_sweep([RARE, RARE], delta=1e-5, exact=exact).epsilon
+        together = certify([RARE, RARE], delta=1e-5, effort="exact" if exact else "total").epsilon
         assert together == pytest.approx(pld.of_release(longer, delta=1e-5), rel=2e-3)
 
 
@@ -74,11 +75,11 @@ def test_rare_steps_of_nearly_equal_rates_cost_what_equal_rates_cost(exact):
     """Two sample rates are two distributions, but the epsilon is continuous in the rate: it lies
     between those of the equal rates, up to the grid.
     """
-    other = replace(RARE, sample_rate=0.0011)
-    mixed = epsilon_sweep([RARE, other], delta=1e-5, exact=exact).epsilon
+    other = poisson(0.8, rate=0.0011, steps=100_000)
+    mixed = certify([RARE, other], delta=1e-5, effort="exact" if exact else "total").epsilon
     least, most = (
-        pld.of_release(replace(what, phases=((0.8, 200_000),)), delta=1e-5)
-        for what in (RARE, other)
+        pld.of_release(poisson(0.8, rate=rate, steps=200_000), delta=1e-5)
+        for rate in (0.001, 0.0011)
     )
     assert least < mixed <= most * (1.0 if exact else 1.03)
 
@@ -87,22 +88,23 @@ def test_more_work_never_gives_a_larger_total():
     mixed = [RARE, TARGET_8, poisson(2.0, rate=1.0, steps=10)]
     for what in ([RARE], [RARE, RARE], [TARGET_8], mixed, mixed[1:]):
         quick, exact = (
-            epsilon_sweep(what, delta=1e-5, exact=exact).epsilon for exact in (False, True)
+            certify(what, delta=1e-5, effort="exact" if exact else "total").epsilon
+            for exact in (False, True)
         )
         assert exact <= quick
 
 
 def test_what_the_sums_lose_of_delta_counts_in_a_total_too():
     million = [poisson(100.0, rate=rate, steps=10**6) for rate in (0.001, 0.0011)]
-    assert math.isfinite(epsilon_sweep(million, delta=1e-7, exact=True).epsilon)
-    assert epsilon_sweep(million, delta=1e-9, exact=True).accountant != "pld"
+    assert math.isfinite(certify(million, delta=1e-7).epsilon)
+    assert certify(million, delta=1e-9).accountant != "pld"
 
 
 def test_different_sample_rates_compose():
     trials = [poisson(), poisson(rate=0.1, steps=100)]
-    exact = epsilon_sweep(trials, delta=_DELTA, exact=True)
+    exact = certify(trials, delta=_DELTA)
     assert exact.accountant == "pld"
-    alone = [pld.of_release(what, delta=_DELTA, points=pld.QUICK) for what in trials]
+    alone = [pld.of_release(what, delta=_DELTA) for what in trials]
     assert max(alone) < exact.epsilon < sum(alone) + 2  # below basic composition at 2 delta
 
 
@@ -111,11 +113,11 @@ def test_mixed_sampling_meets_in_replace_one():
     shuffled distance must be taken once: doubled, the sum would be far larger.
     """
     quiet = shuffled(100.0, epochs=1)  # next to nothing: the Poisson trial is left
-    mixed = epsilon_sweep([poisson(), quiet], delta=_DELTA, exact=True)
+    mixed = certify([poisson(), quiet], delta=_DELTA)
     assert mixed.neighboring_relation == "replace_one"
     assert mixed.epsilon == pytest.approx(6.997, abs=0.02)
     silent = poisson(50.0, steps=1)
-    other = epsilon_sweep([silent, shuffled()], delta=_DELTA, exact=True)
+    other = certify([silent, shuffled()], delta=_DELTA)
     assert other.epsilon == pytest.approx(32.243, rel=1e-3)
 
 
@@ -124,9 +126,9 @@ def test_mixed_sampling_costs_less_than_the_sum_of_its_parts():
     doubled the figure would pass it.
     """
     sampled, whole = poisson(), shuffled(0.3, epochs=1)
-    parts = pld.of_release(sampled, delta=_DELTA / 2, points=pld.QUICK, replace_one=True)
+    parts = certify(sampled, delta=_DELTA / 2, replace_one=True).epsilon
     parts += gaussian.of_release(whole, delta=_DELTA / 2)
-    mixed = epsilon_sweep([sampled, whole], delta=_DELTA, exact=True)
+    mixed = certify([sampled, whole], delta=_DELTA)
     assert mixed.accountant == "pld"
     assert mixed.epsilon <= parts
     assert mixed.epsilon > gaussian.of_release(whole, delta=_DELTA)
@@ -134,34 +136,38 @@ def test_mixed_sampling_costs_less_than_the_sum_of_its_parts():
 
 def test_many_different_trials_have_a_named_bound():
     trials = [poisson(1 + 0.05 * index, steps=40) for index in range(17)]
-    quick = epsilon_sweep(trials, delta=_DELTA)
-    exact = epsilon_sweep(trials, delta=_DELTA, exact=True)
+    quick = certify(trials, delta=_DELTA, effort="total")
+    exact = certify(trials, delta=_DELTA)
     assert (quick.accountant, quick.tight) == ("rdp", False)
     assert exact.accountant == "pld"
     assert exact.epsilon <= quick.epsilon
-    more = [poisson(1 + 0.05 * index, steps=40) for index in range(61)]
-    bound = epsilon_sweep(more, delta=_DELTA, exact=True)
+    more = [poisson(1 + 0.05 * index, steps=40) for index in range(101)]
+    bound = certify(more, delta=_DELTA)
     assert (bound.accountant, bound.tight) == ("rdp", False), "too many to be composed exactly"
 
 
 def test_nothing_costs_nothing_and_one_open_trial_costs_everything():
-    assert epsilon_sweep([], delta=_DELTA).epsilon == 0.0
+    assert certify([], delta=_DELTA, effort="total").epsilon == 0.0
     open_trial = release(mechanism("sgd"))
-    spend = epsilon_sweep([shuffled(), open_trial], delta=_DELTA)
+    spend = certify([shuffled(), open_trial], delta=_DELTA, effort="total")
     assert math.isinf(spend.epsilon)
     assert spend.unaccounted == ("no noise is added (sgd)",)
     vanishing = release(mechanism(decay="exponential", tau=200.0))
-    assert math.isinf(epsilon_sweep([vanishing], delta=_DELTA).epsilon)
+    assert math.isinf(certify([vanishing], delta=_DELTA, effort="total").epsilon)
 
 
 @pytest.mark.parametrize(("sigma", "steps"), [(0.04, 10), (0.02, 3)])
 def test_a_sampled_trial_with_a_shuffled_one_moves_the_sum_twice(sigma, steps):
     """At rate 1 the composition with a shuffled trial is one Gaussian, of a known mu."""
-    both = epsilon_sweep([poisson(sigma, steps=steps, rate=1.0), shuffled(5.0)], delta=_DELTA)
+    both = certify(
+        [poisson(sigma, steps=steps, rate=1.0), shuffled(5.0)], delta=_DELTA, effort="total"
+    )
     mu = math.sqrt(steps * (2 / sigma) ** 2 + 30 / 5.0**2)
     assert both.accountant == "gaussian"
     assert both.epsilon == pytest.approx(gaussian_epsilon(mu, _DELTA), rel=1e-9)
-    sampled = epsilon_sweep([poisson(0.7, steps=10, rate=1.0), shuffled(5.0)], delta=_DELTA)
+    sampled = certify(
+        [poisson(0.7, steps=10, rate=1.0), shuffled(5.0)], delta=_DELTA, effort="total"
+    )
     mu = math.sqrt(10 * (2 / 0.7) ** 2 + 30 / 5.0**2)
     assert sampled.accountant in ("pld", "gaussian")
     assert sampled.epsilon == pytest.approx(gaussian_epsilon(mu, _DELTA), rel=2e-3)
@@ -171,20 +177,20 @@ def test_couples_are_composed_for_one_record_replaced():
     """A record that is replaced replaces its couple, so the couple's replace-one epsilon holds."""
     single = release(mechanism("dp_sgd", noise_multiplier=2.0))
     couple = replace(single, unit="couple")
-    mixed = epsilon_sweep([single, couple], delta=1e-5, exact=True)
+    mixed = certify([single, couple], delta=1e-5)
     assert mixed.neighboring_relation == "replace_one"
-    alike = epsilon_sweep([single, single], delta=1e-5, exact=True)
+    alike = certify([single, single], delta=1e-5)
     # As much as two releases of one unit cost under replace-one, which is more than add-or-remove.
     assert alike.epsilon < mixed.epsilon < math.inf
     one = account(mechanism("dp_sgd", noise_multiplier=2.0), exact=True).epsilon_replace_one
     assert one < mixed.epsilon < 2 * one
     # Two trials may couple the records differently: one couple less is not one couple less twice.
-    again = epsilon_sweep([couple, couple], delta=1e-5, exact=True)
+    again = certify([couple, couple], delta=1e-5)
     assert again.neighboring_relation == "replace_one"
     assert again.epsilon == mixed.epsilon
-    assert epsilon_sweep([couple], delta=1e-5).neighboring_relation == "add_or_remove_one"
+    assert certify([couple], delta=1e-5, effort="total").neighboring_relation == "add_or_remove_one"
     with refused("expected 0 < delta < 1, got delta=1"):
-        epsilon_sweep([single], delta=1.0)
+        certify([single], delta=1.0, effort="total")
 
 
 @pytest.mark.parametrize("other", ["record", "couple"])
@@ -193,10 +199,10 @@ def test_groups_with_records_have_no_total(other):
     single = replace(release(mechanism("dp_sgd", noise_multiplier=2.0)), unit=other)
     grouped = replace(single, unit="group")
     for mixed in ([single, grouped], [grouped, grouped, single]):
-        spend = epsilon_sweep(mixed, delta=1e-5)
+        spend = certify(mixed, delta=1e-5, effort="total")
         assert math.isinf(spend.epsilon)
         assert spend.unaccounted == (MIXED_UNITS,)
-    assert math.isfinite(epsilon_sweep([grouped, grouped], delta=1e-5).epsilon)
+    assert math.isfinite(certify([grouped, grouped], delta=1e-5, effort="total").epsilon)
 
 
 def test_a_filter_holds_its_budget():
@@ -208,7 +214,7 @@ def test_a_filter_holds_its_budget():
             account.put(number, trial, delta=1e-5)
             taken.append(trial)
     assert len(taken) >= 4
-    assert epsilon_sweep(taken, delta=1e-5, exact=True).epsilon <= 8.0
+    assert certify(taken, delta=1e-5).epsilon <= 8.0
     for dear in (poisson(0.4, steps=4_000), release(mechanism("sgd"))):
         over = account.over(8.0, {"dear": dear}, delta=1e-5)
         assert math.isinf(over.epsilon)
@@ -226,10 +232,10 @@ def test_a_filter_of_a_large_total_has_room_for_little_noise():
 
 
 def test_a_selection_pays_for_the_costliest_configuration():
-    search = Search(kind="random", mean=10, shape=1)
+    search = Search(kind="random", number=TEN)
     both = selection.of_releases([poisson(2.0), poisson()], delta=_DELTA, search=search)
     assert both == selection.of_releases([poisson()], delta=_DELTA, search=search)
-    poisson_count = Search(kind="random", mean=10, shape=math.inf)
+    poisson_count = Search(kind="random", number=Number(law="poisson", mean=10))
     assert selection.of_releases([poisson()], delta=_DELTA, search=poisson_count) < both + 10
     open_trial = [release(mechanism("dp_sgd", noise_multiplier=0.0))]
     assert math.isinf(selection.of_releases(open_trial, delta=_DELTA, search=search))
@@ -239,15 +245,11 @@ def test_a_selection_pays_for_the_costliest_configuration():
     ("search", "reason"),
     [
         (Search(kind="grid"), "a grid run whole"),
-        (Search(kind="grid", mean=10, shape=1), "a grid run whole"),
-        (Search(kind="tpe", mean=10, shape=1), "the adaptive search tpe"),
+        (Search(kind="grid", number=TEN), "a grid run whole"),
+        (Search(kind="tpe", number=TEN), "the adaptive search tpe"),
         (Search(kind="asha"), "the adaptive search asha"),
         (Search(kind="random"), "drawn at random beforehand"),
-        (Search(kind="random", mean=10), "drawn at random beforehand"),
-        (Search(kind="random", shape=1), "drawn at random beforehand"),
-        (Search(kind="random", mean=0.5, shape=1), "finite mean >= 1"),
-        (Search(kind="random", mean=10, shape=-1), "shape >= 0"),
-        (Search(kind="random", mean=10, shape=1, complete=False), "a budget, an early end"),
+        (Search(kind="random", number=TEN, complete=False), "a budget, an early end"),
     ],
 )
 def test_other_searches_are_refused_by_name(search, reason):
@@ -255,10 +257,16 @@ def test_other_searches_are_refused_by_name(search, reason):
         selection.of_releases([poisson()], delta=_DELTA, search=search)
 
 
+@pytest.mark.parametrize(("law", "mean"), [("geometric", 0.5), ("poisson", math.inf), ("grid", 9)])
+def test_a_number_without_a_theorem_is_refused(law, mean):
+    with refused("selection: expected", CannotAnalyze):
+        selection.by_law(law, mean=mean)
+
+
 def test_the_shelf_entry_refuses_a_single_mechanism_without_a_search():
     with refused("a grid run whole", CannotAnalyze):
         selection.epsilon(mechanism("dp_sgd"), delta=_DELTA)
     with refused("one neighboring_relation", CannotAnalyze):
         selection.of_releases(
-            [poisson(), shuffled()], delta=_DELTA, search=Search(kind="random", mean=2, shape=1)
+            [poisson(), shuffled()], delta=_DELTA, search=Search(kind="random", number=TEN)
         )

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
-from trainables.accountants import account, epsilon_sweep, release
+from trainables.accountants import account, certify, release
 from trainables.cards.card import StepAudit, make, read, with_sweep
 from trainables.cards.page import to_markdown
 from trainables.config import PrivacyConfig, TrainingConfig
@@ -121,14 +121,14 @@ def test_the_sweep_around_the_trial():
     mechanism = build()
     alone = card(mechanism)
     assert "no total was given" in to_markdown(alone)
-    total = epsilon_sweep([release(mechanism)] * 4, delta=5e-4)
+    total = certify([release(mechanism)] * 4, delta=5e-4, effort="total")
     whole = with_sweep(alone, total=asdict(total), refused="a grid run whole")
     page = to_markdown(whole)
     assert "all 4 released trials together" in page
     assert "a grid run whole" in page
     selected = with_sweep(alone, total=asdict(total), epsilon_selected=9.1)
     assert "epsilon 9.1" in to_markdown(selected)
-    infinite = epsilon_sweep([release(build("sgd"))], delta=5e-4)
+    infinite = certify([release(build("sgd"))], delta=5e-4, effort="total")
     assert math.isinf(infinite.epsilon)
     shown = with_sweep(alone, total=asdict(infinite))
     assert shown.to_dict()["sweep_total"]["epsilon"] == "inf"

@@ -17,8 +17,8 @@ from trainables.privacy.from_config import build, with_noise
 
 ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share of delta."""
 
-from trainables.accountants import gaussian
-from trainables.accountants._release import Release, release
+from trainables.guarantee.gaussian import gaussian_epsilon
+from trainables.guarantee.releases import release
 
 
 def epsilon(mechanism, *, delta):
@@ -26,12 +26,11 @@ def epsilon(mechanism, *, delta):
 
 
 def of_release(what, *, delta):
-    if not what.is_finite:
+    if what.reasons:
         return float("inf")
-    steps = sum(count for _, count in what.everything)
+    count = sum(step.count for step in what.everything)
     return sum(
-        count * gaussian.gaussian_epsilon(1 / sigma, delta / steps)
-        for sigma, count in what.everything
+        step.count * gaussian_epsilon(1 / step.sigma, delta / count) for step in what.everything
     )
 '''
 DECAY = '''"""A staircase: half of the noise after every second epoch."""

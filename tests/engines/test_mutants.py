@@ -21,17 +21,18 @@ from tests.whole_trial.naive import in_double, sum_of_clipped
 from tests.whole_trial.small import model_and_loader
 from tests.whole_trial.test_released_sum import units_of
 from trainables import catalogue
-from trainables.accountants._release import release
 from trainables.engines import Setup, _engine, _passes, _private, audit_step
 from trainables.engines._passes import Pass
-from trainables.guarantee import clipping, sampling, scaling
+from trainables.guarantee import sampling, scaling
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import SecretKey, add_noise_, public_key
+from trainables.guarantee.releases import release
 from trainables.layers import bookkeeping
 from trainables.layers.layer_norm import LayerNormEntry
 from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import LstmEntry
 from trainables.models._lora import AdaptedBiLstm
+from trainables.privacy import clipping
 from trainables.system.communication import Alone
 
 C = 1.5
@@ -141,8 +142,8 @@ def _released(kind):
 
 def _pieces_are_paid():
     made = replace(mechanism("dp_sgd"), num_steps=103, steps_per_epoch=20, epochs=6)
-    counts = [release(made, first=n, last=n + 1).phases for n in range(6)]
-    assert [sum(count for _, count in phases) for phases in counts] == [20] * 5 + [3]
+    counts = [release(made, first=n, last=n + 1).steps for n in range(6)]
+    assert [sum(step.count for step in steps) for steps in counts] == [20] * 5 + [3]
 
 
 # --- what is broken ---------------------------------------------------------------------------

@@ -6,12 +6,12 @@ from engine_checks import OneBatch, engine_of
 
 from tests.models._builds import MODELS, build_model, random_batch, trained
 from trainables.engines._gradient import GradientSource
-from trainables.guarantee.flat import FlatGradient, Layout
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import time_major
 from trainables.layers.precision import passes_in
 from trainables.layers.tape import Tape, recording
+from trainables.privacy.flat import FlatGradient, Layout
 
 NUM_RECORDS = 5
 CPU = torch.device("cpu")

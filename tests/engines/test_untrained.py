@@ -12,7 +12,7 @@ from search_spaces.expansion import expand
 from tests.engines.engine_checks import engine_on
 from tests.refusals import refused
 from trainables import accountants, catalogue
-from trainables.accountants import account, epsilon_sweep, release
+from trainables.accountants import account, certify, release
 from trainables.config import TrainingConfig, TrialConfig, parse
 from trainables.errors import TrialFailed
 from trainables.privacy.from_config import build
@@ -46,8 +46,8 @@ def test_it_releases_nothing_and_costs_nothing_under_every_accountant():
 def test_it_changes_no_total_of_other_trials():
     fields = {"engine": "dp_sgd", "privacy": {"noise_multiplier": 2.0}}
     other = release(build(parse(fields), num_records=2_560))
-    alone = epsilon_sweep([other], delta=1e-5)
-    both = epsilon_sweep([release(mechanism()), other], delta=1e-5)
+    alone = certify([other], delta=1e-5, effort="total")
+    both = certify([release(mechanism()), other], delta=1e-5, effort="total")
     assert both.epsilon == alone.epsilon
     assert both.num_releases == 1
 

@@ -21,7 +21,7 @@ from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue, saved
 from trainables.config import parse
 from trainables.engines import GradientSource
-from trainables.guarantee.flat import FlatGradient, Layout
+from trainables.privacy.flat import FlatGradient, Layout
 from trainables.system import checkpoint
 
 __all__ = ["place"]

@@ -25,10 +25,10 @@ from tests.models._texts import EVERY, Letters, encode_texts, llama, small_lm, w
 from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.engines._gradient import GradientSource
-from trainables.guarantee.flat import FlatGradient, Layout
 from trainables.models._gpt2 import causal_lm
 from trainables.models._hub_lm import HubLm
 from trainables.models.features import build
+from trainables.privacy.flat import FlatGradient, Layout
 
 NUM_RECORDS = len(EVERY)
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.guarantee.flat import FlatGradient, Layout
 from trainables.optimizers.adamw import DECAY
+from trainables.privacy.flat import FlatGradient, Layout
 
 NAMES = catalogue.names("optimizers")
 RATE = 0.1

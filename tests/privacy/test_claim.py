@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from trainables.accountants._gauss import gaussian_epsilon
+from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.privacy.claim import (
     PROFILE_DELTAS,
     gaussian_delta,

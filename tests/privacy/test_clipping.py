@@ -9,10 +9,10 @@ from torch import nn
 
 from tests.refusals import refused
 from trainables.guarantee import scaling
-from trainables.guarantee.clipping import GradientHook
-from trainables.guarantee.flat import FlatGradient, Layout
 from trainables.guarantee.mechanism import LEAST_GRAD_NORM
 from trainables.privacy.audit import distinguish, effective_multiplier, epsilon_lower_bound
+from trainables.privacy.clipping import GradientHook
+from trainables.privacy.flat import FlatGradient, Layout
 
 
 class Net(nn.Module):

@@ -303,7 +303,7 @@ def test_accounting_needs_no_torch():
     """Planning and `sweep epsilon` must answer on a machine without it, and quickly."""
     code = (
         "import sys, trainables.accountants as a, trainables.cards.card\n"
-        "a.account, a.resolve, a.epsilon_sweep, a.release\n"
+        "a.account, a.resolve, a.certify, a.release\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

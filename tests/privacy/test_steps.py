@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from tests.refusals import refused
 from trainables.accountants import account, epsilon_after
-from trainables.accountants._release import release
 from trainables.config import TrainingConfig, parse
+from trainables.guarantee.releases import release
 from trainables.privacy.from_config import build
 
 N = 1_000
@@ -43,7 +43,8 @@ def test_each_piece_costs_its_steps_and_no_more(sampling):
     made = mechanism(sampling, steps=103, evaluate_every=40)
     sigma = made.effective_noise_multiplier_at(0)
     for epoch, length in enumerate([40, 40, 23]):
-        assert release(made, first=epoch, last=epoch + 1).phases == ((sigma, length),)
+        (steps,) = release(made, first=epoch, last=epoch + 1).steps
+        assert (steps.sigma, steps.count) == (sigma, length)
         until = min(103, 40 * (epoch + 1))
         alone = mechanism(sampling, steps=until, evaluate_every=until)
         assert epsilon_after(made, epoch + 1) == epsilon_after(alone, 1)

@@ -3,14 +3,14 @@
 Each file is one accountant with `epsilon(mechanism, *, delta) -> float` (`math.inf` where no
 finite figure holds; `CannotAnalyze` outside its theorem) and has a kind. One of the kind
 "guarantee" also has `of_release(what, *, delta) -> float`, which must not rise with the noise. A
-config may name it, and `target_epsilon` and budgets may use it. The optional `is_exact(what) ->
-bool` is True where the figure is the smallest epsilon. The other kinds give in `NO_GUARANTEE` the
+config may name it, and `target_epsilon` and budgets may use it; it never lowers what `certify` of
+the trusted base (`trainables.guarantee`) gives. The other kinds give in `NO_GUARANTEE` the
 reason why their figure bounds no release. The functions below import the accounting library at
 their first use:
 
-- `account(mechanism, exact=...)`: every figure of one trial, by the tightest sound accountant.
+- `certify(releases, delta=...)`: the epsilon of a release, or of all trials of a sweep.
+- `account(mechanism, exact=...)`: every figure of one trial.
 - `epsilon_after(mechanism, epochs)`, `bounds_after`: the running total.
-- `epsilon_sweep(releases, delta=...)`: the composition of all trials of a sweep.
 - `Account`: releases as they come, and whether one more fits.
 - `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
 - `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
@@ -23,18 +23,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainables.accountants._account import Account as Account
     from trainables.accountants._calibration import noise_for as noise_for
     from trainables.accountants._calibration import resolve as resolve
     from trainables.accountants._choose import account as account
     from trainables.accountants._choose import bounds_after as bounds_after
     from trainables.accountants._choose import epsilon_after as epsilon_after
-    from trainables.accountants._composition import RdpFilter as RdpFilter
-    from trainables.accountants._composition import SweepSpend as SweepSpend
-    from trainables.accountants._composition import epsilon_sweep as epsilon_sweep
-    from trainables.accountants._release import Release as Release
-    from trainables.accountants._release import release as release
     from trainables.accountants._values import values_of as values_of
+    from trainables.guarantee.account import Account as Account
+    from trainables.guarantee.account import RdpFilter as RdpFilter
+    from trainables.guarantee.certify import Certificate as Certificate
+    from trainables.guarantee.certify import certify as certify
+    from trainables.guarantee.releases import Release as Release
+    from trainables.guarantee.releases import release as release
 
 ENTRIES = {
     "gaussian": "guarantee",
@@ -44,22 +44,22 @@ ENTRIES = {
     "selection": "choice",
 }
 _HOMES = {
-    "Account": "_account",
-    "account": "_choose",
-    "bounds_after": "_choose",
-    "epsilon_after": "_choose",
-    "RdpFilter": "_composition",
-    "SweepSpend": "_composition",
-    "epsilon_sweep": "_composition",
-    "Release": "_release",
-    "release": "_release",
-    "resolve": "_calibration",
-    "noise_for": "_calibration",
-    "values_of": "_values",
+    "Account": "guarantee.account",
+    "RdpFilter": "guarantee.account",
+    "Certificate": "guarantee.certify",
+    "certify": "guarantee.certify",
+    "Release": "guarantee.releases",
+    "release": "guarantee.releases",
+    "account": "accountants._choose",
+    "bounds_after": "accountants._choose",
+    "epsilon_after": "accountants._choose",
+    "resolve": "accountants._calibration",
+    "noise_for": "accountants._calibration",
+    "values_of": "accountants._values",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"trainables.{_HOMES[name]}"), name)

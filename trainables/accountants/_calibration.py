@@ -9,12 +9,14 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
-from trainables.accountants import pld
-from trainables.accountants._choose import best, bounding
-from trainables.accountants._release import Release, release
+from trainables.accountants._choose import certify_by
 from trainables.config import LEAST_TARGET_EPSILON, TargetEpsilon, TrialConfig
 from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.guarantee import pld
+from trainables.guarantee.certify import certify, is_long
+from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.releases import Training, release
 from trainables.privacy.from_config import build, with_noise, with_other_stage
 from trainables.privacy.rounding import format_epsilon
 
@@ -64,8 +66,9 @@ def noise_for(
             f" {'; '.join(unit.unaccounted)}"
         )
     what = release(unit)
+    assert isinstance(what, Training)  # nothing is unaccounted for
     try:
-        if what.unsampled:
+        if what.beside:
             _refuse_beside(what, unit, target_epsilon=target_epsilon, accountant=accountant)
         return _calibrate(what, unit.delta, target_epsilon, accountant)
     except CannotAnalyze as refusal:
@@ -75,11 +78,11 @@ def noise_for(
 
 
 def _refuse_beside(
-    what: Release, unit: Mechanism, *, target_epsilon: float, accountant: str | None
+    what: Training, unit: Mechanism, *, target_epsilon: float, accountant: str | None
 ) -> None:
     """Raises: InvalidInput where the parts that the noise multiplier does not scale (a noised
     histogram) exceed the target alone."""
-    alone = _figure(replace(what, phases=()), delta=unit.delta, accountant=accountant)
+    alone = _figure(replace(what, steps=()), delta=unit.delta, accountant=accountant)
     if alone >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
@@ -87,10 +90,10 @@ def _refuse_beside(
         )
 
 
-def _figure(what: Release, *, delta: float, accountant: str | None) -> float:
+def _figure(what: Training, *, delta: float, accountant: str | None) -> float:
     if accountant is None:
-        return best(what, delta=delta, effort="running")[0]
-    return float(bounding(accountant).of_release(what, delta=delta))
+        return certify(what, delta=delta, effort="running").epsilon
+    return certify_by(accountant, what, delta=delta).epsilon
 
 
 def smallest_noise_multiplier(
@@ -167,20 +170,25 @@ def near(
 
 
 @lru_cache(maxsize=16_384)
-def _calibrate(unit: Release, delta: float, target_epsilon: float, accountant: str | None) -> float:
+def _calibrate(
+    unit: Training, delta: float, target_epsilon: float, accountant: str | None
+) -> float:
     """The noise multiplier for a release given at noise multiplier 1."""
     if accountant is None:
 
         def nearly(z: float) -> float:
             """Close to the exact figure and mostly above it, in some hundredths of a second."""
             what = unit.scale_noise(z)
-            if pld.is_long(what) and not pld.is_dear(what, delta=delta):
-                return pld.limit(what, delta=delta)
-            return best(what, delta=delta, effort="plan")[0]
+            steps = what.everything
+            if is_long(steps) and not pld.why_not(steps, delta=delta, replace_one=False):
+                # The Gaussian mechanism that a long composition tends to: close, but no bound.
+                mu = math.sqrt(sum(step.count for step in steps)) * pld.typical_loss(steps)
+                return gaussian_epsilon(mu, delta)
+            return certify(what, delta=delta, effort="plan").epsilon
 
         def figure(z: float) -> float:
             """The exact figure, in tenths of a second."""
-            return best(unit.scale_noise(z), delta=delta, effort="running")[0]
+            return certify(unit.scale_noise(z), delta=delta, effort="running").epsilon
 
         guess = smallest_noise_multiplier(nearly, target_epsilon=target_epsilon, precision=1e-4)
         lower, upper = nearly(guess / 1.01), nearly(guess)
@@ -194,7 +202,7 @@ def _calibrate(unit: Release, delta: float, target_epsilon: float, accountant: s
     return _by_name(unit, delta, target_epsilon, accountant)
 
 
-def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str) -> float:
+def _by_name(unit: Training, delta: float, target_epsilon: float, accountant: str) -> float:
     """The noise multiplier by one accountant.
 
     Raises: CannotAnalyze where the noise that meets the target is outside of its theorem, or its

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from trainables.accountants import paper_zcdp
-from trainables.accountants._release import release
 from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.releases import release
 from trainables.privacy.summary import plain
 
 VERSION = 7  # of the accounting code: to be raised with every change of a figure (test_values.py)
@@ -23,7 +24,7 @@ def values_of(mechanism: Mechanism) -> dict[str, Any]:
         paper = [plain(mechanism.noise_multiplier_at(epoch)) for epoch in epochs]
     return {
         "version": VERSION,
-        "release": release(mechanism).to_dict(),
+        "release": plain(asdict(release(mechanism))),
         "delta": mechanism.delta,
         "noise_multiplier": mechanism.noise_multiplier,
         "effective": [plain(mechanism.effective_noise_multiplier_at(epoch)) for epoch in epochs],

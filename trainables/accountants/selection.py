@@ -4,28 +4,27 @@ Tuning with Renyi Differential Privacy"), by `dp-accounting`.
 The theorem needs the number of trials drawn beforehand from a Poisson or truncated negative
 binomial distribution and kept secret, and every trial an independent draw from one fixed
 distribution over configurations. A grid that is run whole and a search that looks at earlier
-results are neither: they are refused by name and cost their composition (`epsilon_sweep`).
+results are neither: they are refused by name and cost their composition (`certify`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainables.accountants import _renyi, _repeat_and_select
 from trainables.accountants._calibration import smallest_noise_multiplier
-from trainables.accountants._release import Release, best_of, release
 from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.guarantee import renyi
+from trainables.guarantee.certify import certify
 from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.releases import BestOf, Number, Training, Unaccounted, release
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
 # Searches whose trials are independent draws from a fixed distribution.
 INDEPENDENT = ("random", "private_selection")
-SHAPES: Mapping[str, float] = {"geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +32,13 @@ class Search:
     """How the trials of a sweep were chosen.
 
     `kind` is "random" (also for a grid from which configurations are drawn at random), or "grid",
-    "tpe", "gp", "asha", ... `mean` and `shape` are of the distribution that the number of trials
-    was drawn from: shape 0 logarithmic, 1 geometric, `math.inf` Poisson, else truncated negative
-    binomial; None where the number was chosen. `complete` is False where a budget, an early stop
-    of the sweep or a retry changed which trials ran.
+    "tpe", "gp", "asha", ... `number` is the law of the number of trials; None where the number was
+    chosen. `complete` is False where a budget, an early stop of the sweep or a retry changed which
+    trials ran.
     """
 
     kind: str
-    mean: float | None = None
-    shape: float | None = None
+    number: Number | None = None
     complete: bool = True
 
 
@@ -49,8 +46,14 @@ WHOLE_GRID = Search(kind="grid")
 
 
 def by_law(law: str, *, mean: float) -> Search:
-    """Independent draws whose number has this law ("geometric", "logarithmic", "poisson")."""
-    return Search(kind="private_selection", mean=mean, shape=SHAPES[law])
+    """Independent draws whose number has this law ("geometric", "logarithmic", "poisson").
+
+    Raises: CannotAnalyze for another law, or a mean below 1.
+    """
+    try:
+        return Search(kind="private_selection", number=Number(law=law, mean=mean))
+    except ValueError as problem:
+        raise CannotAnalyze(f"selection: {problem}") from None
 
 
 def epsilon(mechanism: Mechanism, *, delta: float, search: Search = WHOLE_GRID) -> float:
@@ -61,26 +64,28 @@ def epsilon(mechanism: Mechanism, *, delta: float, search: Search = WHOLE_GRID) 
     return of_releases([release(mechanism)], delta=delta, search=search)
 
 
-def of_releases(configurations: Sequence[Release], *, delta: float, search: Search) -> float:
+Configurations = Sequence[Training | Unaccounted]
+
+
+def of_releases(configurations: Configurations, *, delta: float, search: Search) -> float:
     """Epsilon of the best trial, where each trial draws one of `configurations`.
 
     Costs the largest Rényi divergence of any configuration, order by order.
 
     Raises: CannotAnalyze where the theorem does not hold, or relations or units are mixed.
     """
-    chosen = release_of(configurations, search=search)
-    return _renyi.of_release(chosen, delta=delta)
+    return certify(release_of(configurations, search=search), delta=delta).epsilon
 
 
-def release_of(configurations: Sequence[Release], *, search: Search) -> Release:
+def release_of(configurations: Configurations, *, search: Search) -> BestOf:
     """The release of a search that publishes only its best trial, for the ledger.
 
     Raises: as `of_releases`.
     """
-    mean, shape = refuse(search)
+    number = refuse(search)
     try:
-        return best_of(configurations, mean=mean, shape=shape)
-    except InvalidInput as problem:
+        return BestOf(number=number, configurations=tuple(dict.fromkeys(configurations)))
+    except ValueError as problem:
         raise CannotAnalyze(str(problem)) from None
 
 
@@ -89,14 +94,12 @@ def epsilon_of_choice_alone(search: Search, *, delta: float) -> float:
 
     Raises: CannotAnalyze where the theorem does not hold for the search.
     """
-    mean, shape = refuse(search)
-    nothing = np.zeros(len(_renyi.ORDERS))
-    curve = _repeat_and_select.divergences(nothing, orders=_renyi.ORDERS, mean=mean, shape=shape)
-    return _renyi.to_epsilon(curve, delta=delta)
+    nothing = np.zeros(len(renyi.ORDERS))
+    return renyi.to_epsilon(renyi.best_of(nothing, refuse(search)), delta=delta)
 
 
 def noise_for(
-    at_unit_noise: Sequence[Release], *, target_epsilon: float, delta: float, search: Search
+    at_unit_noise: Configurations, *, target_epsilon: float, delta: float, search: Search
 ) -> float:
     """The smallest noise multiplier, rounded up, with which a selection costs at most
     `target_epsilon`, where each trial draws one of `at_unit_noise`: what configurations release at
@@ -105,11 +108,11 @@ def noise_for(
     Raises: InvalidInput for a target that no noise reaches, because of the cost of the choice
     alone or of a noised histogram.
     """
-    alone = epsilon_of_choice_alone(search, delta=delta)
+    number, alone = refuse(search), epsilon_of_choice_alone(search, delta=delta)
     if alone >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice among a"
-            f" number of trials with mean {search.mean:g} alone costs {format_epsilon(alone)} at"
+            f" number of trials with mean {number.mean:g} alone costs {format_epsilon(alone)} at"
             f" delta {format_delta(delta)}"
         )
 
@@ -117,7 +120,9 @@ def noise_for(
         scaled = [what.scale_noise(noise_multiplier) for what in at_unit_noise]
         return of_releases(scaled, delta=delta, search=search)
 
-    without = [replace(what, phases=()) for what in at_unit_noise]
+    without = [
+        replace(what, steps=()) if isinstance(what, Training) else what for what in at_unit_noise
+    ]
     beside = of_releases(without, delta=delta, search=search)
     if beside >= target_epsilon:
         raise InvalidInput(
@@ -128,34 +133,29 @@ def noise_for(
     return smallest_noise_multiplier(price, target_epsilon=target_epsilon, precision=1e-5)
 
 
-def refuse(search: Search) -> tuple[float, float]:
-    """Mean and shape of the number of trials, where the theorem holds for the search.
+def refuse(search: Search) -> Number:
+    """The law of the number of trials, where the theorem holds for the search.
 
     Raises: CannotAnalyze, naming the reason, where it does not.
     """
     if search.kind == "grid":
         raise CannotAnalyze(
-            "selection: a grid run whole costs the composition of its trials (epsilon_sweep); only"
+            "selection: a grid run whole costs the composition of its trials (certify); only"
             " a number of trials drawn at random is priced as a selection"
         )
     if search.kind not in INDEPENDENT:
         raise CannotAnalyze(
             f"selection: the adaptive search {search.kind} looks at earlier results, so it costs"
-            " the composition of its trials (epsilon_sweep)"
+            " the composition of its trials (certify)"
         )
-    mean, shape = search.mean, search.shape
-    if mean is None or shape is None:
+    if search.number is None:
         raise CannotAnalyze(
-            "selection: expected the number of trials drawn at random beforehand (its mean and"
-            " shape), got a number that was chosen"
-        )
-    if not (1 <= mean < math.inf and shape >= 0):
-        raise CannotAnalyze(
-            f"selection: expected a finite mean >= 1 and a shape >= 0, got {mean} and {shape}"
+            "selection: expected the number of trials drawn at random beforehand (its law and"
+            " mean), got a number that was chosen"
         )
     if not search.complete:
         raise CannotAnalyze(
             "selection: a budget, an early end or a retry changed which trials ran, so they are"
             " not the number that was drawn"
         )
-    return mean, shape
+    return search.number

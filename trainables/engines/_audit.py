@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from trainables import catalogue
-from trainables.accountants._gauss import gaussian_epsilon
 from trainables.engines._engine import Engine, Setup
 from trainables.engines._toy import ChosenBatch, ChosenByRecord, ChosenGradients, ChosenRecords
 from trainables.errors import InvalidInput
+from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import public_key
 from trainables.guarantee.sampling import Draw

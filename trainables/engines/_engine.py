@@ -21,7 +21,6 @@ from trainables import catalogue
 from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.guarantee.flat import FlatGradient, Layout
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import SecretKey
 from trainables.guarantee.population import Ids
@@ -30,6 +29,7 @@ from trainables.layers.precision import Precision
 from trainables.metrics import training
 from trainables.optimizers._optimizer import Optimizer
 from trainables.privacy import box_muller  # noqa: F401  # the noise in less time
+from trainables.privacy.flat import FlatGradient, Layout
 from trainables.system.communication import Communicator
 
 

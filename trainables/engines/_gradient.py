@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from trainables.guarantee import per_record
-from trainables.guarantee.flat import FlatGradient
 from trainables.layers import bookkeeping
 from trainables.layers.precision import Precision, passes_in
+from trainables.privacy.flat import FlatGradient
 
 
 class GradientSource:

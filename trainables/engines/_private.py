@@ -20,11 +20,12 @@ from trainables.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.guarantee import scaling
-from trainables.guarantee.clipping import GradientHook, refuse_mixing
-from trainables.guarantee.flat import FlatGradient
+from trainables.guarantee.clipping import refuse_mixing
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import add_noise_
 from trainables.guarantee.sampling import Draw
+from trainables.privacy.clipping import GradientHook
+from trainables.privacy.flat import FlatGradient
 
 
 class PrivateEngine(Engine):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
-from trainables.guarantee.flat import FlatGradient, Layout
+from trainables.privacy.flat import FlatGradient, Layout
 
 
 class Optimizer(Protocol):

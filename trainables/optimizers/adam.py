@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from trainables.guarantee.flat import Layout
 from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
+from trainables.privacy.flat import Layout
 
 
 def make(layout: Layout, *, learning_rate: float) -> Optimizer:

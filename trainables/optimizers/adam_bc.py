@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from trainables.errors import InvalidInput
-from trainables.guarantee.flat import FlatGradient, Layout
 from trainables.optimizers._optimizer import Optimizer
+from trainables.privacy.flat import FlatGradient, Layout
 
 _BETAS = (0.9, 0.999)
 _EPS = 1e-8

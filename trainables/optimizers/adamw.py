@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainables.guarantee.flat import FlatGradient, Layout
 from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
+from trainables.privacy.flat import FlatGradient, Layout
 
 DECAY = 0.01
 

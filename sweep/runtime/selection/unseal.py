@@ -15,7 +15,7 @@ from sweep.spending.gate import unpaid
 from sweep.spending.ledger import FILE, Ledger, charge_composed, selection_charge
 from sweep.store.sweeps import SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
-from trainables.accountants import epsilon_sweep, release
+from trainables.accountants import certify, release
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
@@ -95,7 +95,7 @@ def _require_room(folder: SweepFolder, ledger: Ledger, entries: Sequence[Entry])
     if not entries:
         return
     releases, delta = [entry.release for entry in entries], min(entry.delta for entry in entries)
-    together = epsilon_sweep(releases, delta=delta)
+    together = certify(releases, delta=delta, effort="total")
     total = folder.space().budget.total
     if total is not None and together.epsilon > total:
         raise InvalidInput(

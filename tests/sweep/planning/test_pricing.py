@@ -83,7 +83,7 @@ def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(setti
     """At the delta of the trials, whatever that is, as the driver charges them."""
     baseline, half, one = price_plan(settings, ledger, base={"privacy": {"delta": delta}})
     releases = [accountants.release(each.mechanism) for each in (half, one)]
-    together = accountants.epsilon_sweep(releases, delta=delta, exact=True).epsilon
+    together = accountants.certify(releases, delta=delta).epsilon
     require_total([baseline, half, one], ledger, budget_total=1.0001 * together)
     with pytest.raises(InvalidInput, match=r"the 2 planned\s+trials would raise it to"):
         require_total([half, one], ledger, budget_total=0.9999 * together)

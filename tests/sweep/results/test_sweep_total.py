@@ -8,7 +8,7 @@ from sweep.results.export import spend_of
 from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
 from tests.sweep.sweeps import space_in
-from trainables.accountants import epsilon_sweep
+from trainables.accountants import certify
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.privacy.from_config import build_from
 
@@ -52,7 +52,7 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path, u
     trials = [trial(name) for name in ("sgd", "a", "b", "c")]
     folder = folder_of(trials, tmp_path, is_unsealed=unsealed)
     total, refused = spend_of(folder)
-    together = epsilon_sweep([each.release for each in mine], delta=1e-6)
+    together = certify([each.release for each in mine], delta=1e-6, effort="total")
     assert (total.epsilon, total.delta) == (together.epsilon, 1e-6)
     [baseline] = total.unaccounted
     assert baseline.startswith("1 baseline of the sweep")

@@ -325,8 +325,8 @@ def test_what_a_crash_spent_counts_against_the_budget(tmp_path):
     verdict = after(epoch(stage.second, 2))
     assert not verdict.go_on
     assert "with earlier attempts exceeds budget.epsilon" in verdict.reason
-    spent = accountants.epsilon_sweep(
-        [entry.release for entry in stage.entries(stage.second)], delta=1e-5
+    spent = accountants.certify(
+        [entry.release for entry in stage.entries(stage.second)], delta=1e-5, effort="total"
     )
     assert spent.epsilon <= limit
 
@@ -334,7 +334,10 @@ def test_what_a_crash_spent_counts_against_the_budget(tmp_path):
 def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path):
     config = parse(space_in(tmp_path).base)
     release = accountants.release(build(config, num_records=90))
-    limit = accountants.epsilon_sweep([release, release.scale_noise(2)], delta=1e-5).epsilon * 1.01
+    limit = (
+        accountants.certify([release, release.scale_noise(2)], delta=1e-5, effort="total").epsilon
+        * 1.01
+    )
     stage = Stage(tmp_path, budget={"total": limit})
     for trial_id in (stage.sgd, stage.second):
         assert stage.driver(begin(trial_id)).go_on

@@ -27,7 +27,7 @@ from tests.sweep.logs import rewrite_sweep
 from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_call
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
-from trainables.accountants import RdpFilter, epsilon_sweep
+from trainables.accountants import RdpFilter, certify
 from trainables.errors import InvalidData, InvalidInput
 
 _PRIVATE: dict[str, Any] = {
@@ -96,7 +96,7 @@ def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path, way):
                 pytest.fail("the total has no end")
     assert begun > 0
     counted = [entry.release for entry in ledger.of_sweep(folder.ledger_name)]
-    assert epsilon_sweep(counted, delta=1e-5, exact=True).epsilon <= total
+    assert certify(counted, delta=1e-5).epsilon <= total
     spend = ledger.spend(dataset, exact=True)
     assert spend.total.epsilon <= total
     assert (len(spend.sweeps), spend.num_trials) == (1, 2)

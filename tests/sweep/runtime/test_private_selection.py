@@ -34,7 +34,7 @@ from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
-from trainables.accountants import epsilon_sweep
+from trainables.accountants import certify
 from trainables.cards.page import to_markdown
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
 from trainables.privacy.claim import nearest_gaussian_mu
@@ -131,7 +131,7 @@ def test_the_ledger_is_charged_once_with_the_selection(done):
     assert total is not None
     assert total.epsilon == record.metrics["epsilon"] == record.plan.epsilon
     assert total.num_releases == 1
-    one = epsilon_sweep(entry.release.best_of.configurations, delta=entry.delta, exact=True)
+    one = certify(entry.release.best_of.configurations, delta=entry.delta)
     assert one.epsilon < total.epsilon
 
 
@@ -421,7 +421,7 @@ def test_unsealing_says_yes_and_charges_the_composition(tmp_path, monkeypatch, c
     assert ledger.entries()[: len(before)] == before  # no entry is ever lost
     (one,) = {e.release for e in ledger.entries() if e.trial != SELECTION and e.epochs == 2}
     spent = ledger.spend(before[0].dataset)
-    expected = epsilon_sweep([one] * number, delta=before[0].delta)
+    expected = certify([one] * number, delta=before[0].delta, effort="total")
     assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
     assert spent.num_trials == number
 

@@ -18,7 +18,7 @@ from sweep.spending.filter import (
     total_of,
 )
 from tests.sweep.sweeps import space_in
-from trainables.accountants import Account, RdpFilter, Release, epsilon_sweep, release
+from trainables.accountants import Account, RdpFilter, Release, certify, release
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build_from
@@ -65,7 +65,7 @@ def test_a_filter_admits_until_it_is_full():
     most = max(number for number in range(200) if held(kept, [trial()] * number))
     assert most >= 3
     assert not held(kept, [trial()] * (most + 1))
-    assert epsilon_sweep([trial()] * most, delta=DELTA).epsilon <= 3.0
+    assert certify([trial()] * most, delta=DELTA, effort="total").epsilon <= 3.0
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path):
     assert without.unaccounted == (UNFILTERED,)
     assert total_of(adaptive, [], delta=DELTA, kept=kept).epsilon == 0.0
     plain = total_of(space(tmp_path, total=3.0), [trial()] * 2, delta=DELTA, kept=None)
-    assert plain == epsilon_sweep([trial()] * 2, delta=DELTA)
+    assert plain == certify([trial()] * 2, delta=DELTA, effort="total")

@@ -19,7 +19,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
 from tests.sweep.sweeps import space_in
-from trainables.accountants import RdpFilter, epsilon_sweep, paper_zcdp, release
+from trainables.accountants import RdpFilter, certify, paper_zcdp, release
 from trainables.config import PrivacyConfig, TrainingConfig, parse
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build, build_from
@@ -71,7 +71,7 @@ class Charges:
     def spent(self) -> float:
         """The composition of the furthest entries."""
         last = {attempt_key(entry): entry.release for entry in self.entries}
-        return epsilon_sweep(last.values(), delta=1e-5).epsilon
+        return certify(last.values(), delta=1e-5, effort="total").epsilon
 
 
 def gate(*trials: PricedTrial, charge: Charges | None = None, **fields: Any) -> SpendGate:
@@ -90,7 +90,7 @@ def train(opened: SpendGate, name: str, *done: int, attempt: int = 1) -> list[st
 
 def cost(number: int, **fields: Any) -> float:
     """Of so many trials together."""
-    return epsilon_sweep([release(mechanism(**fields))] * number, delta=1e-5, exact=True).epsilon
+    return certify([release(mechanism(**fields))] * number, delta=1e-5).epsilon
 
 
 def test_a_trial_that_reads_no_record_is_charged_nothing():
@@ -162,7 +162,7 @@ def test_a_retry_is_charged_beside_the_attempt_that_failed():
 def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again, refusal):
     """Of nine, so many are admitted, those that were trained twice included."""
     what, charges = mechanism(epochs=9), Charges()
-    limit = epsilon_sweep([release(what, last=admitted)], delta=1e-5).epsilon * 1.0001
+    limit = certify([release(what, last=admitted)], delta=1e-5, effort="total").epsilon * 1.0001
     if accountant == "paper":
         limit = paper_zcdp.epsilon(what.first(admitted), delta=1e-5) * 1.0001
     parts: dict[str, Any] = {
@@ -206,7 +206,10 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
     """As each of its epochs will be: else it would be stopped halfway."""
     strict, lax = (mechanism(delta=delta) for delta in (1e-9, 1e-3))
     both = [release(strict), release(lax)]
-    total = (epsilon_sweep(both, delta=1e-9).epsilon + epsilon_sweep(both, delta=1e-3).epsilon) / 2
+    total = (
+        certify(both, delta=1e-9, effort="total").epsilon
+        + certify(both, delta=1e-3, effort="total").epsilon
+    ) / 2
     opened = gate(trial("a", mechanism=strict), total=total)
     assert train(opened, "a", 0, 1, 2) == [None] * 3
     if is_over:
@@ -272,7 +275,9 @@ def test_time_and_gpu_hours_are_counted_over_resumes():
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
-    after = [epsilon_sweep([release(what.first(n))], delta=1e-5).epsilon for n in (1, 2, 3)]
+    after = [
+        certify([release(what.first(n))], delta=1e-5, effort="total").epsilon for n in (1, 2, 3)
+    ]
     limit = Budget(epsilon=(after[1] + after[2]) / 2)
     for planned in (None, after[2]):  # without a budget, and under a larger one
         opened = gate(trial("a", mechanism=what, epsilon_budget=planned), budget=limit)
@@ -285,7 +290,9 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
 
 def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
     """The plan has admitted all its epochs: each of them is trained once."""
-    limit = Budget(epsilon=epsilon_sweep([release(mechanism().first(2))], delta=1e-5).epsilon)
+    limit = Budget(
+        epsilon=certify([release(mechanism().first(2))], delta=1e-5, effort="total").epsilon
+    )
     priced, charges = trial("a", epsilon_budget=limit.epsilon), Charges()
     assert train(gate(priced, charge=charges, budget=limit), "a", 0) == [None]
     again = gate(priced, charge=charges, budget=limit, spent=charges.entries)
@@ -367,7 +374,7 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(tmp_path, 
     for name in ended:
         ledger.charge(entry(name, dataset="d", epochs=1))
     parts = [release(mechanism(), last=1 if name in ended else None) for name in ("t1", "t2")]
-    total = epsilon_sweep([*parts, release(mechanism())], delta=1e-5, exact=True).epsilon * 1.001
+    total = certify([*parts, release(mechanism())], delta=1e-5).epsilon * 1.001
     space = space_in(tmp_path, budget={"total": total})
     more, *priced = (trial(name) for name in ("t3", "t1", "t2"))
     assert open_gate(folder_with(space, ended), priced, ledger=ledger).refusal(more) is None

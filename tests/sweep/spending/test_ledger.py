@@ -20,7 +20,7 @@ import pytest
 from sweep import cli
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.ledger import FILE, Ledger
-from trainables.accountants import epsilon_sweep, release
+from trainables.accountants import certify, release
 from trainables.config import Engine, TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.guarantee.mechanism import Mechanism
@@ -116,11 +116,13 @@ def test_an_attempt_is_charged_once_and_a_replay_again(ledger):
         ledger.charge(entry("t1", epochs=epochs))
     three = ledger.spend("aaa")
     assert three.num_trials == 1
-    assert three.total == epsilon_sweep([release(mechanism(), last=3)], delta=1e-5, exact=False)
+    assert three.total == certify([release(mechanism(), last=3)], delta=1e-5, effort="total")
     ledger.charge(entry("t1", attempt=2, first_epoch=2, epochs=4))
     both = ledger.spend("aaa").total
     replayed = [release(mechanism(), last=3), release(mechanism(), first=2, last=4)]
-    assert both.epsilon == epsilon_sweep(replayed, delta=1e-5).epsilon > three.total.epsilon
+    assert (
+        both.epsilon == certify(replayed, delta=1e-5, effort="total").epsilon > three.total.epsilon
+    )
     with pytest.raises(InvalidInput, match="first_epoch < epochs"):
         entry("t1", first_epoch=2, epochs=2)
 
@@ -220,7 +222,7 @@ def test_a_budget_counts_everything_that_went_before(ledger):
     ledger.charge(entry("t1"))
     spent = ledger.spend("aaa").total.epsilon
     planned = [release(mechanism())] * 3
-    total = epsilon_sweep([release(mechanism())] * 4, delta=1e-5).epsilon
+    total = certify([release(mechanism())] * 4, delta=1e-5, effort="total").epsilon
     ledger.require_within("aaa", planned, budget_total=total * 1.0001)
     with pytest.raises(InvalidInput, match="3 planned trials would raise it to") as refused:
         ledger.require_within("aaa", planned, budget_total=total * 0.9999)
@@ -236,13 +238,16 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger):
     spend = ledger.spend("aaa")
     assert math.isinf(spend.total.epsilon)
     assert spend.num_unaccounted == 1
-    assert spend.accounted.epsilon == epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
+    assert (
+        spend.accounted.epsilon
+        == certify([release(mechanism())], delta=1e-5, effort="total").epsilon
+    )
     ledger.charge(entry("t3", mechanism=mechanism(unit="group")))
     mixed = ledger.spend("aaa")
     assert math.isinf(mixed.accounted.epsilon)
     assert any("no theorem covers a record that is replaced" in r for r in mixed.total.unaccounted)
     alone = mixed.by_unit["record"]
-    assert alone.epsilon == epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
+    assert alone.epsilon == certify([release(mechanism())], delta=1e-5, effort="total").epsilon
     assert math.isfinite(mixed.by_unit["group"].epsilon)
     reason = ledger.charge(entry("t4"), budget_total=1e9)
     assert reason is not None
@@ -284,7 +289,7 @@ def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path):
     all three would see room for the last entry.
     """
     path = tmp_path / FILE
-    limit = epsilon_sweep([release(mechanism())] * 7, delta=1e-5).epsilon * 1.0001
+    limit = certify([release(mechanism())] * 7, delta=1e-5, effort="total").epsilon * 1.0001
     writers = [
         multiprocessing.get_context("fork").Process(target=_charge_within, args=(path, w, 5, limit))
         for w in range(3)
@@ -312,7 +317,7 @@ def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(
     ledger = Ledger(tmp_path / FILE)
     sgd = entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True)
     ledger.charge(sgd)
-    one = epsilon_sweep([release(mechanism())], delta=1e-5).epsilon * 1.0001
+    one = certify([release(mechanism())], delta=1e-5, effort="total").epsilon * 1.0001
     assert ledger.charge(entry("first"), budget_total=one) is None
     assert "exceeds --budget-total" in str(ledger.charge(entry("second"), budget_total=one))
     with pytest.raises(InvalidInput, match="to stay within"):
@@ -332,7 +337,7 @@ def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger):
     ledger.charge(entry("t2", mechanism=strict))
     ledger.charge(entry("t3", mechanism=loose))
     releases = [release(each) for each in (loose, strict, loose)]
-    dear, cheap = (epsilon_sweep(releases, delta=at, exact=True).epsilon for at in (1e-8, 1e-5))
+    dear, cheap = (certify(releases, delta=at).epsilon for at in (1e-8, 1e-5))
     assert cheap < 0.9 * dear
     spent = ledger.spend("aaa", exact=True)
     assert (spent.total.delta, spent.total.epsilon) == (1e-8, dear)
@@ -362,7 +367,7 @@ def test_an_exact_spend_is_the_exact_composition(ledger):
     """Without it an upper bound comes, which says that it is one."""
     what = mechanism("dp_sgd", noise_multiplier=1.0)
     ledger.charge(entry(mechanism=what))
-    exact = epsilon_sweep([release(what)], delta=1e-5, exact=True)
+    exact = certify([release(what)], delta=1e-5)
     found = ledger.spend("aaa", exact=True)
     assert found.total == found.accounted == found.by_unit["record"] == exact
     quick = ledger.spend("aaa").total

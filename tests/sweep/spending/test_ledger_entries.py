@@ -11,33 +11,42 @@ from pydantic import ValidationError
 from sweep.spending.entries import ENTRY, Entry
 from sweep.store.files import jsonable
 from trainables.accountants import Release
-from trainables.accountants._release import BestOf
-
-PART = Release(
-    phases=((2.0, 3), (0.5, 1)),
-    sampling="poisson",
-    sample_rate=0.25,
-    neighboring_relation="add_or_remove_one",
-    unsampled=((math.inf, 1),),
+from trainables.guarantee.releases import (
+    Allocated,
+    BestOf,
+    Gaussian,
+    Number,
+    Sampled,
+    Training,
+    Unaccounted,
 )
-BEST = Release(
-    phases=((0.0, 1),),
-    sampling="poisson",
-    sample_rate=0.25,
+
+PART = Training(
+    steps=(
+        Sampled(sigma=2.0, rate=0.25, count=3),
+        Allocated(sigma=0.5, steps=40),
+        Gaussian(sigma=0.5),
+    ),
+    beside=(Gaussian(sigma=math.inf),),
     neighboring_relation="add_or_remove_one",
-    unit="group",
-    unaccounted=("no noise",),
-    best_of=BestOf(mean=7.5, shape=math.inf, configurations=(PART,)),
+)
+BEST = BestOf(
+    number=Number(law="poisson", mean=7.5),
+    configurations=(PART,),
+    shown=(Unaccounted(reasons=("no noise",), neighboring_relation="replace_one", unit="group"),),
 )
 PART_TEXT = (
-    '{"unsampled": [["inf", 1]], "phases": [[2.0, 3], [0.5, 1]], "sampling": "poisson",'
-    ' "sample_rate": 0.25, "neighboring_relation": "add_or_remove_one", "unit": "record",'
-    ' "unaccounted": []}'
+    '{"kind": "training", "steps": [{"kind": "allocated", "sigma": 0.5, "steps": 40, "count": 1},'
+    ' {"kind": "gaussian", "sigma": 0.5, "count": 1},'
+    ' {"kind": "sampled", "sigma": 2.0, "rate": 0.25, "count": 3}],'
+    ' "beside": [{"kind": "gaussian", "sigma": "inf", "count": 1}],'
+    ' "neighboring_relation": "add_or_remove_one", "unit": "record"}'
 )
 BEST_TEXT = (
-    '{"best_of": {"mean": 7.5, "shape": "inf", "configurations": [' + PART_TEXT + "]},"
-    ' "phases": [[0.0, 1]], "sampling": "poisson", "sample_rate": 0.25,'
-    ' "neighboring_relation": "add_or_remove_one", "unit": "group", "unaccounted": ["no noise"]}'
+    '{"kind": "best_of", "number": {"law": "poisson", "mean": 7.5}, "configurations": ['
+    + PART_TEXT
+    + '], "shown": [{"kind": "unaccounted", "reasons": ["no noise"],'
+    ' "neighboring_relation": "replace_one", "unit": "group"}]}'
 )
 
 
@@ -82,16 +91,20 @@ def test_an_entry_is_written_and_read_in_the_bytes_of_all_versions(entry, text):
 
 def test_what_an_earlier_version_did_not_write_has_its_default():
     fields = json.loads(text(PART_TEXT))
-    del fields["baseline"], fields["release"]["unsampled"]
+    del fields["baseline"], fields["release"]["beside"]
     found = ENTRY.validate_python(fields)
     assert not found.baseline
-    assert found.release.unsampled == ()
+    assert found.release.beside == ()
 
 
 def test_equal_noise_of_a_written_release_is_one_phase():
     fields = json.loads(text(PART_TEXT))
-    fields["release"]["phases"] = [[0.5, 1], [2.0, 1], [0.5, 2]]
-    assert ENTRY.validate_python(fields).release.phases == ((2.0, 1), (0.5, 3))
+    steps = [(0.5, 1), (2.0, 1), (0.5, 2)]
+    fields["release"]["steps"] = [
+        {"kind": "gaussian", "sigma": sigma, "count": count} for sigma, count in steps
+    ]
+    found = ENTRY.validate_python(fields).release.steps
+    assert [(step.sigma, step.count) for step in found] == [(2.0, 1), (0.5, 3)]
 
 
 @pytest.mark.parametrize("name", ["dataset", "trial", "epochs", "delta", "release"])

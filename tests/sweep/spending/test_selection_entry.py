@@ -18,25 +18,15 @@ from sweep.spending.ledger import (
     selection_entry,
 )
 from sweep.store.data_sets import TrainingData
-from trainables.accountants import RdpFilter, Release, epsilon_sweep
-from trainables.accountants._release import BestOf
+from trainables.accountants import RdpFilter, certify
 from trainables.errors import InvalidData
+from trainables.guarantee.releases import BestOf, Gaussian, Number, Training, Unaccounted
 
 DELTA = 1e-5
 DATA = TrainingData("fingerprint", "mine", lambda: iter(()))
-ONE = Release(
-    phases=((4.0, 3),),
-    sampling="shuffle",
-    sample_rate=1.0,
-    neighboring_relation="replace_one",
-)
-CHOSEN = Release(
-    phases=(),
-    sampling="shuffle",
-    sample_rate=1.0,
-    neighboring_relation="replace_one",
-    best_of=BestOf(mean=3.0, shape=1.0, configurations=(ONE,)),
-)
+ONE = Training(steps=(Gaussian(sigma=4.0, count=3),), neighboring_relation="replace_one")
+CHOSEN = BestOf(number=Number(law="geometric", mean=3.0), configurations=(ONE,))
+ENDLESS = Unaccounted(reasons=("no noise is added",), neighboring_relation="replace_one")
 
 
 def draw(trial: str, *, epochs: int = 3, attempt: int = 1, sweep: str = "draws@2") -> Entry:
@@ -49,12 +39,7 @@ def draw(trial: str, *, epochs: int = 3, attempt: int = 1, sweep: str = "draws@2
         first_epoch=0,
         epochs=epochs,
         delta=DELTA,
-        release=Release(
-            phases=((4.0, epochs),),
-            sampling="shuffle",
-            sample_rate=1.0,
-            neighboring_relation="replace_one",
-        ),
+        release=replace(ONE, steps=(Gaussian(sigma=4.0, count=epochs),)),
     )
 
 
@@ -89,14 +74,16 @@ def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
     before, others = spent(ledger), [draw(str(other)).release for other in range(beside)]
     draws = [draw(f"d{each}") for each in range(number)]
     charge_composed(ledger, draws, sweep="s@1")
-    composed = epsilon_sweep([*others, *(each.release for each in draws)], delta=DELTA).epsilon
+    composed = certify(
+        [*others, *(each.release for each in draws)], delta=DELTA, effort="total"
+    ).epsilon
     larger = max(before, composed)
     assert larger * (1 - 1e-9) <= spent(ledger) <= 1.01 * larger
     assert number in (2, 3) or (composed > before) == (number == 12)
     more = draw("more", sweep="later@3")
     ledger.charge(more)
     later = [*others, *(each.release for each in draws), more.release]
-    assert spent(ledger) >= epsilon_sweep(later, delta=DELTA).epsilon * (1 - 1e-9)
+    assert spent(ledger) >= certify(later, delta=DELTA, effort="total").epsilon * (1 - 1e-9)
     mine = [entry for entry in ledger.entries() if entry.sweep == "s@1"]
     assert {entry.trial for entry in mine} == {SELECTION, *(each.trial for each in draws)}
     assert {entry.dataset for entry in mine} == {ledger.name_of("fingerprint")}
@@ -105,31 +92,25 @@ def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
 def test_the_larger_of_both_prices_counts_at_every_order():
     """Neither bounds the other in every composition, so that one alone could be too little."""
     shown = [draw(str(number)).release for number in range(2)]
-    best = CHOSEN.best_of
-    assert best is not None
-    both = replace(CHOSEN, best_of=replace(best, shown=tuple(shown)))
+    both = replace(CHOSEN, shown=tuple(shown))
     for order in (1.5, 4.0, 512.0):
         kept = RdpFilter(epsilon=1.0, delta=DELTA, order=order, budget=1.0)
         larger = max(kept.cost(CHOSEN), sum(kept.cost(each) for each in shown))
         assert kept.cost(both) == pytest.approx(larger, rel=1e-9)
-    endless = replace(ONE, unaccounted=("no noise is added",))
-    assert not replace(CHOSEN, best_of=replace(best, shown=(endless,))).is_finite
+    assert replace(CHOSEN, shown=(ENDLESS,)).reasons == ENDLESS.reasons
 
 
 @pytest.mark.parametrize("which", ["other", "draw", "configuration"])
 def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
     """Where both totals are infinite neither is the larger one: the finite part never falls."""
-    endless = replace(ONE, unaccounted=("no noise is added",))
-    best = CHOSEN.best_of
-    assert best is not None
     chosen = CHOSEN
     if which == "configuration":
-        chosen = replace(CHOSEN, best_of=replace(best, configurations=(ONE, endless)))
+        chosen = replace(CHOSEN, configurations=(ONE, ENDLESS))
     ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
-    ledger.charge(replace(draw("sgd", sweep="other@2"), release=endless))
+    ledger.charge(replace(draw("sgd", sweep="other@2"), release=ENDLESS))
     draws = [draw("a"), draw("b")]
     if which == "draw":
-        draws[1] = replace(draws[1], release=endless)
+        draws[1] = replace(draws[1], release=ENDLESS)
     before = ledger.spend("fingerprint")
     charge_composed(ledger, draws[: 1 if which == "other" else 2], sweep="s@1")
     after = ledger.spend("fingerprint")
@@ -143,7 +124,7 @@ def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
 
 def test_couples_are_charged_beside_a_dearer_selection(ledger):
     """Their relation depends on their number, which the selection's price does not know."""
-    chosen = replace(CHOSEN, unit="couple")
+    chosen = replace(CHOSEN, configurations=(replace(ONE, unit="couple"),))
     ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
     before = spent(ledger)
     draws = [replace(e, release=replace(e.release, unit="couple")) for e in (draw("a"), draw("b"))]

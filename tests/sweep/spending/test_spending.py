@@ -20,7 +20,7 @@ from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables import accountants
-from trainables.accountants import epsilon_sweep
+from trainables.accountants import certify
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 
@@ -49,7 +49,9 @@ def epsilon_spent(folder: SweepFolder) -> float:
     """What the ledger says of the sweep without its baseline."""
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     mine = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
-    return epsilon_sweep([e.release for e in mine if e.trial not in exempt], delta=1e-4).epsilon
+    return certify(
+        [e.release for e in mine if e.trial not in exempt], delta=1e-4, effort="total"
+    ).epsilon
 
 
 def extend(folder: SweepFolder, place: Path, **changes: Any) -> None:
@@ -79,7 +81,7 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     assert epsilon_spent(folder) == pytest.approx(found["epsilon"]), (
         "and then that is what they cost"
     )
-    monkeypatch.setattr(accountants, "epsilon_sweep", None)  # it is not worked out again
+    monkeypatch.setattr(accountants, "certify", None)  # it is not worked out again
     assert total_of_plan(
         plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
     ) == (

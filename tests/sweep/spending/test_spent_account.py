@@ -21,47 +21,49 @@ from hypothesis import strategies as st
 from sweep.spending.entries import Entry
 from sweep.spending.gate import total_refusal
 from sweep.spending.ledger import FILE, Ledger
-from trainables.accountants import Account, RdpFilter, Release, _account, _renyi, epsilon_sweep
-from trainables.accountants._release import best_of
+from trainables.accountants import Account, RdpFilter, Release, certify
 from trainables.errors import InvalidInput
+from trainables.guarantee import account as account_module
+from trainables.guarantee import renyi
+from trainables.guarantee.releases import (
+    BestOf,
+    Gaussian,
+    Number,
+    Sampled,
+    Training,
+    Unaccounted,
+)
 
 DELTA = 1e-5
+TEN = Number(law="geometric", mean=10)
 _few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _DELTAS = (1e-3, 1e-5, 1e-8)
 
 
-def shuffled(sigma: float, epochs: int = 1, **other: Any) -> Release:
-    return Release(
-        **{
-            "phases": ((sigma, epochs),),
-            "sampling": "shuffle",
-            "sample_rate": 1.0,
-            "neighboring_relation": "replace_one",
-            **other,
-        }
+def shuffled(sigma: float, epochs: int = 1, unit: str = "record") -> Training:
+    return Training(
+        steps=(Gaussian(sigma=sigma, count=epochs),), neighboring_relation="replace_one", unit=unit
     )
 
 
-def sampled(sigma: float, rate: float = 0.05, steps: int = 100, **other: Any) -> Release:
-    return shuffled(
-        sigma,
-        steps,
-        sampling="poisson",
-        sample_rate=rate,
+def sampled(sigma: float, rate: float = 0.05, steps: int = 100, **other: Any) -> Training:
+    step = Sampled(sigma=sigma, rate=rate, count=steps)
+    return Training(
+        steps=(step if rate < 1 else Gaussian(sigma=sigma, count=steps),),
         neighboring_relation="add_or_remove_one",
         **other,
     )
 
 
 COUPLE = sampled(4.0, rate=0.025, steps=160, unit="couple")
-ENDLESS = sampled(4.0, unaccounted=("a reason",))
+ENDLESS = Unaccounted(reasons=("a reason",), neighboring_relation="add_or_remove_one")
 _shuffled = st.builds(shuffled, st.sampled_from([3.0, 6.0, 11.0, 40.0]), st.integers(1, 4))
 _sampled = st.builds(
     sampled,
     st.sampled_from([1.0, 2.0, 9.0]),
     st.sampled_from([0.01, 0.05, 1.0]),
     st.integers(1, 9),
-    unsampled=st.sampled_from([(), ((30.0, 1),)]),
+    beside=st.sampled_from([(), (Gaussian(sigma=30.0),)]),
 )
 _any = st.one_of(_shuffled, _sampled)
 # What is charged under each key, in order; a later charge of a key replaces the earlier one.
@@ -85,17 +87,15 @@ def composed(releases: Iterable[Release], *, delta: float) -> float:
     given, rdp = list(releases), RdpAccountant()
     mu = 0.0
     for what in given:
-        for sigma, count in what.unsampled:
-            rdp.compose(dp.GaussianDpEvent(sigma), count)
-        for sigma, count in what.phases:
-            event = dp.GaussianDpEvent(sigma)
-            if what.sample_rate < 1:
-                event = dp.PoissonSampledDpEvent(what.sample_rate, event)
-            mu += count / sigma**2
-            rdp.compose(event, count)
+        for step in what.everything:
+            event = dp.GaussianDpEvent(step.sigma)
+            if isinstance(step, Sampled):
+                event = dp.PoissonSampledDpEvent(step.rate, event)
+            mu += step.count / step.sigma**2
+            rdp.compose(event, step.count)
     if not given:
         return 0.0
-    if all(what.sampling == "shuffle" for what in given):
+    if all(isinstance(step, Gaussian) for what in given for step in what.everything):
         return float(dp.get_epsilon_gaussian(1 / math.sqrt(mu), delta))
     return float(rdp.get_epsilon(delta))
 
@@ -105,13 +105,13 @@ def composed(releases: Iterable[Release], *, delta: float) -> float:
 def test_an_account_follows_what_comes_and_goes(releases, data, delta):
     """Its total is that of all its releases, its bound not below, and what goes leaves no trace."""
     made = account(*releases)
-    bound, exact = made.bound(delta=delta), made.total(delta=delta, exact=True).epsilon
+    bound, exact = made.bound(delta=delta), made.total(delta=delta, effort="exact").epsilon
     assert bound >= exact * (1 - 1e-12)
-    whole = epsilon_sweep(releases, delta=delta).epsilon
+    whole = certify(releases, delta=delta, effort="total").epsilon
     assert made.total(delta=delta).epsilon == pytest.approx(whole, rel=1e-9)
     out = data.draw(st.integers(0, len(releases) - 1))
     left = [what for number, what in enumerate(releases) if number != out]
-    rest = epsilon_sweep(left, delta=DELTA).epsilon
+    rest = certify(left, delta=DELTA, effort="total").epsilon
     asked = made.over(-1.0, {out: None}, delta=DELTA)
     assert asked is not None
     assert asked.epsilon == pytest.approx(rest, rel=1e-9)
@@ -132,7 +132,9 @@ def test_a_release_that_is_taken_out_does_not_hide_the_others(kept, log_noise, i
     """However large it was: the sum was nearly all its own."""
     dear = sampled(10.0**log_noise)
     made = account(kept)
-    made.put("dear", best_of([dear], mean=10, shape=1) if is_selection else dear, delta=DELTA)
+    made.put(
+        "dear", BestOf(number=TEN, configurations=(dear,)) if is_selection else dear, delta=DELTA
+    )
     made.put("dear", None, delta=DELTA)
     assert made.bound(delta=DELTA) == account(kept).bound(delta=DELTA)
 
@@ -140,17 +142,18 @@ def test_a_release_that_is_taken_out_does_not_hide_the_others(kept, log_noise, i
 @_few
 @given(_any, st.sampled_from((1e-5, 1e-3)))
 def test_the_bound_of_one_release_is_its_renyi_epsilon_or_that_of_a_gaussian(what, delta):
-    renyi = _renyi.of_release(what, delta=delta, orders=_renyi.FEW_ORDERS)
-    unsampled = composed([replace(what, sampling="shuffle", sample_rate=1.0)], delta=delta)
-    if not what.unsampled:
-        expected = min(renyi, unsampled)
+    few = renyi.FEW_ORDERS
+    by_orders = renyi.to_epsilon(renyi.curve(what, few), delta=delta, orders=few)
+    whole = tuple(Gaussian(sigma=step.sigma, count=step.count) for step in what.steps)
+    if not what.beside:
+        expected = min(by_orders, composed([replace(what, steps=whole)], delta=delta))
         assert account(what).bound(delta=delta) == pytest.approx(expected, rel=1e-6)
 
 
 def test_what_the_bound_permits_is_not_composed(monkeypatch):
     """A charge costs an addition, however long the history is."""
     made = account(*[shuffled(3.0)] * 50)
-    monkeypatch.setattr(_account, "epsilon_sweep", None)
+    monkeypatch.setattr(account_module, "certify", None)
     exact = composed([shuffled(3.0)] * 51, delta=DELTA)
     assert made.over(exact * (1 + 1e-6), {"new": shuffled(3.0)}, delta=1.0) is None
     with pytest.raises(TypeError):
@@ -205,7 +208,7 @@ def test_a_total_admits_no_more_than_it_is_at_the_smallest_delta(charges, total,
             made.put(key, what, delta=delta)
             admitted[key] = what
             smallest = min(smallest, delta)
-    if admitted and all(what.sampling == "shuffle" for what in admitted.values()):
+    if admitted and all(what.neighboring_relation == "replace_one" for what in admitted.values()):
         assert composed(admitted.values(), delta=smallest) <= total * (1 + 1e-9)
     elif admitted:  # the code may know a tighter bound than Rényi's: the exact one decides
         assert least(admitted.values(), delta=smallest) <= total * (1 + 1e-6)
@@ -215,14 +218,11 @@ def least(releases: Iterable[Release], *, delta: float) -> float:
     """A lower estimate of epsilon of sampled releases, by privacy loss distributions."""
     pld = dp.pld.PLDAccountant(value_discretization_interval=1e-3)
     for what in releases:
-        for sigma, count in what.unsampled:
-            pld.compose(dp.GaussianDpEvent(sigma), count)
-        for sigma, count in what.phases:
-            event = dp.GaussianDpEvent(sigma)
-            is_sampled = what.sample_rate < 1
-            pld.compose(
-                dp.PoissonSampledDpEvent(what.sample_rate, event) if is_sampled else event, count
-            )
+        for step in what.everything:
+            event = dp.GaussianDpEvent(step.sigma)
+            if isinstance(step, Sampled):
+                event = dp.PoissonSampledDpEvent(step.rate, event)
+            pld.compose(event, step.count)
     return 0.98 * float(pld.get_epsilon(delta))
 
 
@@ -253,10 +253,10 @@ def test_a_filter_adds_all_costs_and_says_why_it_refuses():
 
 
 def test_totals_of_couples_are_for_one_record_replaced(tmp_path):
-    both = epsilon_sweep([COUPLE, COUPLE], delta=DELTA, exact=True)
+    both = certify([COUPLE, COUPLE], delta=DELTA)
     assert both.neighboring_relation == "replace_one"
     single = replace(COUPLE, unit="record")
-    limit = (both.epsilon + epsilon_sweep([single] * 2, delta=DELTA, exact=True).epsilon) / 2
+    limit = (both.epsilon + certify([single] * 2, delta=DELTA).epsilon) / 2
     made = account(COUPLE)
     assert math.isfinite(made.bound(delta=DELTA))
     found = made.over(limit, {"second": COUPLE}, delta=DELTA, exact=True)
@@ -286,7 +286,7 @@ def test_totals_of_couples_are_for_one_record_replaced(tmp_path):
         n for n in range(20) if math.isfinite(account(*[COUPLE] * n, filter_=kept).total().epsilon)
     )
     assert most >= 1
-    assert epsilon_sweep([COUPLE] * most, delta=DELTA).epsilon <= both.epsilon
+    assert certify([COUPLE] * most, delta=DELTA, effort="total").epsilon <= both.epsilon
     assert math.isfinite(account(*[single] * (most + 1), filter_=kept).total().epsilon)
 
 
@@ -310,7 +310,7 @@ def test_data_sets_that_share_records_stay_within_one_total(data, total):
                 trial=str(trial),
                 attempt=1,
                 first_epoch=0,
-                epochs=what.phases[0][1],
+                epochs=what.steps[0].count,
                 delta=_DELTAS[sweep % 3],
                 release=what,
             )

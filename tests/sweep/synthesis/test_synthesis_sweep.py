@@ -86,7 +86,8 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, ca
     entries = Ledger(settings.home / FILE).entries()
     assert max(entry.epochs for entry in entries) == 2
     last = max(entries, key=lambda entry: entry.epochs)
-    assert last.release.phases == ((1.0, 10),)  # all steps of both stages, at one noise
+    (steps,) = last.release.steps
+    assert (steps.sigma, steps.count) == (1.0, 10)  # of both stages, at one noise
     card = json.loads((folder.trial_folder(record.plan.id) / "privacy_card.json").read_text())
     assert card["epsilon"] == pytest.approx(record.metrics["epsilon"])
     assert card["mechanism"]["stages"] == [1, 1]

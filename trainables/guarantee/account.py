@@ -10,22 +10,76 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from trainables.accountants import _renyi
-from trainables.accountants._composition import RdpFilter, SweepSpend, epsilon_sweep
-from trainables.accountants._gauss import composed_mu, gaussian_epsilon
-from trainables.accountants._release import Release
+from trainables.errors import InvalidInput
+from trainables.guarantee import renyi
+from trainables.guarantee.certify import Certificate, Effort, certify
+from trainables.guarantee.gaussian import gaussian_epsilon, mu_of
+from trainables.guarantee.releases import Release, Training
 
 _SCALE = 2.0**40  # parts of 1, to which a cost is rounded up
 _INFINITE = 1 << 2_000  # above any sum of finite costs
 _LARGEST = 1e200
 _ROUNDING = 1 + 1e-9  # of what is computed from sums
 _SAMPLED_COUPLES = ("add_or_remove_one", "couple")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdpFilter:
+    """A total budget, fixed beforehand, for trials with adaptively chosen settings
+    (Feldman & Zrnic 2021, Theorem 3.1: Rényi divergences of one fixed order add up to a filter).
+
+    Its `budget` of divergence at `order` is within (`epsilon`, `delta`): releases fit while the sum
+    of their `cost` is at most the budget (`Account`).
+    """
+
+    epsilon: float
+    delta: float
+    order: float
+    budget: float
+
+    @staticmethod
+    def of(epsilon: float, *, delta: float) -> RdpFilter:
+        """The filter that keeps everything it admits within (epsilon, delta).
+
+        Raises: InvalidInput where no order has room for anything.
+        """
+        rooms = {order: _room(order, epsilon, delta) for order in renyi.ORDERS if order > 1.01}
+        order = max(rooms, key=lambda each: rooms[each] / each)
+        if rooms[order] <= 0:
+            raise InvalidInput(
+                f"expected a budget with room for a trial, got epsilon={epsilon} at delta={delta}"
+            )
+        return RdpFilter(epsilon=epsilon, delta=delta, order=order, budget=rooms[order])
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its budget is that of its epsilon and delta, or less."""
+        in_range = self.order > 1 and 0 < self.delta < 1
+        return in_range and self.budget <= _room(self.order, self.epsilon, self.delta) * (1 + 1e-9)
+
+    def cost(self, what: Release) -> float:
+        """The divergence of a release at the order of the filter; for couples of records that of
+        one record replaced, which holds however later trials couple them (`certify`).
+        """
+        # At orders near 1 the series of a sampled Gaussian may not converge, which counts as
+        # infinite. The divergence grows with the order: that of a larger one bounds it.
+        if (what.neighboring_relation, what.unit) == _SAMPLED_COUPLES:
+            orders = (self.order, *(order for order in renyi.ORDERS if order > self.order))
+            divergences = renyi.curve(what, orders)
+            return float(min(renyi.replace_one_divergences(divergences, orders)))
+        orders = (self.order, *(order for order in renyi.FEW_ORDERS if order > self.order))
+        return float(min(renyi.curve(what, orders)))
+
+
+def _room(order: float, epsilon: float, delta: float) -> float:
+    """The divergence at `order` whose conversion is `epsilon` (Canonne et al. 2020, Prop. 12)."""
+    return epsilon - math.log1p(-1 / order) + math.log(delta * order) / (order - 1)
 
 
 class Account:
@@ -39,9 +93,9 @@ class Account:
         self.filter = filter_
         self.delta = 1.0
         self._releases: dict[Hashable, Release] = {}
-        self._equal: Counter[Any] = Counter()
+        self._equal: Counter[Release] = Counter()
         self._kinds: Counter[Any] = Counter()
-        self._sums = np.zeros(len(_renyi.FEW_ORDERS) + 2, dtype=object)
+        self._sums = np.zeros(len(renyi.FEW_ORDERS) + 2, dtype=object)
 
     def put(self, key: Hashable, what: Release | None, *, delta: float) -> None:
         """Have a release under its key."""
@@ -59,21 +113,21 @@ class Account:
         *,
         delta: float,
         exact: bool = False,
-    ) -> SweepSpend | None:
+    ) -> Certificate | None:
         """The total, as if `more` had been put at `delta`, where it exceeds `limit`; else None.
-        `exact` asks `epsilon_sweep` twice before it says so.
+        `exact` asks `certify` with more effort before it says so.
         """
         at, before = min(self.delta, delta), {key: self._releases.get(key) for key in more}
         self._put(more)
         try:
             if self.filter is None and self.bound(delta=at) <= limit:
                 return None
-            spend = self.total(delta=at)
-            if exact and spend.epsilon > limit:
-                spend = self.total(delta=at, exact=True)
+            found = self.total(delta=at)
+            if exact and found.epsilon > limit:
+                found = self.total(delta=at, effort="exact")
         finally:
             self._put(before)
-        return spend if spend.epsilon > limit else None
+        return found if found.epsilon > limit else None
 
     def bound(self, *, delta: float) -> float:
         """An upper bound of the total, in microseconds; infinite where units of privacy or
@@ -91,22 +145,22 @@ class Account:
             math.inf if whole >= _INFINITE else whole / _SCALE * _ROUNDING for whole in self._sums
         )
         return min(
-            _renyi.to_epsilon(np.array(divergences), delta=delta, orders=_renyi.FEW_ORDERS),
+            renyi.to_epsilon(np.array(divergences), delta=delta, orders=renyi.FEW_ORDERS),
             gaussian_epsilon(math.sqrt(square), delta),
         )
 
-    def total(self, *, delta: float | None = None, exact: bool = False) -> SweepSpend:
-        """The composition (`epsilon_sweep`) at `delta`, by default the account's own. With a
-        filter: its epsilon at its delta, or infinity where its budget is exceeded or relations or
-        units are mixed.
+    def total(self, *, delta: float | None = None, effort: Effort = "total") -> Certificate:
+        """What `certify` gives for all at `delta`, by default the account's own. With a filter: its
+        epsilon at its delta, or infinity where its budget is exceeded or relations or units are
+        mixed.
         """
         if self.filter is None:
             few = [each for what, count in self._equal.items() for each in _repeat(what, count)]
-            return epsilon_sweep(few, delta=self.delta if delta is None else delta, exact=exact)
+            return certify(few, delta=self.delta if delta is None else delta, effort=effort)
         kinds = sorted(self._kinds)
         mixed = (f"filter: expected trials of one neighboring_relation and one unit, got {kinds}",)
         is_held = len(kinds) <= 1 and self._sums[-1] <= self.filter.budget * _SCALE
-        return SweepSpend(
+        return Certificate(
             epsilon=self.filter.epsilon if is_held else math.inf,
             delta=self.filter.delta,
             accountant=f"rdp filter, order {self.filter.order:g}",
@@ -122,8 +176,10 @@ class Account:
                 if what is None:
                     continue
                 self._sums = self._sums + times * _costs(what, self.filter)
-                kind = what.neighboring_relation, what.unit
-                for counts, counted in ((self._equal, what), (self._kinds, kind)):
+                for counts, counted in (
+                    (self._equal, what),
+                    (self._kinds, (what.neighboring_relation, what.unit)),
+                ):
                     counts[counted] += times
                     if not counts[counted]:
                         del counts[counted]
@@ -136,10 +192,10 @@ def _costs(what: Release, filter_: RdpFilter | None) -> Any:
     """What adds up: divergences at a few orders, the square of the mean of one Gaussian mechanism
     at most as private, and the cost in the filter; in parts of 1, read-only because shared.
     """
-    known = what.is_finite and what.best_of is None
+    is_known = isinstance(what, Training) and not what.reasons
     found = [
-        *_renyi.curve(what, _renyi.FEW_ORDERS),
-        composed_mu(what.everything) ** 2 if known else math.inf,
+        *renyi.curve(what, renyi.FEW_ORDERS),
+        mu_of(what.everything) ** 2 if isinstance(what, Training) and is_known else math.inf,
         0.0 if filter_ is None else filter_.cost(what),
     ]
     parts = [math.ceil(cost * _SCALE) if cost < _LARGEST else _INFINITE for cost in found]
@@ -150,13 +206,13 @@ def _costs(what: Release, filter_: RdpFilter | None) -> Any:
 
 def _repeat(what: Release, count: int) -> list[Release]:
     """Few releases with the composition of `count` equal ones. A selection is known by its
-    divergences, which phases cannot represent; how many trials of couples there are decides their
+    divergences, which steps cannot represent; how many trials of couples there are decides their
     neighbouring relation.
     """
-    if what.best_of is not None or what.unit == "couple":
+    if not isinstance(what, Training) or what.unit == "couple":
         return [what] * count
-    phases, beside = (
-        tuple((sigma, count * times) for sigma, times in each)
-        for each in (what.phases, what.unsampled)
+    steps, beside = (
+        tuple(replace(step, count=count * step.count) for step in each)
+        for each in (what.steps, what.beside)
     )
-    return [replace(what, phases=phases, unsampled=beside)]
+    return [replace(what, steps=steps, beside=beside)]

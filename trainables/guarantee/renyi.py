@@ -1,5 +1,5 @@
-"""Rényi divergences of releases (Mironov 2017; Mironov, Talwar & Zhang 2019), by `dp-accounting`;
-those of random allocation by `guarantee.allocation`.
+"""Rényi divergences of releases (Mironov 2017; Mironov, Talwar & Zhang 2019), by `dp_accounting`;
+those of random allocation by `allocation`.
 
 They compose by adding vectors: cheap for decaying noise, for whole sweeps and privacy filters.
 """
@@ -8,26 +8,40 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
-from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
+from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS, compute_delta
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
-from trainables.accountants import _repeat_and_select
-from trainables.accountants._release import BestOf, Release
 from trainables.guarantee import allocation
+from trainables.guarantee.releases import (
+    Allocated,
+    BestOf,
+    Gaussian,
+    Number,
+    Release,
+    Sampled,
+    Step,
+    Training,
+    Unaccounted,
+)
+
+Floats = NDArray[np.float64]
+Orders = tuple[float, ...]
 
 # For planning: a fraction of the time, within about a percent. Orders just above 1 are left out
 # because their series converges slowly under small noise.
-FEW_ORDERS: tuple[float, ...] = (
+FEW_ORDERS: Orders = (
     *(1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0),
     *(48.0, 64.0),
 )
 # With those of planning, so that no planned figure is below the exact one.
-ORDERS: tuple[float, ...] = tuple(sorted({*map(float, DEFAULT_RDP_ORDERS), *FEW_ORDERS}))
+ORDERS: Orders = tuple(sorted({*map(float, DEFAULT_RDP_ORDERS), *FEW_ORDERS}))
 # Of `ORDERS`, computed first: whole numbers cost a fraction of the time, small ones least.
 _FIRST = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0)
 _ROUNDING = 1e-9  # of a bound, relative
@@ -44,31 +58,25 @@ def _is_shown(entry: logging.LogRecord) -> bool:
 logging.getLogger("absl").addFilter(_is_shown)
 
 
-def of_release(what: Release, *, delta: float, orders: tuple[float, ...] = ORDERS) -> float:
-    """Epsilon of a release, under its own neighbouring relation.
+def epsilon_of(steps: Sequence[Step], *, delta: float) -> float:
+    """Epsilon of steps at the best of all orders.
 
     Of a sampled Gaussian an order takes milliseconds for each size of noise: those that cannot have
     the smallest epsilon are left out.
     """
-    if not what.is_finite:
-        return math.inf
-    if what.sampling != "poisson" or what.best_of is not None or orders != ORDERS:
-        return to_epsilon(curve(what, orders), delta=delta, orders=orders)
-    known = curve(what, _FIRST)
+    known = sum_of(steps, _FIRST)
     found = to_epsilon(known, delta=delta, orders=_FIRST)
-    below = _convex_bound(known, _FIRST, orders)
+    below = _convex_bound(known, _FIRST, ORDERS)
     rest = tuple(
         order
-        for order, bound in zip(orders, below, strict=True)
+        for order, bound in zip(ORDERS, below, strict=True)
         if order not in _FIRST
         and to_epsilon(np.array([bound]), delta=delta, orders=(order,)) < found * (1 + _ROUNDING)
     )
-    return min(found, to_epsilon(curve(what, rest), delta=delta, orders=rest)) if rest else found
+    return min(found, to_epsilon(sum_of(steps, rest), delta=delta, orders=rest)) if rest else found
 
 
-def _convex_bound(
-    known: NDArray[np.float64], few: tuple[float, ...], orders: tuple[float, ...]
-) -> NDArray[np.float64]:
+def _convex_bound(known: Floats, few: Orders, orders: Orders) -> Floats:
     """Lower bounds of the divergences at `orders`, in rising order, from those at `few` of them.
 
     (a - 1) times the divergence at order a is the logarithm of a moment, which is convex in a and 0
@@ -87,28 +95,38 @@ def _convex_bound(
     return bounds
 
 
-def curve(what: Release, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float64]:
-    """Rényi divergence of a release at each order, its phases added up; infinite where anything
-    is unaccounted for.
+def curve(what: Release, orders: Orders = ORDERS) -> Floats:
+    """Rényi divergence of a release at each order under its own relation; infinite where no finite
+    epsilon holds.
     """
-    total = np.zeros(len(orders))
-    if not what.is_finite:
-        return total + np.inf
-    if what.best_of is not None:
-        return _of_best(what.best_of, orders)
-    for sigma, count in what.phases:
-        if what.sampling == "random_allocation":
-            total = total + count * _epoch(sigma, what.steps_in_epoch, orders)
-        else:
-            total = total + count * _one(sigma, what.sample_rate, orders)
-    for sigma, count in what.unsampled:
-        total = total + count * _one(sigma, 1.0, orders)
-    return total
+    if what.reasons:
+        return np.full(len(orders), np.inf)
+    match what:
+        case Training():
+            return sum_of((*what.steps, *what.beside), orders)
+        case BestOf():
+            return _of_best(what, orders)
+        case Unaccounted():
+            return np.full(len(orders), np.inf)
 
 
-def replace_one_divergences(
-    divergences: NDArray[np.float64], orders: tuple[float, ...] = ORDERS
-) -> NDArray[np.float64]:
+def sum_of(steps: Sequence[Step], orders: Orders = ORDERS) -> Floats:
+    """The divergences of all steps, added up."""
+    every = (step.count * _one(step, orders) for step in steps)
+    return sum(every, np.zeros(len(orders)))
+
+
+def _one(step: Step, orders: Orders) -> Floats:
+    match step:
+        case Gaussian(sigma=sigma):
+            return _event(sigma, 1.0, orders)
+        case Sampled(sigma=sigma, rate=rate):
+            return _event(sigma, rate, orders)
+        case Allocated(sigma=sigma, steps=steps):
+            return _epoch(sigma, steps, orders)
+
+
+def replace_one_divergences(divergences: Floats, orders: Orders = ORDERS) -> Floats:
     """For one record replaced, from divergences for one record more or less: by way of the data
     set without it (the weak triangle inequality, Mironov 2017, Proposition 11 with p = q = 2).
     Divergences grow with the order: where an order is not among `orders` the next one bounds it;
@@ -122,9 +140,7 @@ def replace_one_divergences(
     return np.array([(a - 0.5) / (a - 1) * at(2 * a) + at(2 * a - 1) for a in orders])
 
 
-def to_epsilon(
-    divergences: NDArray[np.float64], *, delta: float, orders: tuple[float, ...] = ORDERS
-) -> float:
+def to_epsilon(divergences: Floats, *, delta: float, orders: Orders = ORDERS) -> float:
     """Epsilon at `delta` from divergences at `orders` (Canonne, Kamath & Steinke 2020)."""
     # Below 0 by rounding, a divergence counts as 0 and not with a warning for each order.
     value, _ = compute_epsilon(orders, np.maximum(divergences, 0.0), delta)
@@ -132,34 +148,61 @@ def to_epsilon(
 
 
 @lru_cache(maxsize=256)
-def _of_best(what: BestOf, orders: tuple[float, ...]) -> NDArray[np.float64]:
+def _of_best(what: BestOf, orders: Orders) -> Floats:
     """Divergences of a selection, read-only because they are shared. A trial costs the largest
     divergence of any configuration, order by order.
     """
     worst = np.max(np.stack([curve(each, orders) for each in what.configurations]), axis=0)
-    selected = _repeat_and_select.divergences(
-        worst, orders=orders, mean=what.mean, shape=what.shape
-    )
     shown = sum((curve(each, orders) for each in what.shown), np.zeros(len(orders)))
-    divergences: NDArray[np.float64] = np.maximum(selected, shown)
+    divergences: Floats = np.maximum(best_of(worst, what.number, orders), shown)
     divergences.setflags(write=False)
     return divergences
 
 
+def best_of(one_trial: Floats, number: Number, orders: Orders = ORDERS) -> Floats:
+    """Divergences of the best of a random `number` of trials, from those of one (Papernot & Steinke
+    2022, Theorem 6 for a Poisson number, Theorem 2 for the others); all orders are above 1.
+    """
+    at, mean = np.array(orders), number.mean
+    if number.law == "poisson":
+        deltas = [compute_delta(orders, one_trial, math.log1p(1 / (a - 1)))[0] for a in orders]
+        return one_trial + mean * np.array(deltas) + math.log(mean) / (at - 1)
+    shape, stop = 1, 1 / mean
+    if number.law == "logarithmic":
+        shape, stop = 0, _halting(mean)
+    common = (1 + shape) * np.min((1 - 1 / at) * one_trial - math.log(stop) / at)
+    found = one_trial + math.log(mean) / (at - 1) + common
+    # Divergences grow with the order.
+    return np.asarray(np.minimum.accumulate(found[::-1])[::-1])
+
+
+def _halting(mean: float) -> float:
+    """The chance gamma with which a logarithmic number of this mean ends, rounded down:
+    mean = (1 / gamma - 1) / ln(1 / gamma).
+    """
+
+    def excess(log_stop: float) -> float:
+        return float(np.expm1(-log_stop)) / -log_stop - mean
+
+    if mean == 1:
+        return 1.0
+    return math.exp(brentq(excess, -2 - 2 * math.log(mean), -1e-12)) * (1 - 1e-9)
+
+
 @lru_cache(maxsize=16_384)
-def _epoch(sigma: float, num_steps: int, orders: tuple[float, ...]) -> NDArray[np.float64]:
+def _epoch(sigma: float, num_steps: int, orders: Orders) -> Floats:
     """Divergences of an epoch of random allocation, the larger of both directions."""
     removed, added = allocation.divergences(sigma, num_steps=num_steps, orders=orders)
-    divergences: NDArray[np.float64] = np.maximum(removed, added)
+    divergences: Floats = np.maximum(removed, added)
     divergences.setflags(write=False)
     return divergences
 
 
 @lru_cache(maxsize=16_384)
-def _one(sigma: float, sample_rate: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
+def _event(sigma: float, rate: float, orders: Orders) -> Floats:
     """Divergences of a single step, read-only because it is shared."""
     gaussian = GaussianDpEvent(sigma)
-    event = gaussian if sample_rate >= 1 else PoissonSampledDpEvent(sample_rate, gaussian)
-    divergences: NDArray[np.float64] = RdpAccountant(orders).compose(event).rdp
+    event = gaussian if rate >= 1 else PoissonSampledDpEvent(rate, gaussian)
+    divergences: Floats = RdpAccountant(orders).compose(event).rdp
     divergences.setflags(write=False)
     return divergences

@@ -1,0 +1,187 @@
+"""Privacy loss distributions of Gaussian steps, Poisson-sampled or on all records (Koskela et al.
+2020; Doroshenko et al. 2022), by `dp_accounting`: the exact figure, on a grid that always errs
+upwards. How fine the grid is costs tightness alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.privacy_accountant import NeighboringRelation as Relation
+
+from trainables.guarantee.gaussian import is_exact, known_coins
+from trainables.guarantee.releases import Allocated, Sampled, Step, quieter
+
+FINE, MEDIUM, QUICK, COARSE = 200_000, 60_000, 20_000, 4_000  # points up to epsilon, about
+_FINEST = 1e-8
+_DEEP = 100  # steps that are composed by one function in another
+_STEP_SHARE = 6  # a single step is divided into this many times fewer points, at most
+_MOST_STEP_POINTS = 50_000  # up to the largest loss of one step, where steps are many
+_ROUNDING = 1e-15  # of delta for each step: twice the mass that a Fourier transform of 10^6 loses
+_MANY, _FEW = 4_096, 64  # steps; so many are composed by way of so few
+_SPARSE = 1_000  # points of a step
+DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
+
+
+def why_not(steps: tuple[Step, ...], *, delta: float, replace_one: bool) -> str:
+    """Why there is no figure; empty where there is one."""
+    if replace_one and is_exact(steps):
+        return "pld: expected sampling poisson, got shuffle (gaussian is exact)"
+    if any(isinstance(step, Allocated) for step in steps):
+        return "pld: expected sampling poisson, got random_allocation (rdp bounds it)"
+    if known_coins(steps if not replace_one else twice(steps), delta=delta) > DEAR_EPSILON:
+        return (
+            f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
+            " the bounds of the accountants gaussian and rdp exist"
+        )
+    return ""
+
+
+def epsilon_of(
+    steps: tuple[Step, ...], *, delta: float, points: int, replace_one: bool = False
+) -> float:
+    """Epsilon of steps, some of which there are. `points` sets the grid: FINE, MEDIUM, QUICK or
+    COARSE, each an upper bound of the one before.
+
+    `replace_one`: a replaced record moves the sum of a sampled step twice. What is on all records
+    states its sigma for the relation that is asked for.
+    """
+    grid, left = interval(steps, delta=delta, points=points), delta - rounding(steps)
+    if left <= 0:
+        return math.inf
+    return least_finite(
+        lambda factor: distribution(quieter(steps, factor), grid, replace_one), delta=left
+    )
+
+
+def profile(
+    steps: tuple[Step, ...], *, delta: float, points: int, epsilons: tuple[float, ...]
+) -> list[tuple[float, float]]:
+    """Pairs (epsilon, delta) that hold of steps of which `epsilon_of` has a figure at `delta`: no
+    more is composed than for that figure.
+    """
+    whole = distribution(steps, interval(steps, delta=delta, points=points), False)
+    with np.errstate(over="ignore"):
+        deltas = whole.get_delta_for_epsilon(epsilons)
+    return [
+        (epsilon, min(1.0, float(found) + rounding(steps)))
+        for epsilon, found in zip(epsilons, deltas, strict=True)
+        if math.isfinite(found)
+    ]
+
+
+def least_finite(distribution_of: Callable[[float], Any], *, delta: float) -> float:
+    """Epsilon of `distribution_of(1.0)`, a privacy loss distribution for noise times a factor.
+
+    Where epsilon is near 709, the logarithm of the largest number, the library divides by nearly
+    zero and returns infinity. The noise is reduced slightly until epsilon is finite, which gives
+    an upper bound.
+    """
+    for percent in range(100, 80, -1):
+        with np.errstate(over="ignore"):
+            value = float(distribution_of(percent / 100).get_epsilon_for_delta(delta))
+        if math.isfinite(value):
+            return value
+    return math.inf
+
+
+def rounding(steps: tuple[Step, ...]) -> float:
+    """What the sums of the library may lose of delta."""
+    return _ROUNDING * sum(step.count for step in steps)
+
+
+@lru_cache(maxsize=32)
+def distribution(steps: tuple[Step, ...], grid: float, replace_one: bool) -> Any:
+    """The privacy loss distribution of all steps, built up one kind after another, so that a
+    running total costs one composition an epoch.
+    """
+    last, before = steps[-1], steps[:-1]
+    for some in range(_DEEP, len(before), _DEEP):  # Python's stack holds a thousand calls
+        distribution(before[:some], grid, replace_one)
+    one = _step(last.sigma, _rate(last), grid, replace_one and isinstance(last, Sampled))
+    if last.count > 1:
+        one = _self_composed(one, last.count, is_sparse=_largest_loss(last) < _SPARSE * grid)
+    return distribution(before, grid, replace_one).compose(one) if before else one
+
+
+def _self_composed(step: Any, count: int, *, is_sparse: bool) -> Any:
+    """`count` times the same step. Where it has few points and steps are many, the library would
+    first raise their number to that power, a number of millions of digits.
+    """
+    if count <= _MANY or not is_sparse:
+        return step.self_compose(count)
+    some = step.self_compose(_FEW, tail_mass_truncation=1e-18)
+    whole, rest = some.self_compose(count // _FEW), count % _FEW
+    return whole.compose(step.self_compose(rest)) if rest else whole
+
+
+@lru_cache(maxsize=32)
+def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
+    relation = Relation.REPLACE_ONE if replace_one else Relation.ADD_OR_REMOVE_ONE
+    return privacy_loss_distribution.from_gaussian_mechanism(
+        sigma,
+        sampling_prob=rate,
+        value_discretization_interval=grid,
+        neighboring_relation=relation,
+    )
+
+
+def _rate(step: Step) -> float:
+    return step.rate if isinstance(step, Sampled) else 1.0
+
+
+def twice(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Sampled and allocated steps where the sum moves twice as far; the others as they are."""
+    return tuple(
+        quieter((step,), 0.5)[0] if isinstance(step, Sampled | Allocated) else step
+        for step in steps
+    )
+
+
+def interval(steps: tuple[Step, ...], *, delta: float, points: int) -> float:
+    """The grid's step: 1, 2 or 5 times a power of ten, so that distributions are shared.
+
+    Of many steps that are rare each loss is small beside the whole: a grid that is coarse beside
+    one of them rounds up more than they lose.
+    """
+    largest = max(_largest_loss(step) for step in steps)
+    width = max(known_coins(steps, delta=delta), _STEP_SHARE * largest)
+    share = (COARSE / points) ** 0.25  # the finest grid is within a percent
+    needed = max(share * typical_loss(steps), largest / _MOST_STEP_POINTS)
+    return _round_down(min(width, points * needed) / points)
+
+
+def _round_down(wanted: float) -> float:
+    wanted = max(_FINEST, wanted)
+    power = 10.0 ** math.floor(math.log10(wanted) + 1e-9)
+    return max(step * power for step in (1, 2, 5) if step * power <= wanted * (1 + 1e-6))
+
+
+def typical_loss(steps: tuple[Step, ...]) -> float:
+    """The root of the mean square of a step's privacy loss, about (its Rényi divergence of order 2
+    is log(1 + q^2 (e^(1 / sigma^2) - 1))).
+
+    A grid step of g adds about g times a step's typical loss to its mean square. Over all steps
+    that is at most g over this root (Cauchy-Schwarz), as a share of the whole.
+    """
+    total, squares = 0, 0.0
+    for step in steps:
+        total, rate, weight = total + step.count, _rate(step), 1 / step.sigma**2
+        beyond = step.sigma < 0.05  # the range of exp
+        loss = 2 * math.log(rate) + weight if beyond else math.log1p(rate**2 * math.expm1(weight))
+        squares += step.count * loss
+    return math.sqrt(max(0.0, squares / total))
+
+
+def _largest_loss(step: Step) -> float:
+    """The privacy loss of one step that is exceeded with probability about e^-50: the width of
+    the grid where steps are few.
+    """
+    loss = (0.5 / step.sigma + 10) / step.sigma
+    # Beyond the range of exp the sample rate is a small correction.
+    return loss if loss > 500 else math.log1p(_rate(step) * math.expm1(loss))
