@@ -44,7 +44,6 @@ FEW_ORDERS: Orders = (
 ORDERS: Orders = tuple(sorted({*map(float, DEFAULT_RDP_ORDERS), *FEW_ORDERS}))
 # Of `ORDERS`, computed first: whole numbers cost a fraction of the time, small ones least.
 _FIRST = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0)
-_ROUNDING = 1e-9  # of a bound, relative
 
 
 def _is_shown(entry: logging.LogRecord) -> bool:
@@ -61,38 +60,18 @@ logging.getLogger("absl").addFilter(_is_shown)
 def epsilon_of(steps: Sequence[Step], *, delta: float) -> float:
     """Epsilon of steps at the best of all orders.
 
-    Of a sampled Gaussian an order takes milliseconds for each size of noise: those that cannot have
-    the smallest epsilon are left out.
+    Of a sampled Gaussian an order takes milliseconds for each size of noise. Epsilon falls with the
+    order and rises again, so those next to the best of the first are left; any order is a bound.
     """
     known = sum_of(steps, _FIRST)
-    found = to_epsilon(known, delta=delta, orders=_FIRST)
-    below = _convex_bound(known, _FIRST, ORDERS)
-    rest = tuple(
-        order
-        for order, bound in zip(ORDERS, below, strict=True)
-        if order not in _FIRST
-        and to_epsilon(np.array([bound]), delta=delta, orders=(order,)) < found * (1 + _ROUNDING)
-    )
-    return min(found, to_epsilon(sum_of(steps, rest), delta=delta, orders=rest)) if rest else found
-
-
-def _convex_bound(known: Floats, few: Orders, orders: Orders) -> Floats:
-    """Lower bounds of the divergences at `orders`, in rising order, from those at `few` of them.
-
-    (a - 1) times the divergence at order a is the logarithm of a moment, which is convex in a and 0
-    at 1: it lies above the line through two of its points wherever it is not between them.
-    """
-    at, places = np.array([1.0, *few]), np.array(orders)
-    moments = np.append(0.0, (at[1:] - 1) * known)
-    bounds = np.zeros(len(orders))
-    for one in range(len(few)):
-        (left, right), (low, high) = at[one : one + 2], moments[one : one + 2]
-        if not left < right or not np.isfinite([low, high]).all():
-            continue
-        line = low + (high - low) / (right - left) * (places - left)
-        outside = (places < left) | (places > right)
-        bounds = np.where(outside, np.maximum(bounds, line / (places - 1)), bounds)
-    return bounds
+    each = [
+        to_epsilon(known[at : at + 1], delta=delta, orders=_FIRST[at : at + 1])
+        for at in range(len(_FIRST))
+    ]
+    best = int(np.argmin(each))
+    low, high = (1.0, *_FIRST)[best], (*_FIRST, math.inf)[best + 1]
+    near = tuple(order for order in ORDERS if low < order < high)
+    return to_epsilon(sum_of(steps, near), delta=delta, orders=near)
 
 
 def curve(what: Release, orders: Orders = ORDERS) -> Floats:
