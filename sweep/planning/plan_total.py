@@ -63,7 +63,7 @@ def total_of_plan(
     key = key_of(*mechanisms, together=True, delta=delta)
     found = kept.find(key)
     if found is None:
-        releases = map(accountants.release, mechanisms)
+        releases = [accountants.release(mechanism) for mechanism in mechanisms]
         spent = accountants.certify(releases, delta=delta, effort="total")
         found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
         kept.keep(key, found)

@@ -188,7 +188,7 @@ def _require_within_total(
     if alone > total:
         raise InvalidInput(
             f"expected budget.total of at least {format_epsilon(alone)}, what the choice alone"
-            f" costs among a number of trials with mean {search.mean:g}, got {total:g}"
+            f" costs among a number of trials with mean {law_of(space).mean:g}, got {total:g}"
         )
     raise InvalidInput(
         f"the selection costs epsilon {format_epsilon(selected)} at delta {format_delta(delta)},"

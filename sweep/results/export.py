@@ -40,6 +40,7 @@ from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, LEAKAGE, is_public
+from trainables.privacy.from_config import from_plain
 from trainables.privacy.rounding import format_epsilon
 from trainables.system import disk
 
@@ -175,7 +176,25 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
     epsilon = record.metrics.get(EPSILON)
     if epsilon is not None and not math.isclose(epsilon, own.epsilon, rel_tol=1e-6):
         raise InvalidData(f"expected {place} to match the trial, got another epsilon")
+    require_certified(own, place)
     return card
+
+
+def require_certified(card: PrivacyCard, place: Path) -> None:
+    """The last word before a model leaves, whatever a cache or an accountant said before.
+
+    Raises: InvalidData where a card claims less than its mechanism costs.
+    """
+    if card.delta is None or math.isinf(card.epsilon):
+        return
+    from trainables.accountants import certify, release  # slow to import
+
+    least = certify(release(from_plain(card.mechanism)), delta=card.delta).epsilon
+    if card.epsilon < least * (1 - 1e-6):
+        raise InvalidData(
+            f"expected {place} to claim epsilon {format_epsilon(least)} or more, which its"
+            f" mechanism costs, got {format_epsilon(card.epsilon)}"
+        )
 
 
 def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:

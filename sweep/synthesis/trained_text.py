@@ -20,7 +20,7 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.models._causal_lm import CausalLm
 from trainables.models._hub_lm import load_lm, source_of
 from trainables.models.causal_lm import Config
-from trainables.privacy.from_config import default_delta
+from trainables.privacy.from_config import default_delta, from_plain
 
 ABOUT = "synthesis.json"
 _LEAST, _MOST_SCORED = 16, 128  # tokens that a scoring model must read, and the most that it reads
@@ -70,11 +70,10 @@ def _open(place: Path, about: dict[str, Any]) -> Trained:
     for name in ("stages", "frequencies", "corpus", "provenance"):
         about[name]
     about = {**about, **SynthesisFile.model_validate(about).model_dump()}
-    lists = {name: tuple(fields[name]) for name in ("undeclared", "stages", "noise_decay")}
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
     unknown = {name: hidden[name] for name in hidden if fields[name] is None}
-    mechanism = Mechanism(**{**fields, **lists, **unknown})
+    mechanism = from_plain({**fields, **unknown})
     return Trained(place, about, mechanism, n_is_declared=not unknown)
 
 

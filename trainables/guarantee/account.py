@@ -176,15 +176,17 @@ class Account:
                 if what is None:
                     continue
                 self._sums = self._sums + times * _costs(what, self.filter)
-                for counts, counted in (
-                    (self._equal, what),
-                    (self._kinds, (what.neighboring_relation, what.unit)),
-                ):
-                    counts[counted] += times
-                    if not counts[counted]:
-                        del counts[counted]
+                kind = what.neighboring_relation, what.unit
+                _count(self._equal, what, times)
+                _count(self._kinds, kind, times)
             if after is not None:
                 self._releases[key] = after
+
+
+def _count(counts: Counter[Any], what: Hashable, times: int) -> None:
+    counts[what] += times
+    if not counts[what]:
+        del counts[what]
 
 
 @lru_cache(maxsize=16_384)
@@ -211,8 +213,6 @@ def _repeat(what: Release, count: int) -> list[Release]:
     """
     if not isinstance(what, Training) or what.unit == "couple":
         return [what] * count
-    steps, beside = (
-        tuple(replace(step, count=count * step.count) for step in each)
-        for each in (what.steps, what.beside)
-    )
+    steps = tuple(replace(step, count=count * step.count) for step in what.steps)
+    beside = tuple(replace(step, count=count * step.count) for step in what.beside)
     return [replace(what, steps=steps, beside=beside)]

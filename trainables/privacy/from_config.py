@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -115,6 +116,12 @@ def _decay_of(privacy: PrivacyConfig, epochs: int) -> tuple[float, ...]:
         return ()
     factor = catalogue.entry("schedules", decay.kind).factor
     return tuple(float(factor(epoch, tau=decay.tau)) for epoch in range(epochs))
+
+
+def from_plain(fields: Mapping[str, Any]) -> Mechanism:
+    """A mechanism from the plain data of a card."""
+    lists = {name: tuple(fields[name]) for name in ("noise_decay", "undeclared", "stages")}
+    return Mechanism(**{**fields, **lists})
 
 
 def build_from(

@@ -1,0 +1,60 @@
+"""The page for the signer: its code checks real cards, and what it names exists."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from tests.accountants._mechanisms import mechanism
+from tests.structure import ROOT
+from trainables.accountants import account
+from trainables.cards.card import make
+from trainables.config import parse
+from trainables.privacy.from_config import build
+
+PAGE = (ROOT / "docs/guides/guarantee.md").read_text(encoding="utf-8")
+(CODE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+FULL = {"engine": "dp_sgd", "privacy": {"sampling": "full", "noise_multiplier": 4.649}}
+STEPS = {**FULL, "privacy": {"sampling": "poisson", "noise_multiplier": 1.0}}
+CASES = {
+    "poisson": mechanism("dp_sgd"),
+    "decay": mechanism("dp_sgd", decay="linear", tau=0.3, epochs=3),
+    "paper": mechanism(),
+    "central": mechanism(sampling="poisson", noise_calibration="central", epochs=3),
+    "full": build(parse({**FULL, "training": {"steps": 60}}), num_records=2_560),
+    "steps": build(
+        parse({**STEPS, "training": {"steps": 103, "evaluate_every": 20}}), num_records=2_560
+    ),
+}
+
+
+def test_the_code_is_short_and_needs_nothing_of_ours():
+    assert sum(bool(line) for line in CODE.splitlines()) <= 20
+    assert "trainables" not in CODE
+    assert len(PAGE.split()) <= 1_500
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_card_is_checked_by_hand(name, tmp_path, monkeypatch, capsys):
+    built = CASES[name]
+    summary = account(built)
+    card = make(built, summary, trial_id="t", corpus="atis", processes=1)
+    file = tmp_path / "privacy_card.json"
+    file.write_text(json.dumps(card.to_dict()))
+    monkeypatch.setattr(sys, "argv", ["check.py", str(file)])
+    exec(CODE, {})
+    by_hand, claimed = map(float, capsys.readouterr().out.split())
+    assert claimed == summary.epsilon
+    assert claimed * 0.99 <= by_hand <= claimed * 1.01
+
+
+def test_what_enforces_an_assumption_exists():
+    found = re.findall(r"`(?:(trainables|sweep)/)?([\w/]+\.py)(?:: ([\w.]+))?`", PAGE)
+    assert len(found) > 20
+    for house, path, name in found:
+        file = ROOT / house / path if house else ROOT / "trainables/guarantee" / path
+        text = file.read_text(encoding="utf-8")
+        assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), f"{path}: {name}"
