@@ -29,7 +29,7 @@ __all__ = ["here"]
 SMALL: dict[str, dict[str, Any]] = {
     "bert": FULLY["bert"],
     "clc": {**FULLY["clc"], "hidden_size": 8, "char_filters": 4},
-    "features": {"components": 8},
+    "features": {"layers": [2]},
     "causal_lm": {"hidden_size": 24, "num_layers": 1, "num_heads": 2, "intermediate_size": 40},
 }
 

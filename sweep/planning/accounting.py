@@ -28,8 +28,8 @@ from trainables.data.sizes import (
     require_known_size,
     require_near,
 )
+from trainables.encoders.about import require_unlearnt
 from trainables.encoders.identity import encoders_of
-from trainables.encoders.learnt import require_unlearnt
 from trainables.figure_cache import FigureCache, key_of
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary

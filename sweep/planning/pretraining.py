@@ -81,7 +81,7 @@ def run_pretraining(
     Raises: InvalidInput for a folder with another encoder.
     """
     from trainables.encoders.about import ABOUT, read_about
-    from trainables.encoders.folder import WORDS, Bits
+    from trainables.encoders.source import WORDS, Bits
     from trainables.pretraining.loop import pretrain
     from trainables.pretraining.result import write
 

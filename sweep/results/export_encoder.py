@@ -70,7 +70,7 @@ def _copy_public(encoder: str, target: Path, *, moments: Path) -> None:
     computed for an encoder of another project are added."""
     from trainables.encoders import hub
     from trainables.encoders.about import MOMENTS, about_of, write_about
-    from trainables.encoders.folder import FILES, with_words
+    from trainables.encoders.source import FILES, with_words
 
     about = about_of(encoder)
     if about is not None:

@@ -25,7 +25,7 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.batches import PackedBatch
-from trainables.encoders.hub import FAMILIES, public_encoder
+from trainables.encoders.hub import COVERED, FAMILIES, public_encoder
 from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models.features import require_usable
@@ -125,7 +125,7 @@ def test_a_record_longer_than_the_positions_is_read_in_windows(encoder):
 
 
 def test_the_card_names_family_and_licence(encoder):
-    family = FAMILIES[encoder.public.config.model_type].name
+    family = FAMILIES[encoder.public.config.model_type]
     assert f"({family}, 3 layers of width 24, licence apache-2.0;" in encoder.public.provenance
 
 
@@ -263,7 +263,7 @@ def test_weights_that_are_missing_are_named(tmp_path):
         _ = HubEncoder(public_encoder(str(tmp_path))).model
 
 
-@pytest.mark.parametrize("family", [name for name, each in FAMILIES.items() if each.covered])
+@pytest.mark.parametrize("family", COVERED)
 def test_what_is_trained_is_the_encoder(family, tmp_path):
     """Our layers with its weights give its states; back in a folder of `transformers` too."""
     sizes = {"embedding_size": 24} if family == "electra" else {}

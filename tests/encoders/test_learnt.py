@@ -18,16 +18,17 @@ from trainables import catalogue
 from trainables.config import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair, corpus_of
-from trainables.encoders.about import LEARNT, read_about
-from trainables.encoders.identity import encoder_digest
-from trainables.encoders.learnt import (
+from trainables.encoders.about import (
+    LEARNT,
     hashes_of,
     key_of,
+    read_about,
     read_learnt,
     require_unlearnt,
     shares_records,
     words_of_compared,
 )
+from trainables.encoders.identity import encoder_digest
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_checks as checks

@@ -1,17 +1,27 @@
-"""Rows that heads read: a function of one record and of public moments alone."""
+"""Rows that heads read, a function of one record and of public numbers alone; scores of names."""
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
-from trainables.encoders.moments import Moments, moments_of
+from trainables.data.records import LabelSchema
 from trainables.encoders.rows import (
     LayerStates,
+    Moments,
+    NameScores,
+    batches_of_names,
     features,
     join_states,
+    moments_of,
+    tag_names,
     whitening,
-    with_neighbors,
+    with_bias,
+    words_of,
 )
+from trainables.encoders.source import load_tensors, save_tensors
+
+_SCHEMA = LabelSchema(intents=("book_flight",), slots=("city", "date"), source="test")
 
 
 def states(count, *, seed=0):
@@ -50,23 +60,20 @@ def test_a_choice_of_layers_is_that_of_their_columns():
     np.testing.assert_allclose(chosen.covariance, alone.covariance)
 
 
-@pytest.mark.parametrize("components", [None, 4])
-def test_whitened_rows_have_a_flat_spectrum(components):
+def test_whitened_rows_have_a_flat_spectrum():
     found = moments(states(400), [0, 1], at_once=400)
-    white = whitening(found, shrinkage=1e-6, components=components)
+    white = whitening(found, shrinkage=1e-6)
     rows = (join_states(states(400)) - white.mean) @ white.root
     covariance = np.cov(rows.numpy().T, bias=True)
     values = np.sort(np.linalg.eigvalsh(covariance))[::-1]
-    kept = components or 6  # centring takes one direction of each layer
-    np.testing.assert_allclose(values[:kept], 1.0, atol=0.02)
-    assert values[kept:].sum() < 0.02
+    np.testing.assert_allclose(values[:6], 1.0, atol=0.02)
+    assert values[6:].sum() < 0.02, "centring takes one direction of each layer"
 
 
 def test_whitening_refuses_what_has_no_meaning():
     given = Moments(np.zeros(2), np.eye(2), (2,), 3)
-    for bad in ({"shrinkage": 0.0}, {"shrinkage": 1.0, "components": 3}):
-        with pytest.raises(ValueError, match="1 <= components <= 2"):
-            whitening(given, **bad)
+    with pytest.raises(ValueError, match="shrinkage > 0, got 0"):
+        whitening(given, shrinkage=0.0)
 
 
 def test_features_have_norm_one_and_a_zero_row_stays_zero():
@@ -74,8 +81,64 @@ def test_features_have_norm_one_and_a_zero_row_stays_zero():
     torch.testing.assert_close(rows, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
 
 
-def test_neighbours_end_with_their_record():
-    rows = torch.arange(1.0, 6.0).unsqueeze(1)
-    found = with_neighbors(rows, torch.tensor([2, 3])) * 3**0.5
-    expected = [[1, 0, 2], [2, 1, 0], [3, 0, 4], [4, 3, 5], [5, 4, 0]]
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32))
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("fromloc.city_name", ("fromloc", "city", "name")),
+        ("BookRestaurant", ("book", "restaurant")),
+        ("atis_flight#atis_airfare", ("atis", "flight", "atis", "airfare")),
+        ("größe", ("größe",)),
+        ("", ("none",)),
+    ],
+)
+def test_a_name_is_cut_into_words(name, words):
+    assert words_of(name) == words
+
+
+def test_names_share_their_words():
+    types, places = batches_of_names(["to.city", "from.city"])
+    assert [[types[k] for k in each] for each in places] == [["to", "city"], ["from", "city"]]
+    assert len(types) == 3
+
+
+def test_a_tag_is_its_mark_and_its_name():
+    vectors = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), dim=1)
+    found = tag_names(_SCHEMA, vectors)
+    assert _SCHEMA.tags == ("O", "B-city", "I-city", "B-date", "I-date")
+    assert found[0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    torch.testing.assert_close(found[1, 3:], vectors[0])
+    torch.testing.assert_close(found[4, 3:], vectors[1])
+    assert (found[1:, 0] == 0).all()
+    assert not torch.equal(found[1], found[2])  # B is not I
+
+
+def test_scores_are_bilinear_in_row_and_name():
+    draw = torch.Generator().manual_seed(0)
+    scores = NameScores(
+        projection=torch.randn(6, 2, generator=draw),
+        tokens=torch.randn(5, 7, generator=draw),
+        records=torch.randn(2, 7, generator=draw),
+    )
+    rows = torch.randn(4, 6, generator=draw)
+    vectors = scores.vectors(torch.randn(2, 6, generator=draw))
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(2))
+    of_tags = scores.of_tokens(rows) @ tag_names(_SCHEMA, vectors).t()
+    mark, name = scores.tokens[1], scores.tokens[3:].t() @ vectors[0]
+    torch.testing.assert_close(of_tags[:, 1], with_bias(rows) @ (0.7 * mark + name))
+    of_intents = scores.of_records(rows) @ vectors.t()
+    torch.testing.assert_close(of_intents[:, 1], with_bias(rows) @ scores.records.t() @ vectors[1])
+
+
+@pytest.mark.parametrize(("bits", "off"), [(32, 0.0), (16, 1e-3), (8, 1 / 250)])
+def test_a_weight_of_fewer_bits_is_near(tmp_path, bits, off):
+    draw = torch.Generator().manual_seed(1)
+    rows = torch.randn(40, 30, generator=draw) * torch.logspace(-3, 2, 40).unsqueeze(1)
+    rows[7] = 0.0
+    before = {"rows": rows, "vector": torch.randn(9, generator=draw), "count": torch.tensor([3])}
+    save_tensors(before, tmp_path / "w", bits=bits)
+    found = load_tensors(tmp_path / "w")
+    assert found["count"].dtype == torch.int64
+    largest = rows.abs().amax(1, keepdim=True)
+    assert ((found["rows"] - rows).abs() <= off * largest).all()
+    if bits == 8:
+        assert (tmp_path / "w").stat().st_size < 40 * 30 + 40 * 4 + 600

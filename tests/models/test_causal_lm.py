@@ -118,14 +118,6 @@ def test_the_tokenizer_writes_any_text_and_is_repeatable(tmp_path):
     assert train_bpe(texts, size=320).encode("flight") == tokenizer.encode("flight")
 
 
-def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
-    with refused(r"expected a tokenizer \(tokenizer.json\)"):
-        load_bpe(tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    with refused("damaged"):
-        load_bpe(tmp_path)
-
-
 def test_long_texts_are_cut_and_keep_an_end():
     texts = EncodedTexts(["a" * 90], Letters(), max_tokens=20, prompts=["b" * 90])
     batch = texts.batch(np.array([0]))

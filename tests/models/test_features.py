@@ -12,7 +12,7 @@ from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
-from trainables.encoders import folder
+from trainables.encoders import source as folder
 from trainables.encoders.about import read_about, words_of_left_out
 from trainables.errors import InvalidData
 from trainables.layers.bookkeeping import supports
@@ -22,7 +22,7 @@ from trainables.models.features import build, require_usable
 
 
 def model(**fields):
-    return build(model_part(name="features", components=16, **fields), schema=SCHEMA, seed=0)
+    return build(model_part(name="features", **fields), schema=SCHEMA, seed=0)
 
 
 def made(tmp_path):
@@ -125,7 +125,6 @@ def test_the_card_can_name_what_is_public():
     whitening, names = model().public_inputs
     assert whitening.endswith("over utterances of the encoder's corpora")
     assert "labels' names" in names
-    # `components` needs whitening.
     plain = model_part(name="features", prior="none", whitening=None)
     assert build(plain, schema=SCHEMA, seed=0).public_inputs == []
     about = words_of_left_out(read_about("small"))

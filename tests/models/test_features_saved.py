@@ -52,7 +52,7 @@ def test_the_digest_is_that_of_the_encoder_s_files(tmp_path):
 def test_an_exported_folder_is_enough(of_hub, tmp_path):
     """It has all that gives the rows again, public moments too. Rows of a corpus are computed once,
     by an encoder that then is not even loaded."""
-    fields = {"components": 8}
+    fields = {}
     if of_hub:
         family_folders.write(tmp_path / "hub", "roberta")
         fields = {"encoder": str(tmp_path / "hub"), "prior": "none"}

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from search_spaces import space as spaces
 from sweep.planning.accounting import accounting
@@ -13,19 +12,26 @@ from sweep.planning.plan import make
 from sweep.results.export_documents import write_model
 from tests.encoders import family_folders
 from tests.encoders.test_learnt import PUBLIC, mine
-from tests.models._builds import SCHEMA, TYPES, assert_sum_is_the_definitions, random_batch
+from tests.models._builds import (
+    SCHEMA,
+    TYPES,
+    assert_sum_is_the_definitions,
+    random_batch,
+    save_model,
+)
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import saved
 from trainables.config import data_config, model_part, parse
 from trainables.data.batches import Loader
 from trainables.data.corpus import open_corpus
+from trainables.encoders.about import read_about
 from trainables.encoders.identity import ENCODER, files_digest
 from trainables.models.features import build, require_usable
 from trainables.system.communication import Alone
 from trainables.tasks import _setup, nlu
 
-FIELDS = {"components": 8, "bias": 0.0}
+SHIPPED = model_part(name="features").encoder
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +56,11 @@ def corpus_in(tmp_path):
 
 def test_a_list_of_one_is_the_encoder_alone():
     alone, listed = (
-        parse({"model": {"name": "features", "encoder": e}}) for e in ("small", ["small"])
+        parse({"model": {"name": "features", "encoder": e}}) for e in (SHIPPED, [SHIPPED])
     )
     assert alone == listed
     assert alone.id == listed.id
-    by_name, by_list = model("small"), model(["small"])
+    by_name, by_list = model(SHIPPED), model([SHIPPED])
     batch, again = (random_batch(each, 6, seed=1) for each in (by_name, by_list))
     for kind, each in batch.inputs.items():
         assert torch.equal(again.inputs[kind], each), kind
@@ -62,12 +68,9 @@ def test_a_list_of_one_is_the_encoder_alone():
 
 
 @pytest.mark.parametrize("number", [2, 3])
-@pytest.mark.parametrize("neighbors", [False, True])
-def test_an_encoder_beside_itself_changes_no_inner_product(number, neighbors):
+def test_an_encoder_beside_itself_changes_no_inner_product(number):
     """So neither norms nor the heads' function, start included; the constant counts once."""
-    one, many = (
-        model(each, neighbors=neighbors, **FIELDS) for each in ("small", ["small"] * number)
-    )
+    one, many = (model(each, bias=0.0) for each in (SHIPPED, [SHIPPED] * number))
     assert many.token_width - 1 == number * (one.token_width - 1)
     for kind in ("tokens", "records"):
         own, joined = rows(one, kind), rows(many, kind)
@@ -79,8 +82,8 @@ def test_an_encoder_beside_itself_changes_no_inner_product(number, neighbors):
 
 def test_rows_of_different_encoders_have_norm_one_and_come_from_the_same_words(roberta):
     """Each part is what its encoder alone gives for these tokens, whatever its pieces are."""
-    joined = model(["small", roberta], **FIELDS)
-    alone = model("small", **FIELDS), model(roberta, prior="none", **FIELDS)
+    joined = model([SHIPPED, roberta], bias=0.0)
+    alone = model(SHIPPED, bias=0.0), model(roberta, prior="none", bias=0.0)
     for kind in ("tokens", "records"):
         found, parts = rows(joined, kind), [rows(each, kind)[:, :-1] for each in alone]
         torch.testing.assert_close(found[:, :-1], torch.cat(parts, 1) / 2**0.5)
@@ -93,7 +96,7 @@ def test_rows_of_different_encoders_have_norm_one_and_come_from_the_same_words(r
 def test_the_sensitivity_of_a_step_is_that_of_one_encoder(roberta):
     """Clipped sums are the definition's. A record's gradient is as long beside a copy of the
     encoder as without, so no learning rate or clip norm means another thing for a list."""
-    one, twice, mixed = (model(e) for e in ("small", ["small"] * 2, ["small", roberta]))
+    one, twice, mixed = (model(e) for e in (SHIPPED, [SHIPPED] * 2, [SHIPPED, roberta]))
     norms = [assert_sum_is_the_definitions(m, random_batch(m, 7, seed=2)) for m in (one, twice)]
     torch.testing.assert_close(norms[0], norms[1], rtol=1e-3, atol=0)
     assert_sum_is_the_definitions(mixed, random_batch(mixed, 7, seed=2))
@@ -101,10 +104,10 @@ def test_the_sensitivity_of_a_step_is_that_of_one_encoder(roberta):
 
 def test_a_list_reuses_the_rows_of_each_encoder(roberta, tmp_path):
     corpus = corpus_in(tmp_path)
-    model("small", components=8).loader(corpus, cache_dir=tmp_path)
-    model(roberta, prior="none", components=8).loader(corpus, cache_dir=tmp_path)
+    model(SHIPPED).loader(corpus, cache_dir=tmp_path)
+    model(roberta, prior="none").loader(corpus, cache_dir=tmp_path)
     kept = {place.name for place in tmp_path.glob("rows-*")}
-    joined = model(["small", roberta], components=8, bias=0.1)
+    joined = model([SHIPPED, roberta], bias=0.1)
     loader = joined.loader(corpus, cache_dir=tmp_path)
     assert {place.name for place in tmp_path.glob("rows-*")} == kept
     assert len(kept) == 2
@@ -115,21 +118,22 @@ def test_a_list_reuses_the_rows_of_each_encoder(roberta, tmp_path):
 
 
 def test_layers_are_of_each_encoder(roberta):
-    found = model(["small", roberta], layers=[[2], None])
-    assert [each.layers for each in found.fixed] == [(2,), (2, 3)]
-    assert [each.layers for each in model(["small", "small"], layers=[1]).fixed] == [(1,), (1,)]
+    there = read_about(SHIPPED).layers
+    found = model([SHIPPED, roberta], layers=[there[:1], None])
+    assert [each.layers for each in found.fixed] == [there[:1], (2, 3)]
+    for each in model([SHIPPED, roberta], layers=[2]).fixed:
+        assert each.layers == (2,)
     data = data_config(name="atis")
     for fields, said in (
-        ({"layers": [[2], [4]]}, r"layers among \[0, 1, 2, 3\] .*hub, got \[4\]"),
-        ({"layers": [[0], None]}, r"layers among \[1, 2\] .*small, got \[0\]"),
+        ({"layers": [None, [4]]}, r"layers among \[0, 1, 2, 3\] .*hub, got \[4\]"),
+        ({"layers": [[99], None]}, rf"layers among \[.*\] .*{SHIPPED}, got \[99\]"),
         ({"layers": [[1], [2], [3]]}, "numbers, or 2 of them, one for each model.encoder, got 3"),
-        ({"components": 49}, r"components <= 48 .*hub, got 49"),
         ({"encoder": [roberta] * 2}, r"prior=none with model\.encoder=/.*, /"),
         ({"encoder": []}, r"model\.encoder: expected at least one value"),
-        ({"encoder": ["small", 3]}, r"model\.encoder\.1: expected text, got 3"),
+        ({"encoder": [SHIPPED, 3]}, r"model\.encoder\.1: expected text, got 3"),
     ):
         with refused(said):
-            config = model_part(name="features", **({"encoder": ["small", roberta]} | fields))
+            config = model_part(name="features", **({"encoder": [SHIPPED, roberta]} | fields))
             require_usable(config, data)
 
 
@@ -138,11 +142,11 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     and the card says so beside its digest."""
     data = mine(tmp_path, PUBLIC[:400])
     fields = {"engine": "sgd", "training": {"epochs": 1, "expected_batch_size": 20}}
-    heads = {"name": "features", "encoder": [roberta, "small"]}
+    heads = {"name": "features", "encoder": [roberta, SHIPPED]}
     space = spaces.parse({"name": "s", "base": {**fields, "data": data, "model": heads}})
     [trial] = make(space, account=accounting(settings_in(tmp_path))).trials
-    assert "learnt from the records of json_lines, got small" in str(trial.reason)
-    with refused("without sgd_dialogues among its public corpora, got small"):
+    assert f"learnt from the records of json_lines, got {SHIPPED}" in str(trial.reason)
+    with refused(f"without sgd_dialogues among its public corpora, got {SHIPPED}"):
         require_usable(model_part(**heads), data_config(name="sgd_dialogues"))
     own = mine(tmp_path, [f"call extension {n} of the northern office" for n in range(100)])
     setup = _setup.prepare(
@@ -152,12 +156,13 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
         cache_dir=tmp_path / "cache",
     )
     said = " / ".join(nlu._public(setup))
+    card = read_about(SHIPPED).card
     first, second = files_digest(dict(setup.config.model)).split(",")
     for words in (
         f"licence apache-2.0; what it learnt from is not known here); SHA-256 {first[:12]}",
-        f"encoder small, pretrained on sgd_dialogues, health, video (first 2 layers of"
-        f" all-MiniLM-L6-v2); SHA-256 {second[:12]}",
-        "pretraining texts of the encoder small, which share no more records",
+        f"encoder {SHIPPED}, pretrained on {', '.join(each['name'] for each in card['corpora'])}"
+        f" ({card['starts_from']}); SHA-256 {second[:12]}",
+        f"pretraining texts of the encoder {SHIPPED}, which share no more records",
         "utterances of the made corpora health and video and utterances of the encoder's corpora",
     ):
         assert words in said
@@ -165,30 +170,16 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
 
 
 def test_an_exported_folder_has_every_encoder(roberta, tmp_path):
-    config = model_part(name="features", encoder=["small", roberta], components=8)
+    config = model_part(name="features", encoder=[SHIPPED, roberta])
     trained = build(config, schema=SCHEMA, seed=0)
     torch.manual_seed(0)
     torch.nn.init.normal_(trained.intent_head.weight)
-    place = tmp_path / "trial"
-    place.mkdir()
-    save_file(
-        {name: each.contiguous().clone() for name, each in trained.state_dict().items()},
-        str(place / "weights.safetensors"),
-    )
+    digest = files_digest(config.model_dump(mode="json"))
+    place = save_model(tmp_path / "trial", trained, config, **{ENCODER: digest})
     trained.save_public(place)
-    fields = config.model_dump(mode="json")
-    digest = files_digest(fields)
-    about = {
-        "model": fields,
-        "intents": SCHEMA.intents,
-        "slots": SCHEMA.slots,
-        "schema_source": SCHEMA.source,
-        ENCODER: digest,
-    }
-    (place / "model.json").write_text(json.dumps(about))
     write_model(place, tmp_path / "export")
     written = json.loads((tmp_path / "export" / "model.json").read_text())
-    assert written["model"]["encoder"] == ["small", "encoder/2"]
+    assert written["model"]["encoder"] == [SHIPPED, "encoder/2"]
     assert not list((tmp_path / "export").glob("moments*"))
     assert (tmp_path / "export" / "encoder" / "2" / "moments.safetensors").is_file()
     found = saved.load(tmp_path / "export")
@@ -196,8 +187,7 @@ def test_an_exported_folder_has_every_encoder(roberta, tmp_path):
     words = [saved.unlabelled(TYPES[:3])]
     ours = saved.SavedModel(model=trained.eval(), config=config, schema=SCHEMA).read(words)
     np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)
-    about[ENCODER] = f"{digest.split(',')[0]},{'0' * 64}"
-    (place / "model.json").write_text(json.dumps(about))
+    save_model(place, trained, config, **{ENCODER: f"{digest.split(',')[0]},{'0' * 64}"})
     for load in (saved.load, lambda folder: write_model(folder, tmp_path / "again")):
         with refused(r"expected model\.encoder=/.*hub as .* \(SHA-256 0{12}\), got another"):
             load(place)

@@ -82,7 +82,8 @@ def written(name, data):
         (written("sizes.json", b"{"), "got a damaged file"),
         (lambda folder: (folder / "sizes.json").unlink(), "got no sizes.json"),
         (with_fewer_positions, "expected synthesis.max_tokens <= 40, the positions in .*got 48"),
-        (written("tokenizer.json", b"{}"), "expected a tokenizer in"),
+        (written("tokenizer.json", b"{}"), "expected a tokenizer in .* got a damaged file"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), r"a tokenizer \(tokenizer.json\)"),
     ],
 )
 def test_a_damaged_folder_is_refused_in_one_line(change, match, folder):

@@ -46,7 +46,7 @@ def corpus_in(folder, *, canaries):
 
 
 def public_parts(model):
-    """Encoder, whitening with its mean and principal components, names, initial weights."""
+    """Encoder, whitening with its mean, names, initial weights."""
     encoder = model.fixed[0].encoder
     found = dict(getattr(encoder, "model", encoder).state_dict())
     for kind, white in zip(("tokens", "records"), model.fixed[0].own.white, strict=True):
@@ -59,7 +59,7 @@ def public_parts(model):
 
 @pytest.mark.parametrize("encoder", ["small", "a folder of BERT"])
 def test_canaries_change_no_public_part_and_no_other_record(tmp_path, encoder):
-    fields = {"encoder": encoder, "components": 8}
+    fields = {"encoder": encoder}
     if encoder != "small":
         family_folders.write(tmp_path / "bert", "bert")
         fields |= {"encoder": str(tmp_path / "bert"), "prior": "none"}

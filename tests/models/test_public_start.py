@@ -11,7 +11,7 @@ from tests.models._builds import SCHEMA, TYPES, built, save_model
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config, model_part, parse
-from trainables.encoders import folder
+from trainables.encoders import source as folder
 from trainables.encoders.about import read_about, write_about
 from trainables.errors import InvalidData, InvalidInput
 from trainables.saved import load
@@ -144,7 +144,7 @@ def test_what_an_encoder_lacks_is_refused_before_a_trial(mine):
     """Without reading its weights, so that a plan can say it."""
     usable(name="clc", encoder=str(mine))
     usable(name="bert", encoder="small", num_layers=2)
-    usable(name="features", layers=(1,), components=384)
+    usable(name="features", layers=(1,))
     with refused(r"a clc with model\.name=clc, got small, a bert"):
         usable(name="clc", encoder="small")
     with refused(r"a bert with model\.name=bert, got .*, a clc"):
@@ -153,8 +153,6 @@ def test_what_an_encoder_lacks_is_refused_before_a_trial(mine):
         usable(name="bert", encoder="small", num_layers=3)
     with refused(r"layers among \[1, 2\] .*encoder=small, got \[0\]"):
         usable(name="features", layers=(0,))
-    with refused(r"components <= 384 .*encoder=small, got 385"):
-        usable(name="features", layers=(1,), components=385)
     with refused(r"moments\.safetensors in the folder .* got none", InvalidData):
         usable(name="features", encoder=str(mine))
     (mine / folder.WEIGHTS).unlink()

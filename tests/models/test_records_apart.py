@@ -63,7 +63,7 @@ def features():
     """Heads over rows of the encoder that ships, which are float32 and computed by a deep model, so
     right to 1e-4.
     """
-    model = build(model_part(name="features", components=16), schema=SCHEMA, seed=0)
+    model = build(model_part(name="features", layers=(2,)), schema=SCHEMA, seed=0)
     torch.manual_seed(0)
     for head in (model.intent_head, model.tag_head):
         nn.init.normal_(head.weight)

@@ -12,9 +12,8 @@ from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
-from trainables.encoders.about import read_about
-from trainables.encoders.folder import WORDS, read
-from trainables.encoders.learnt import read_learnt
+from trainables.encoders.about import read_about, read_learnt
+from trainables.encoders.source import WORDS, read
 from trainables.encoders.word_vectors import VectorFile
 from trainables.models.features import build, require_usable
 from trainables.pretraining import left_out, loop, result

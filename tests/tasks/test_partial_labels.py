@@ -38,7 +38,7 @@ def corpus(folder: Path, kind: str) -> None:
 def heads(**fields: Any) -> TrialConfig:
     """Heads on the shipped encoder."""
     made = config("dp_sgd", **fields).model_dump(mode="json")
-    made["model"] = {"name": "features", "encoder": "small", "components": 32}
+    made["model"] = {"name": "features", "encoder": "small", "layers": [2]}
     return parse(made)
 
 

@@ -62,31 +62,24 @@ PACKAGED: Mapping[str, Packaged] = {
 }
 
 
-@dataclass(frozen=True)
-class Family:
-    """`covered`: its layers are ours under other names, so that exact clipping by record can train
-    them (`model.name: bert`). Every family gives frozen features. `has_first_positions`: rows of
-    the table of positions that no piece uses.
-    """
-
-    name: str
-    covered: bool = False
-    has_first_positions: bool = False
-
-
-FAMILIES: Mapping[str, Family] = {
-    "albert": Family("ALBERT"),
-    "bert": Family("BERT", covered=True),
-    "camembert": Family("CamemBERT", covered=True, has_first_positions=True),
-    "deberta": Family("DeBERTa"),
-    "deberta-v2": Family("DeBERTa-v2 or v3"),
-    "distilbert": Family("DistilBERT", covered=True),
-    "electra": Family("ELECTRA", covered=True),
-    "modernbert": Family("ModernBERT"),
-    "mpnet": Family("MPNet", has_first_positions=True),
-    "roberta": Family("RoBERTa", covered=True, has_first_positions=True),
-    "xlm-roberta": Family("XLM-RoBERTa", covered=True, has_first_positions=True),
+# Every family gives frozen features. The layers of `COVERED` are ours under other names, so that
+# exact clipping by record can train them (`model.name: bert`); the tables of positions of
+# `SKIPPING` have rows at their start that no piece uses.
+FAMILIES: Mapping[str, str] = {
+    "albert": "ALBERT",
+    "bert": "BERT",
+    "camembert": "CamemBERT",
+    "deberta": "DeBERTa",
+    "deberta-v2": "DeBERTa-v2 or v3",
+    "distilbert": "DistilBERT",
+    "electra": "ELECTRA",
+    "modernbert": "ModernBERT",
+    "mpnet": "MPNet",
+    "roberta": "RoBERTa",
+    "xlm-roberta": "XLM-RoBERTa",
 }
+COVERED = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
+SKIPPING = ("camembert", "mpnet", "roberta", "xlm-roberta")
 _Size = Annotated[int, Field(ge=0, le=1 << 24)]
 
 
@@ -116,22 +109,18 @@ class PublicEncoder:
     config: EncoderConfig
 
     @property
-    def family(self) -> Family:
-        """What is known of its kind."""
-        return FAMILIES[self.config.model_type]
+    def first_position(self) -> int:
+        """The row of the first piece's position."""
+        if self.config.model_type not in SKIPPING:
+            return 0
+        # MPNet's is fixed, whatever the padding in its config.
+        padding = 1 if self.config.model_type == "mpnet" else self.config.pad_token_id
+        return (1 if padding is None else padding) + 1
 
     @property
     def positions(self) -> int:
         """The number of pieces that it reads at once, those at the ends included."""
-        first = self.first_position if self.family.has_first_positions else 0
-        return self.config.max_position_embeddings - first
-
-    @property
-    def first_position(self) -> int:
-        """The row of the first piece's position, for families that skip some rows of the table."""
-        # MPNet's is fixed, whatever the padding in its config.
-        padding = 1 if self.config.model_type == "mpnet" else self.config.pad_token_id
-        return (1 if padding is None else padding) + 1
+        return self.config.max_position_embeddings - self.first_position
 
     @property
     def default_layers(self) -> tuple[int, ...]:
@@ -148,7 +137,7 @@ class PublicEncoder:
         text = readme.read_bytes().decode(errors="replace") if readme.is_file() else ""
         found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)
         return (
-            f"the public encoder {published_name(self.name)} ({self.family.name},"
+            f"the public encoder {published_name(self.name)} ({FAMILIES[self.config.model_type]},"
             f" {self.config.num_layers} layers of width {self.config.width}, licence"
             f" {found[1] if found else 'not stated'}; what it learnt from is not known here)"
         )
@@ -304,7 +293,7 @@ def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
     found = public_encoder(encoder)
     config = found.config
     other = ""
-    if not found.family.covered:
+    if config.model_type not in COVERED:
         other = f"family {config.model_type}"
     elif config.activation != "gelu":
         other = f"activation {config.activation}"
@@ -313,11 +302,10 @@ def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
     elif config.position_embedding_type not in (None, "absolute"):
         other = "positions that are relative"
     if other:
-        names = ", ".join(sorted(name for name, each in FAMILIES.items() if each.covered))
         raise InvalidData(
-            f"expected model.encoder of a family whose layers can be trained ({names}; gelu,"
-            f" embeddings as wide as layers), got {encoder!r} with {other}; model.name=features"
-            " reads it as it is"
+            "expected model.encoder of a family whose layers can be trained"
+            f" ({', '.join(COVERED)}; gelu, embeddings as wide as layers), got {encoder!r} with"
+            f" {other}; model.name=features reads it as it is"
         )
     if layers > config.num_layers:
         raise InvalidInput(

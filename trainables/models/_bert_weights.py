@@ -12,10 +12,9 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from trainables.encoders.about import ABOUT
-from trainables.encoders.folder import Bits, load_tensors, save_tensors
 from trainables.encoders.hub import PublicEncoder, covered_encoder
 from trainables.encoders.pieces import tokenizer_in, word_cutter
-from trainables.encoders.source import load_model
+from trainables.encoders.source import Bits, load_model, load_tensors, save_tensors
 from trainables.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -144,9 +143,8 @@ def named_weights(
                     found[f"encoder.layer.{number}.{ours}.{part}"] = weights[
                         f"transformer.layer.{number}.{theirs}.{part}"
                     ]
-    if public.family.has_first_positions:
-        table = _TABLES["position.weight"]
-        found[table] = weights[table][public.first_position :]
+    table = _TABLES["position.weight"]
+    found[table] = weights[table][public.first_position :]
     found.setdefault(_TABLES["kind.weight"], torch.zeros(1, public.config.width))
     return found
 

@@ -17,9 +17,14 @@ from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
 from trainables.encoders.identity import moments_file
-from trainables.encoders.moments import save_moments
-from trainables.encoders.names import tag_names
-from trainables.encoders.rows import SHRINKAGE, LayerStates, Recipe, make_recipe
+from trainables.encoders.rows import (
+    SHRINKAGE,
+    LayerStates,
+    Recipe,
+    make_recipe,
+    save_moments,
+    tag_names,
+)
 from trainables.encoders.source import FixedSource, source_of
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
@@ -53,38 +58,31 @@ class FixedEncoder:
             "encoder": source.digest,
             "layers": self.layers,
             "names": self.names is not None,
-            **config.model_dump(mode="json", include={"neighbors", "whitening", "components"}),
+            "whitening": config.whitening,
         }
         places = [source.layers.index(layer) for layer in self.layers]
-        tokens, records = (sum(each[place] for place in places) for each in source.widths)
-        if config.whitening is not None and config.components is not None:
-            features.require_components(config, number, [min(tokens, records)])
-            tokens = records = config.components
-        self.token_width = tokens * (3 if config.neighbors else 1)
-        self.record_width = records
+        self.token_width, self.record_width = (
+            sum(each[place] for place in places) for each in source.widths
+        )
 
     @cached_property
     def own(self) -> Recipe:
         """The recipe of the rows that the heads read."""
         config = self._config
         if config.whitening is None:  # no moments are read
-            return Recipe(self.encoder, self.layers, (None, None), config.neighbors)
+            return Recipe(self.encoder, self.layers, (None, None))
         return make_recipe(
             self.encoder,
             self.layers,
             self.source.moments(self.layers, self.cache_dir),
             shrinkage=config.whitening,
-            components=config.components,
-            neighbors=config.neighbors,
         )
 
     @cached_property
     def reads_names(self) -> Recipe:
         """The recipe of the rows that names score: the default one, mostly that of the heads."""
         config, source = self._config, self.source
-        is_default = self.layers == source.layers and (
-            (config.whitening, config.components, config.neighbors) == (SHRINKAGE, None, False)
-        )
+        is_default = self.layers == source.layers and config.whitening == SHRINKAGE
         if self.names is None or is_default:
             return self.own
         return make_recipe(
@@ -97,11 +95,11 @@ class FixedEncoder:
         norm 1; with names also the inputs of their scores, `token_names` [T, 3 + N] and
         `record_names` [B, N]."""
         states = self.encoder.layer_states(batch)
-        own = self.own.of_states(states, batch)
+        own = self.own.of_states(states)
         found = own._asdict()
         if self.names is not None:
             is_read = self.reads_names is self.own
-            read = own if is_read else self.reads_names.of_states(states, batch)
+            read = own if is_read else self.reads_names.of_states(states)
             found["token_names"] = self.names.of_tokens(read.tokens)
             found["record_names"] = self.names.of_records(read.records)
         return found

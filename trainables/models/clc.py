@@ -25,7 +25,7 @@ from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
-    from trainables.encoders.folder import EncoderFolder
+    from trainables.encoders.source import EncoderFolder
     from trainables.models._clc import Clc
     from trainables.sections import DataConfig
 
@@ -116,7 +116,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
     """
     import torch
 
-    from trainables.encoders.folder import load_weights
+    from trainables.encoders.source import load_weights
     from trainables.models._clc import Clc
 
     own, start = (config, None) if config.encoder == "scratch" else _start_of(config)
@@ -138,7 +138,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
 
 def _start_of(config: Config) -> tuple[Config, EncoderFolder]:
     """The config with the fields of the encoder, and the encoder."""
-    from trainables.encoders import folder
+    from trainables.encoders import source as folder
 
     found = folder.read(config.encoder)
     require_kind(found, config.encoder, "clc")

@@ -5,7 +5,7 @@ several encoders, k, the rows are joined, each divided by the root of k, so that
 one. A tag head reads a token's row, an intent head the record's. The noise of a logit then grows
 with the norm of a row, not with the number of weights (Tramèr and Boneh 2021).
 No transitions are learnt; decoding obeys the BIO rules. With `prior: names` the heads learn what
-the names of the labels do not say already (see `encoders.names`).
+the names of the labels do not say already (see `encoders.rows`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from trainables.encoders.about import (
     about_of,
     refuse_learnt,
     require_files,
-    widths_of,
 )
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_NUMBER, MAX_WIDTH, Listed, With
+from trainables.frozen import MAX_NUMBER, Listed
 from trainables.sections import DataConfig, ModelConfig
 
 if TYPE_CHECKING:
@@ -59,14 +58,8 @@ class Config(ModelConfig):
         " a list for each; default: those chosen by `sweep pretrain`, or the middle and the last"
         " layer of another encoder",
     )
-    neighbors: bool = Field(
-        False, description="append the features of the previous and of the next token"
-    )
     whitening: float | None = Field(
         0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance; null: none"
-    )
-    components: Annotated[int | None, With(whitening=float)] = Field(
-        None, ge=1, le=MAX_WIDTH, description="number of public principal components; default: all"
     )
     tag_head: Literal["plain", "factored"] = Field(
         "factored", description="factored: a tag's weights are a sum over the parts of its name"
@@ -130,18 +123,12 @@ def require_usable(config: Config, data: DataConfig) -> None:
         if about is None:
             public = public_encoder(encoder)
             layers = tuple(range(public.config.num_layers + 1))
-            default, widths = public.default_layers, [[public.config.width] * len(layers)]
         else:
             refuse_learnt(about, encoder, data)
             require_files(about, encoder, MOMENTS)
-            layers = default = about.layers
-            widths = list(widths_of(about))
+            layers = about.layers
             has_names |= (about.place / NAMES).is_file()
         require_layers(config, number, layers)
-        for each in widths:
-            of_layer = dict(zip(layers, each, strict=True))
-            chosen = config.layers_of(number) or default
-            require_components(config, number, [of_layer[k] for k in chosen])
     if config.has_prior and not has_names:
         raise InvalidInput(NO_NAMES.format(", ".join(config.encoders)))
 
@@ -153,15 +140,6 @@ def require_layers(config: Config, number: int, there: Sequence[int]) -> None:
         raise InvalidInput(
             f"expected model.layers among {list(there)} with model.encoder="
             f"{config.encoders[number]}, got {list(chosen)}"
-        )
-
-
-def require_components(config: Config, number: int, widths: Sequence[int]) -> None:
-    """Raises: InvalidInput for more components than rows of layers of these `widths` have."""
-    if config.whitening is not None and (config.components or 0) > sum(widths):
-        raise InvalidInput(
-            f"expected model.components <= {sum(widths)} with model.encoder="
-            f"{config.encoders[number]}, got {config.components}"
         )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from trainables import catalogue
-from trainables.encoders.folder import WORDS
+from trainables.encoders.source import WORDS
 from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidInput
 from trainables.layers.precision import passes_in

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.encoders.names import NameScores, tag_names, with_bias
-from trainables.encoders.rows import Recipe
+from trainables.encoders.rows import NameScores, Recipe, tag_names, with_bias
 from trainables.pretraining.corpora import PublicCorpus
 from trainables.seeding import generator
 

@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.encoders import folder as encoder_folder
-from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS, About, about_of, write_about
-from trainables.encoders.folder import save_tensors
-from trainables.encoders.learnt import Hashes, hashes_of, keys_of, read_learnt, write_learnt
-from trainables.encoders.moments import BothMoments, moments_of, save_moments
-from trainables.encoders.rows import LayerStates, make_recipe
+from trainables.encoders import source as encoder_folder
+from trainables.encoders.about import (
+    MOMENTS,
+    NAMES,
+    WEIGHTS,
+    About,
+    Hashes,
+    about_of,
+    hashes_of,
+    keys_of,
+    read_learnt,
+    write_about,
+    write_learnt,
+)
+from trainables.encoders.rows import BothMoments, LayerStates, make_recipe, moments_of, save_moments
+from trainables.encoders.source import save_tensors
 from trainables.encoders.word_vectors import LOCAL_FILE
 from trainables.models._bert_weights import save_encoder
 from trainables.models._nlu import NluModel

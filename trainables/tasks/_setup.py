@@ -17,8 +17,8 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
+from trainables.encoders.about import require_unlearnt
 from trainables.encoders.identity import ENCODER, encoders_of, files_digest
-from trainables.encoders.learnt import require_unlearnt
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache

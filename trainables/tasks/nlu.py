@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
-from trainables.encoders.about import about_of, words_of_left_out
+from trainables.encoders.about import about_of, words_of_compared, words_of_left_out
 from trainables.encoders.identity import encoders_of
-from trainables.encoders.learnt import words_of_compared
 from trainables.figures import VALIDATION
 from trainables.guarantee.per_record import ByRecord
 from trainables.metrics import Counts, summarize

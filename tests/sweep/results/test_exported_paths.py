@@ -25,11 +25,10 @@ from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
 from trainables.config import model_part
-from trainables.encoders.about import write_about
-from trainables.encoders.folder import WORDS
+from trainables.encoders.about import write_about, write_learnt
 from trainables.encoders.hub import LOCAL_FOLDER
 from trainables.encoders.identity import ENCODER, encoder_digest
-from trainables.encoders.learnt import write_learnt
+from trainables.encoders.source import WORDS
 from trainables.encoders.word_vectors import shorten
 
 
