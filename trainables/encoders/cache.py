@@ -73,7 +73,7 @@ def joined(parts: Sequence[CachedRows], *, bias: float) -> dict[str, Tensor]:
         for rows, end in zip(of_each, np.cumsum(widths).tolist(), strict=True):
             out[:, end - rows.shape[1] : end] = rows
         if is_read:
-            out *= np.float32(len(parts) ** -0.5)
+            out[:, :-1] *= np.float32(len(parts) ** -0.5)
             out[:, -1] = bias
         found[name] = torch.from_numpy(out)
     return found
