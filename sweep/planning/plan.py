@@ -1,9 +1,8 @@
 """The plan of a sweep: its trials and the refused ones, with every epsilon, fixed before it starts.
 Pure, but for sweeps that a search starts from.
 
-The accounting of a config and the duration of its trials are arguments, so that the plan needs
-neither disk nor an accounting library. A sentence says why there is nothing to run, or which field
-no trial reads.
+The accounting of a config is an argument, so that the plan needs neither disk nor an accounting
+library. A sentence says why there is nothing to run, or which field no trial reads.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -50,21 +49,14 @@ _BECAUSE = {
 }
 
 
-def make(
-    space: SearchSpace,
-    *,
-    account: Accounting,
-    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
-) -> Plan:
+def make(space: SearchSpace, *, account: Accounting) -> Plan:
     """The plan of a space.
-
-    `seconds_of(config, steps)` estimates a trial's duration.
 
     Raises: InvalidInput for an invalid space (see `expansion.expand`), InvalidData where a size
     must be read from unreadable data.
     """
     expansion = expand(space)
-    trials = plan_points(space, expansion.points, account=account, seconds_of=seconds_of)
+    trials = plan_points(space, expansion.points, account=account)
     plan = Plan(name=space.name, trials=_within_count(space, trials), merged=expansion.merged)
     points = list(expansion.points)
     if space.search.is_adaptive:
@@ -96,16 +88,12 @@ def _smallest_delta(points: Sequence[Point], *, account: Accounting) -> float | 
 
 
 def plan_points(
-    space: SearchSpace,
-    points: Sequence[Point],
-    *,
-    account: Accounting,
-    seconds_of: Callable[[TrialConfig, int], float | None],
+    space: SearchSpace, points: Sequence[Point], *, account: Accounting
 ) -> list[PlannedTrial]:
     """Each point as a trial. Where only baselines may run, each point is checked against every
     limit, so that the plan can name the one that refuses most.
     """
-    planned = partial(plan_point, space, account=account, seconds_of=seconds_of)
+    planned = partial(plan_point, space, account=account)
     trials = [planned(point) for point in points]
     rest = [trial for trial in trials if not trial.baseline]
     if not rest or any(trial.runs for trial in rest):
@@ -114,12 +102,7 @@ def plan_points(
 
 
 def plan_point(
-    space: SearchSpace,
-    point: Point,
-    *,
-    account: Accounting,
-    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
-    every_limit: bool = False,
+    space: SearchSpace, point: Point, *, account: Accounting, every_limit: bool = False
 ) -> PlannedTrial:
     """One point as a trial, with its figures, or with the reason why it is refused.
 
@@ -159,7 +142,7 @@ def plan_point(
         epsilon_budget=budgeted,
         accountant=summary.accountant,
         warnings=summary.warnings,
-        seconds=seconds_of(config, accounted.mechanism.steps),
+        seconds=accounted.seconds,
     )
     broken += [("constraint", reason) for reason in _broken_constraints(space, trial)]
     over = _over_epsilon(space, trial)
@@ -234,12 +217,7 @@ def _digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def probes(
-    space: SearchSpace,
-    *,
-    account: Accounting,
-    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
-) -> tuple[PlannedTrial, ...]:
+def probes(space: SearchSpace, *, account: Accounting) -> tuple[PlannedTrial, ...]:
     """Random points of the space, each with its figures or the reason why it is refused.
 
     Raises: InvalidInput for an invalid space.
@@ -250,7 +228,7 @@ def probes(
         branch = found[int(random.random() * len(found))]
         values = {path: domain.at(random.random()) for path, domain in branch.domains.items()}
         points.append(point_at(space, branch.variant, values)[0])
-    trials = plan_points(space, points, account=account, seconds_of=seconds_of)
+    trials = plan_points(space, points, account=account)
     return tuple({trial.id: trial for trial in trials}.values())
 
 

@@ -71,18 +71,16 @@ def prepare_space(
     them. Only a new sweep is refused for a field that no trial reads.
     """
     notes: list[str] = []
-    account = accounting(settings)
+    account = accounting(settings, cost.estimator(settings.home))
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
         notes.append(f"The data set of {space.name} is not available: {changed} instead.")
     if space.search.target_epsilon is not None and NOISE not in space.override:
         space = _with_noise(space, account)
-    seconds_of = cost.estimator(settings.home)
-    plan = planning.make(space, account=account, seconds_of=seconds_of)
+    plan = planning.make(space, account=account)
     if space.search.is_adaptive:
-        probes = planning.probes(space, account=account, seconds_of=seconds_of)
-        plan = replace(plan, probes=probes)
+        plan = replace(plan, probes=planning.probes(space, account=account))
     if is_new:
         require_read_fields(space, plan)
         require_one_corpus(space, plan)

@@ -58,8 +58,7 @@ class ChosenJobs:
             plan_of=partial(
                 plan_point,
                 space,
-                account=accounting(settings),
-                seconds_of=cost.estimator(settings.home),
+                account=accounting(settings, cost.estimator(settings.home)),
             ),
             earlier=earlier_records(space, settings.home, folder=sweep),
             admits=lambda trials: gate.refusal(*price(trials)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -51,13 +52,11 @@ class Pool:
         self._leased: list[str] = []  # trials that wait for a gang
         self._leases: dict[str, str] = {}  # the trial of each Tune trial
         self._slots: dict[int, _Slot] = {}
-        self._num_slots: int | None = None
+        self._num_slots = math.inf
         self._unsent: list[tuple[int, TrialEvent]] = []
         self._answers: dict[int, asyncio.Future[Verdict]] = {}
         self._numbers = itertools.count()
         self._serials = itertools.count(1)  # of reports
-        self._progress = 0
-        self._closed = False
         self._changed = asyncio.Condition()
 
     # ---- the Tune trial's side
@@ -70,7 +69,7 @@ class Pool:
         The first call leases a gang for the trial. A later one permits the report `seen`, on behalf
         of the scheduler.
         """
-        while not self._closed:
+        while self._num_slots:
             held = self._leases.get(explorer)
             if held is None or self._trials[held].state == "over":
                 mine = [explorer] if explorer in self._trials else self._trials
@@ -84,7 +83,7 @@ class Pool:
             trial.permitted = max(trial.permitted, seen)
             await self._notify()
             await self._until(
-                lambda: self._closed or trial.state == "over" or trial.serial > seen  # noqa: B023
+                lambda: not self._num_slots or trial.state == "over" or trial.serial > seen  # noqa: B023
             )
             if trial.state != "over" and trial.serial > seen:
                 return trial.serial, trial.report
@@ -120,8 +119,7 @@ class Pool:
                 await self._count_failure(place)
 
         def is_over() -> bool:
-            is_beyond = self._num_slots is not None and slot >= self._num_slots
-            return self._closed or is_beyond or place.generation != generation
+            return slot >= self._num_slots or place.generation != generation
 
         while True:
             if place.trial_id is None:
@@ -143,7 +141,6 @@ class Pool:
         if event.kind == "dying":
             trial.last_words = event.reason
             return GO_ON
-        self._progress += 1
         if event.kind != "epoch":
             await self._end(trial, replace(event, reason=event.reason or trial.stop))
             return GO_ON
@@ -176,22 +173,15 @@ class Pool:
         self._trials[job.trial_id] = _Trial(job)
 
     async def limit_slots(self, number: int) -> None:
-        """Keep the first `number` slots: a gang of another one ends after its trial."""
+        """Keep the first `number` slots: a gang of another one ends after its trial. 0 ends Tune
+        trials, too.
+        """
         self._num_slots = number
         await self._notify()
 
     async def unfinished_trials(self) -> dict[str, State]:
         """The states of the trials that are not over, by their ids."""
         return {name: each.state for name, each in self._trials.items() if each.state != "over"}
-
-    async def progress(self) -> int:
-        """A counter that grows with the progress of any trial."""
-        return self._progress
-
-    async def close(self) -> None:
-        """Assign no further job, and end Tune trials and idle gangs."""
-        self._closed = True
-        await self._notify()
 
     # ---- inside
 
@@ -238,7 +228,6 @@ class Pool:
             await self._end(trial, replace(failed, reason=reason))
 
     async def _end(self, trial: _Trial, event: TrialEvent) -> None:
-        self._progress += 1
         await self._ask(event)
         await self._vacate(trial)
 

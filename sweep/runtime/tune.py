@@ -125,6 +125,7 @@ class _Exploration:
         self._deciding = threading.Lock()  # one decision at a time: a verdict or a suggestion
         self._ended = threading.Event()
         self._error: BaseException | None = None  # of the thread of Tune
+        self._progress = 0  # of any trial
         self._gang_error = "the reason is unknown"
         self._gangs: list[threading.Thread] = []  # of the first slots
         self._tuner = ray_session.caller(self._explore)
@@ -142,6 +143,7 @@ class _Exploration:
                     for number, event in ray.get(asked):
                         with self._deciding:
                             yield event, partial(self._pool.answer.remote, number)
+                        self._progress += event.kind != "started"
                         if event.memory > peak:
                             peak = event.memory
                             self._fill_memory(peak)
@@ -190,7 +192,7 @@ class _Exploration:
     def _say_goodbye(self, threads: Sequence[threading.Thread]) -> None:
         """Wait for the threads that still use Ray."""
         with suppress(ray.exceptions.RayError):
-            ray.get(self._pool.close.remote())
+            ray.get(self._pool.limit_slots.remote(0))
         deadline = time.monotonic() + _FAREWELL_SECONDS
         for thread in threads:
             if thread.ident is not None:
@@ -212,7 +214,7 @@ class _Exploration:
         """
         try:
             while True:
-                before = ray.get(self._pool.progress.remote())
+                before = self._progress
                 try:
                     gang(
                         self._name,
@@ -223,7 +225,7 @@ class _Exploration:
                     ).fit()
                     return
                 except ray.train.TrainingFailedError:
-                    if ray.get(self._pool.progress.remote()) == before:
+                    if self._progress == before:
                         raise
         except Exception as error:  # noqa: BLE001  the main thread reports it
             self._gang_error = one_line(error)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sweep.runtime.events import RunSettings, TrialEvent, TrialJob, Verdict
 from trainables.config import TrialConfig
-from trainables.errors import InvalidInput, SweepError, TrialFailed
+from trainables.errors import SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint, disk
 from trainables.system.communication import Alone, Communicator
@@ -105,7 +105,7 @@ def _run_one(job: TrialJob, desk: Desk, team: LoneTeam | TorchTeam, settings: Ru
         return leads and desk.send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
 
     try:
-        run = load_function(settings.function)
+        run: TrialFunction = pkgutil.resolve_name(settings.function)
         if job.epochs_done and not checkpoint.is_there(job.folder):
             # A restart from epoch 0 would train epochs that were not charged.
             raise TrialFailed(
@@ -133,20 +133,6 @@ def _run_one(job: TrialJob, desk: Desk, team: LoneTeam | TorchTeam, settings: Ru
             ) from None
     if leads:
         desk.send(end)
-
-
-def load_function(name: str) -> TrialFunction:
-    """The function called "module:name".
-
-    Raises: InvalidInput where there is none.
-    """
-    try:
-        function: TrialFunction = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(
-            f"expected function to name a trial function as module:name, got {name!r} ({error})"
-        ) from None
-    return function
 
 
 def one_line(error: BaseException) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from search_spaces.space import rename
@@ -86,7 +84,7 @@ def test_a_damaged_sweep_hides_no_other(settings):
     assert estimate(settings, trial.config) == pytest.approx(100.0)
 
 
-_SAME: dict[str, Any] = {"training": {"epochs": 9, "learning_rate": 0.5, "seed": 7}}
+_SAME = {"training": {"epochs": 9, "learning_rate": 0.5, "seed": 7}}
 
 
 @pytest.mark.parametrize(

@@ -248,9 +248,7 @@ def test_what_is_no_plan_is_refused_as_damaged_data(damaged):
 
 def test_the_cost_is_that_of_the_steps(settings):
     space = spaces.parse({"name": "s", "base": BASE})
-    plan = planning.make(
-        space, account=accounting(settings), seconds_of=lambda config, steps: steps / 10
-    )
+    plan = planning.make(space, account=accounting(settings, lambda config, steps: steps / 10))
     assert plan.seconds == pytest.approx(30 * math.ceil(2463 / 64) / 10)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +20,7 @@ from trainables.figure_cache import FigureCache
 Z = "privacy.noise_multiplier"
 NOISES = [4.0, 2.0, 6.0, 3.0]
 _DELTA = 1e-3
-_FIELDS: dict[str, Any] = {
+_FIELDS = {
     "base": {"engine": "edp_sgd", "privacy": {"delta": _DELTA}},
     "variants": [
         {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"},

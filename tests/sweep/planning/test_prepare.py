@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import yaml
 
@@ -202,7 +200,7 @@ def test_a_running_sweep_is_not_changed(settings):
     assert len(folder.plan().trials) == 3
 
 
-_CHOOSING: dict[str, Any] = {
+_CHOOSING = {
     "variants": [],
     "axes": {Z: [1.0, 2.0, 4.0]},
     "base": {"privacy": {"delta": 1e-3}},

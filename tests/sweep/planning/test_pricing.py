@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.sweep.sweeps import space_in, write_corpus
 from trainables import accountants
 from trainables.errors import InvalidInput
 
-_PRIVATE: dict[str, Any] = {"privacy": {"delta": 1e-3}}
+_PRIVATE = {"privacy": {"delta": 1e-3}}
 
 
 @pytest.fixture

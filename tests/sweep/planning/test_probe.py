@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.sweep.sweeps import space_in
 from trainables.errors import InvalidInput
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
-_AXES: dict[str, Any] = {
+_AXES = {
     Z: {"range": {"low": 0.5, "high": 2.0}},
     LR: {"range": {"low": 1e-4, "high": 1e-1, "log": True}},
 }

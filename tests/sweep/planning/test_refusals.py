@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sweep.planning.plan import require_trials
-from sweep.store.plans import Plan, PlannedTrial, RefusedBy
+from sweep.store.plans import Plan, PlannedTrial
 from trainables.errors import InvalidInput
 
 
@@ -44,10 +44,10 @@ def refusal(plan):
     return text
 
 
-_NOISE: tuple[RefusedBy, str] = ("constraint", "too much noise")
-_BATCH: tuple[RefusedBy, str] = ("mechanism", "batch 63")
-_OVER: tuple[RefusedBy, str] = ("budget", "epsilon 9 exceeds budget.epsilon=1")
-_FIELD: tuple[RefusedBy, str] = ("config", "training.epochs: 0")
+_NOISE = ("constraint", "too much noise")
+_BATCH = ("mechanism", "batch 63")
+_OVER = ("budget", "epsilon 9 exceeds budget.epsilon=1")
+_FIELD = ("config", "training.epochs: 0")
 
 
 def test_one_trial_that_runs_is_enough():

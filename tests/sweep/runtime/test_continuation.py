@@ -10,7 +10,7 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.state import TrialStatus
-from sweep.store.sweeps import LOG, SweepFolder
+from sweep.store.sweeps import LOG
 from tests.sweep.logs import entries, rewrite_sweep
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
@@ -40,12 +40,12 @@ def stopped(tmp_path, monkeypatch):
     return folder
 
 
-def _resume(folder: SweepFolder, *trial_ids: str) -> None:
+def _resume(folder, *trial_ids):
     place = folder.path.parents[1]
     runner.resume(folder, settings_in(place), take_up=trial_ids, function=TOY)
 
 
-def _charges(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
+def _charges(folder, trial_id):
     entries = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
     return [(e.attempt, e.first_epoch, e.epochs) for e in entries if e.trial == trial_id]
 

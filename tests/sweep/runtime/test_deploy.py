@@ -6,7 +6,6 @@ import json
 import shlex
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -39,7 +38,7 @@ RAY_JOB = {
 }
 
 
-def read(name: str) -> Any:
+def read(name):
     return yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
 
 

@@ -6,8 +6,6 @@ import math
 import shutil
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,8 +14,8 @@ from sweep.planning.accounting import accounting
 from sweep.runtime import driver as runtime
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
-from sweep.spending.entries import Entry, PricedTrial
-from sweep.spending.gate import SpendGate, open_gate
+from sweep.spending.entries import PricedTrial
+from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import entries as log
 from sweep.store import sweeps as store
@@ -35,7 +33,7 @@ from trainables.system import checkpoint
 class Stage:
     """A sweep on disk and the driver of it; `again` is the next process after a crash."""
 
-    def __init__(self, folder: Path, *, gpus: float = 0.0, **fields: Any) -> None:
+    def __init__(self, folder, *, gpus=0.0, **fields):
         self._gpus = gpus
         self._settings = settings_in(folder)
         space = space_in(folder, **fields)
@@ -45,7 +43,7 @@ class Stage:
         self.sgd, self.first, self.second = (trial.id for trial in plan.trials)
         self.driver = self.again()
 
-    def gate(self) -> SpendGate:
+    def gate(self):
         account = accounting(self._settings)
         trials = [
             PricedTrial(
@@ -59,36 +57,36 @@ class Stage:
         ]
         return open_gate(self.folder, trials, ledger=self.ledger)
 
-    def again(self) -> Driver:
+    def again(self):
         self.open_gate = self.gate()
         self.figures = FigureCache(self._settings.cache_dir)
         return Driver(self.open_gate, self.folder, figures=self.figures)
 
-    def entries(self, trial_id: str) -> list[Entry]:
+    def entries(self, trial_id):
         entries = self.ledger.of_sweep(self.folder.ledger_name)
         return [entry for entry in entries if entry.trial == trial_id]
 
-    def paid(self, trial_id: str) -> list[tuple[int, int, int]]:
+    def paid(self, trial_id):
         return [(e.attempt, e.first_epoch, e.epochs) for e in self.entries(trial_id)]
 
 
-def begin(trial_id: str, *, attempt: int = 1) -> TrialEvent:
+def begin(trial_id, *, attempt=1):
     return TrialEvent(kind="started", trial_id=trial_id, attempt=attempt)
 
 
-def epoch(trial_id: str, done: int, *, attempt: int = 1, ser: float = 0.5) -> TrialEvent:
+def epoch(trial_id, done, *, attempt=1, ser=0.5):
     report = EpochReport(epochs_done=done, seconds=0.1, metrics={"validation_ser": ser})
     return TrialEvent(kind="epoch", trial_id=trial_id, attempt=attempt, report=report)
 
 
-def finish(trial_id: str, epochs: int, *, early: bool = False) -> TrialEvent:
+def finish(trial_id, epochs, *, early=False):
     result = TrialResult(
         trial_id=trial_id, epochs_done=epochs, stopped_early=early, metrics={}, privacy=None
     )
     return TrialEvent(kind="finished", trial_id=trial_id, result=result)
 
 
-def keep_checkpoint(stage: Stage, trial_id: str) -> Path:
+def keep_checkpoint(stage, trial_id):
     """An empty checkpoint; returns its state's file."""
     place = stage.folder.trial_folder(trial_id)
     checkpoint.save(place, checkpoint.Checkpoint(tensors={}, state={}))
@@ -253,7 +251,7 @@ def test_without_a_checkpoint_everything_is_paid_again(tmp_path, left):
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 0, 1)]
 
 
-def curve(stage: Stage, trial_id: str) -> list[tuple[int, float]]:
+def curve(stage, trial_id):
     rows = stage.folder.epochs(trial_id)
     return [(row["epochs_done"], row["metrics"]["validation_ser"]) for row in rows]
 
@@ -284,7 +282,7 @@ def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(tmp_path):
     assert curve(stage, stage.first) == [(1, 0.5)]
 
 
-def resumed_from_epoch_1_of_2(stage: Stage) -> Driver:
+def resumed_from_epoch_1_of_2(stage):
     """The driver of a trial whose checkpoint is older than its rows, after the repeated report."""
     for event in (begin(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
         stage.driver(event)

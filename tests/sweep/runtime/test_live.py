@@ -32,10 +32,10 @@ _CLEARED = "\x1b[2J\x1b[H"
 class Clock:
     """Seconds that pass when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
@@ -48,7 +48,7 @@ PLANNED = Progress(name="a", status=TrialStatus.PLANNED, epochs_done=0, epochs=4
 RUNNING = replace(PLANNED, status=TrialStatus.RUNNING)
 
 
-def after(epochs: int, name: str = "a") -> Progress:
+def after(epochs, name="a"):
     return replace(RUNNING, name=name, epochs_done=epochs, validation=("SER", 0.5))
 
 
@@ -178,7 +178,7 @@ def test_a_failed_trials_line_says_why(clock):
 # ---- what is done besides training
 
 
-def render(view: View) -> str:
+def render(view):
     console = Console(file=io.StringIO(), width=140)
     console.print(view.table(max_rows=20))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
@@ -265,14 +265,14 @@ def test_the_live_table_has_the_course_of_validation_and_fits_the_height():
 class Gone(io.StringIO):
     """A terminal that was closed (EIO), or a pipe whose reader has ended (EPIPE)."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number):
         super().__init__()
         self.number = number
 
-    def write(self, text: str) -> int:
+    def write(self, text):
         raise OSError(self.number, os.strerror(self.number))
 
-    def flush(self) -> None:
+    def flush(self):
         self.write("")
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +15,7 @@ from sweep.planning.pricing import price
 from sweep.results.export import card_of, export_trial, spend_of
 from sweep.runtime import runner
 from sweep.spending import filter as spending_filter
-from sweep.spending.gate import SpendGate, open_gate
+from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
@@ -30,7 +27,7 @@ from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import RdpFilter, certify
 from trainables.errors import InvalidData, InvalidInput
 
-_PRIVATE: dict[str, Any] = {
+_PRIVATE = {
     "variants": [{"name": "dp", "axes": {"privacy.noise_multiplier": [4.0, 8.0]}}],
     "base": {
         "engine": "dp_sgd",
@@ -38,7 +35,7 @@ _PRIVATE: dict[str, Any] = {
         "training": {"epochs": 3, "expected_batch_size": 30},
     },
 }
-_SEARCH: dict[str, Any] = {
+_SEARCH = {
     **_PRIVATE,
     "variants": [],
     "axes": {"privacy.noise_multiplier": {"range": {"low": 4.0, "high": 50.0, "log": True}}},
@@ -47,7 +44,7 @@ _SEARCH: dict[str, Any] = {
 }
 
 
-def interrupted(place: Path, **fields: Any) -> SweepFolder:
+def interrupted(place, **fields):
     """A sweep whose process has died in its second trial, or later in the first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toy_trial, "_fault", _fourth_call(_crash))
@@ -56,19 +53,19 @@ def interrupted(place: Path, **fields: Any) -> SweepFolder:
     return store.open_sweep(settings_in(place).home, "toy")
 
 
-def resume(folder: SweepFolder, place: Path) -> None:
+def resume(folder, place):
     with without_mlflow():
         runner.resume(folder, settings_in(place), function=TOY)
 
 
-def gate_of(folder: SweepFolder, place: Path) -> SpendGate:
+def gate_of(folder, place):
     settings = settings_in(place)
     ledger = Ledger(settings.home / FILE)
     priced = price(folder.plan().to_run, settings, ledger=ledger)
     return open_gate(folder, priced, ledger=ledger)
 
 
-_WAYS: dict[str, Callable[[Path, Path], Any]] = {
+_WAYS = {
     "renamed": lambda old, new: old.rename(new),
     "copied": lambda old, new: shutil.copytree(old, new),
     "linked": lambda old, new: new.symlink_to(old),
@@ -177,7 +174,7 @@ def test_a_deleted_sweep_has_spent_what_it_has(tmp_path, monkeypatch):
 # ---- the filter of a sweep that looks at its results
 
 
-def edit(folder: SweepFolder, change: Callable[[dict[str, Any]], Any]) -> None:
+def edit(folder, change):
     """Change the facts of a sweep in its log, with right digests."""
 
     def changed(noted):
@@ -207,7 +204,7 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monke
     assert (total.epsilon, total.delta) == (8.0, 1e-5)
 
 
-_EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
+_EDITS = {
     "lost": lambda about: about.pop("filter"),
     "more room": lambda about: about["filter"].update(budget=2 * about["filter"]["budget"]),
     "another order": lambda about: about["filter"].update(order=1.5, budget=7.9),

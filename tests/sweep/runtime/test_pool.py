@@ -5,9 +5,7 @@ trials whose workers died. The parties are coroutines of one loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool
@@ -17,23 +15,23 @@ from trainables.result import EpochReport, TrialResult
 WAIT = 0.05
 
 
-def jobs(count: int) -> list[TrialJob]:
+def jobs(count):
     return [
         TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(f"t{i}")) for i in range(count)
     ]
 
 
-def epoch(number: int) -> EpochReport:
+def epoch(number):
     return EpochReport(epochs_done=number, seconds=1.0, metrics={"validation_ser": 1.0})
 
 
-def report(trial_id: str, attempt: int, number: int, *, memory: int = 0) -> TrialEvent:
+def report(trial_id, attempt, number, *, memory=0):
     return TrialEvent(
         kind="epoch", trial_id=trial_id, attempt=attempt, report=epoch(number), memory=memory
     )
 
 
-def finished(trial_id: str, attempt: int) -> TrialEvent:
+def finished(trial_id, attempt):
     result = TrialResult(
         trial_id=trial_id, epochs_done=1, stopped_early=False, metrics={}, privacy=None
     )
@@ -41,11 +39,11 @@ def finished(trial_id: str, attempt: int) -> TrialEvent:
 
 
 def play_scene(
-    scene: Callable[[Pool, list[TrialEvent]], Coroutine[Any, Any, None]],
+    scene,
     *,
-    count: int = 1,
-    verdict: Callable[[TrialEvent], Verdict] = lambda event: GO_ON,
-) -> list[TrialEvent]:
+    count=1,
+    verdict=lambda event: GO_ON,
+):
     """The events of a scene that is played beside a driver."""
 
     async def play():
@@ -66,7 +64,7 @@ def play_scene(
     return asyncio.run(play())
 
 
-async def taken(pool: Pool, generation: str = "g", *, slot: int = 0, trial: str = "t0") -> TrialJob:
+async def taken(pool, generation="g", *, slot=0, trial="t0"):
     """What the gang of a slot gets, once the Tune trial of `trial` has leased one."""
     await waits(pool.explore(trial, 0))
     job = await pool.take(slot, generation)
@@ -74,7 +72,7 @@ async def taken(pool: Pool, generation: str = "g", *, slot: int = 0, trial: str 
     return job
 
 
-async def waits(call: Coroutine[Any, Any, Any]) -> bool:
+async def waits(call):
     """Whether a call has no answer yet; it is given up."""
     try:
         await asyncio.wait_for(call, WAIT)
@@ -83,14 +81,14 @@ async def waits(call: Coroutine[Any, Any, Any]) -> bool:
     return False
 
 
-async def permit(pool: Pool, trial: str = "t0") -> None:
+async def permit(pool, trial="t0"):
     """What a Tune trial does whose scheduler lets every trial go on."""
     news = await pool.explore(trial, 1)
     assert news is not None
     assert await waits(pool.explore(trial, news[0]))
 
 
-def kinds(events: list[TrialEvent]) -> list[str]:
+def kinds(events):
     return [event.kind for event in events]
 
 
@@ -244,7 +242,7 @@ def test_a_closed_pool_ends_gangs_and_tune_trials():
         idle = asyncio.create_task(pool.take(1, "g"))
         following = asyncio.create_task(pool.explore("t0", 1))
         await asyncio.sleep(WAIT)
-        await pool.close()
+        await pool.limit_slots(0)
         assert await idle is None
         assert await following is None
         assert await pool.explore("slot 0", 0) is None

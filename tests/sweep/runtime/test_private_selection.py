@@ -7,10 +7,8 @@ import json
 import re
 import shutil
 import struct
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from rich.console import Console
@@ -51,7 +49,7 @@ _NUMBER = 3
 _ID = "0123456789abcdef0123456789abcdef"
 
 
-def _fields(**fields: Any) -> dict[str, Any]:
+def _fields(**fields):
     """Two clip norms and a range of learning rates, which is what the toy's error grows with."""
     return {
         "variants": [],
@@ -96,7 +94,7 @@ def done(tmp_path_factory):
     return run.folder
 
 
-def _losers(folder: SweepFolder) -> list[float]:
+def _losers(folder):
     """Figures and settings of the trials that did not leave."""
     (best,) = folder.records()
     found = []
@@ -107,7 +105,7 @@ def _losers(folder: SweepFolder) -> list[float]:
     return found
 
 
-def _shows(data: bytes, value: float) -> bool:
+def _shows(data, value):
     """Whether bytes hold a number: as text, or as a database keeps it."""
     return repr(value).encode() in data or struct.pack(">d", value) in data
 
@@ -215,11 +213,11 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-def _crash(*args: object, **kwargs: object) -> None:
+def _crash(*args, **kwargs):
     raise Crash
 
 
-def _after(call: Callable[..., Any]) -> Callable[..., None]:
+def _after(call):
     def made(*args, **kwargs):
         call(*args, **kwargs)
         raise Crash
@@ -227,7 +225,7 @@ def _after(call: Callable[..., Any]) -> Callable[..., None]:
     return made
 
 
-_STEPS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+_STEPS = {
     "before the draws": lambda patch: patch.setattr(Vault, "seal", _crash),
     "between draws and charge": lambda patch: patch.setattr(Vault, "seal", _after(Vault.seal)),
     "before the charge": lambda patch: patch.setattr(Ledger, "charge", _crash),
@@ -239,12 +237,12 @@ _STEPS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
-def _fourth_call(call: Callable[..., None]) -> Callable[..., None]:
+def _fourth_call(call):
     calls = iter(range(1_000))
     return lambda *args: call() if next(calls) == 3 else None
 
 
-def _same_secrets(folder: Path, patch: pytest.MonkeyPatch) -> None:
+def _same_secrets(folder, patch):
     """One home key and one sweep id, so that two homes draw the same."""
     key = settings_in(folder).home / "ledger.key"
     key.parent.mkdir(parents=True)
@@ -253,7 +251,7 @@ def _same_secrets(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(store.uuid, "uuid4", lambda: type("", (), {"hex": _ID}))
 
 
-def _outcome(folder: SweepFolder) -> tuple[object, ...]:
+def _outcome(folder):
     (record,) = folder.records()
     drawn = [(t.id.rpartition("-")[0], t.values) for t in Vault(folder).draws.plan().trials]
     entries = [(e.trial, e.release) for e in Ledger(folder.path.parent / FILE).entries()]
@@ -437,7 +435,7 @@ def test_unsealing_says_yes_and_charges_the_composition(tmp_path, monkeypatch, c
     assert len(json.loads(out[out.index("{") :])["missing"]) == number
 
 
-_LOST: dict[str, Callable[[Path, Path], None]] = {
+_LOST = {
     "the vault's ledger": lambda home, vault: _remove(vault, "jsonl"),
     "the vault's head": lambda home, vault: _remove(vault, "head"),
     "both": lambda home, vault: _remove(vault, "jsonl", "head"),
@@ -450,12 +448,12 @@ _LOST: dict[str, Callable[[Path, Path], None]] = {
 }
 
 
-def _remove(place: Path, *suffixes: str) -> None:
+def _remove(place, *suffixes):
     for suffix in suffixes:
         (place / f"ledger.{suffix}").unlink()
 
 
-def _cut(file: Path) -> None:
+def _cut(file):
     """An older copy of the ledger: whole, with its head, without the last epoch."""
     again = Ledger(file)
     kept = again.entries()[:-1]
@@ -464,13 +462,13 @@ def _cut(file: Path) -> None:
         Ledger(file).charge(entry)
 
 
-def _forget_trial(draws: Path) -> None:
+def _forget_trial(draws):
     folder = SweepFolder(draws)
     plan = folder.plan()
     folder.replace_plan(folder.space(), replace(plan, trials=plan.trials[1:]))
 
 
-def _forget_result(draws: Path) -> None:
+def _forget_result(draws):
     folder = SweepFolder(draws)
     last = folder.plan().trials[-1].id
     rewrite_sweep(folder, "ended", lambda e: None if e["trial"] == last else e)

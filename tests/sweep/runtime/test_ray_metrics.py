@@ -14,7 +14,7 @@ from sweep.runtime import ray_metrics as ray_metrics
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.ray_metrics import OwnRay, own_ray
+from tests.sweep.ray_metrics import own_ray
 from tests.sweep.sweeps import write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.figures import is_public
@@ -40,9 +40,7 @@ def cluster():
         yield started
 
 
-def values_after(
-    cluster: OwnRay, toy: SweepFolder, status: str = "done"
-) -> dict[str, dict[tuple[str, ...], float]]:
+def values_after(cluster, toy, status="done"):
     """What Ray serves once the trials are recorded."""
     record_trial = record_metrics(lambda trial_id, progress: None, toy)
     for record in toy.records():

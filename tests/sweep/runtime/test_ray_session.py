@@ -13,7 +13,6 @@ import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
@@ -33,7 +32,7 @@ pytestmark = [
 ]
 
 
-def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[Any]:
+def starts(monkeypatch, failures):
     """Replace Ray's own start by one that fails with these, then succeeds."""
     calls = []
 
@@ -238,7 +237,7 @@ OTHERS = {
 }
 
 
-def run_toy_beside(folder: Path, ray_files: Path, **variables: str) -> None:
+def run_toy_beside(folder, ray_files, **variables):
     """A sweep on Ray in a process with these variables, whose Ray has its files in `ray_files`."""
     program = f"""
 from pathlib import Path

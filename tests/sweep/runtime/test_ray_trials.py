@@ -10,11 +10,9 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -33,7 +31,6 @@ from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
 from trainables.result import EpochReport
 from trainables.system import checkpoint
-from trainables.system.communication import Communicator
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
 pytestmark = [
@@ -62,7 +59,7 @@ def cluster():
             yield
 
 
-def make_jobs(folder: Path, *, count: int = 2, workers: int = 2, epochs: int = 3) -> list[TrialJob]:
+def make_jobs(folder, *, count=2, workers=2, epochs=3):
     jobs = []
     for index in range(count):
         place = folder / "trials" / f"t{index}"
@@ -80,7 +77,7 @@ def make_jobs(folder: Path, *, count: int = 2, workers: int = 2, epochs: int = 3
     return jobs
 
 
-def fields_of(job: TrialJob) -> dict[str, Any]:
+def fields_of(job):
     """A job as JSON data, for the driver in another process."""
     config = job.config.model_dump(mode="json")
     return {"id": job.trial_id, "config": config, "folder": str(job.folder)}
@@ -89,31 +86,31 @@ def fields_of(job: TrialJob) -> dict[str, Any]:
 class Diary:
     """Records events; `limits` allows a trial that many epochs."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, **limits):
         self.events: list[TrialEvent] = []
         self._limits = limits
 
-    def __call__(self, event: TrialEvent) -> Verdict:
+    def __call__(self, event):
         self.events.append(event)
         limit = self._limits.get(event.trial_id)
         if event.report is not None and limit is not None and event.report.epochs_done >= limit:
             return Verdict("budget")
         return GO_ON
 
-    def of(self, trial_id: str, kind: str) -> list[TrialEvent]:
+    def of(self, trial_id, kind):
         return [e for e in self.events if e.trial_id == trial_id and e.kind == kind]
 
-    def ser(self, trial_id: str) -> float | None:
+    def ser(self, trial_id):
         (event,) = self.of(trial_id, "finished")
         assert event.result is not None
         return event.result.metrics["ser"]
 
 
-def trained_epochs(job: TrialJob) -> list[int]:
+def trained_epochs(job):
     return [int(line.split()[0]) for line in (job.folder / "trained.txt").read_text().splitlines()]
 
 
-def sequential(folder: Path, *, count: int, epochs: int = 3) -> Diary:
+def sequential(folder, *, count, epochs=3):
     diary = Diary()
     run_trials(make_jobs(folder, count=count, epochs=epochs), events=diary, settings=LOCAL)
     return diary
@@ -161,7 +158,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert os.environ["RAY_AUTH_MODE"] == "token"
 
 
-def _note_listeners(found: dict[str, set[str]], event: TrialEvent) -> None:
+def _note_listeners(found, event):
     """Where this process and those below it listen, by their names, while a trial trains."""
     if event.kind == "epoch" and event.trial_id == "t0":
         for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
@@ -189,10 +186,10 @@ def test_a_scheduler_stops_the_losers_even_the_last(cluster, tmp_path):
 class Idle:
     """A tuner that explores nothing."""
 
-    def __init__(self, trial: Any, **options: Any) -> None:
+    def __init__(self, trial, **options):
         """Take what Tune takes."""
 
-    def fit(self) -> None:
+    def fit(self):
         """Begin no trial."""
 
 
@@ -208,12 +205,12 @@ def test_what_tune_does_not_explore_is_not_trained(cluster, tmp_path, monkeypatc
 class KillsItsOwn(Diary):
     """Kills processes of this test's own cluster when an epoch is reported, once."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names):
         super().__init__()
         self._names = names
         self.killed = 0
 
-    def __call__(self, event: TrialEvent) -> Verdict:
+    def __call__(self, event):
         if event.report is not None and event.report.epochs_done == 2 and not self.killed:
             for process in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):  # others come and go
@@ -341,13 +338,13 @@ def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster, tmp_path):
 
 
 def say_where(
-    config: Any,
+    config,
     *,
-    folder: Path,
-    comm: Communicator,
-    report: Callable[[EpochReport], bool],
-    **_: Any,
-) -> None:
+    folder,
+    comm,
+    report,
+    **_,
+):
     """A trial function: report an epoch, write this worker's device and the GPUs that it sees, wait
     for all trials to do so, and fail.
     """
@@ -362,9 +359,7 @@ def say_where(
     raise InvalidInput("said")
 
 
-def places(
-    folder: Path, settings: RunSettings, *, count: int, diary: Diary | None = None
-) -> list[str]:
+def places(folder, settings, *, count, diary=None):
     """Of `count` trials at the same time."""
     diary = diary or Diary()
     jobs = make_jobs(folder, count=count, workers=1)
@@ -375,7 +370,7 @@ def places(
     return [(job.folder / "where").read_text() for job in jobs]
 
 
-def with_memory(patch: pytest.MonkeyPatch, **sizes: int) -> None:
+def with_memory(patch, **sizes):
     size = replace(ray_session.cluster_size(), memory_bytes=sizes["memory"], cpus=2)
     patch.setattr(ray_session, "cluster_size", lambda: size)
     patch.setattr(resources, "_UNKNOWN", sizes["unknown"])
@@ -508,7 +503,7 @@ def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(num
 RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 
 
-def none_left(variable: str, *, seconds: float, but: tuple[str, ...] = ()) -> list[str]:
+def none_left(variable, *, seconds, but=()):
     """What is still alive after `seconds`; empty as soon as nothing is. `but` is not counted."""
     deadline = time.monotonic() + seconds
     while True:
@@ -518,7 +513,7 @@ def none_left(variable: str, *, seconds: float, but: tuple[str, ...] = ()) -> li
         time.sleep(0.5)
 
 
-def processes_with(variable: str) -> list[str]:
+def processes_with(variable):
     """Command lines of the live processes that inherited an environment variable."""
     found = []
     for place in Path("/proc").iterdir():

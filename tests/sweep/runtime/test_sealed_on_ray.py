@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-def sessions() -> set[Path]:
+def sessions():
     """Where Rays of this process have their files."""
     return set(Path("/tmp/ray").glob(f"session_*_{os.getpid()}"))
 
