@@ -64,12 +64,53 @@ def carry_over(home: Path) -> int:
 
 def carry_ledger(path: Path) -> int:
     """Carry a ledger over; returns the number of its entries."""
-    if not path.read_bytes().startswith(b'{"digest"'):
-        found = [ENTRY.validate_python(fields) for fields in _old_entries(path)]
+    is_logged = path.read_bytes().startswith(b'{"digest"')
+    if is_logged:
+        advice = "restore it from a copy"
+        rows = ChainedLog(path, TypeAdapter(dict[str, Any]), advice=advice).read_new()
+    else:
+        rows = _old_entries(path)
+    if not is_logged or any("phases" in fields["release"] for fields in rows):
+        found = [
+            ENTRY.validate_python({**fields, "release": _release(fields["release"])})
+            for fields in rows
+        ]
         fresh = _write(path.with_name("carried.jsonl"), ENTRY, found)
         path.rename(f"{path}.before")
         _rename(fresh, path)
     return len(Ledger(path).entries())
+
+
+def _release(old: dict[str, Any]) -> dict[str, Any]:
+    """A release whose kind of steps was one word for all of them."""
+    if "kind" in old:
+        return old
+    if best := old.get("best_of"):
+        law = {0.0: "logarithmic", 1.0: "geometric"}.get(float(best["shape"]), "poisson")
+        return {
+            "kind": "best_of",
+            "number": {"law": law, "mean": best["mean"]},
+            "configurations": [_release(each) for each in best["configurations"]],
+            "shown": [_release(each) for each in best.get("shown", ())],
+        }
+    about = {name: old[name] for name in ("neighboring_relation", "unit")}
+    if old["unaccounted"]:
+        return {"kind": "unaccounted", "reasons": old["unaccounted"], **about}
+    rate = old["sample_rate"]
+    step: dict[str, Any] = {"kind": "gaussian"}
+    if old["sampling"] == "random_allocation":
+        step = {"kind": "allocated", "steps": round(1 / rate)}
+    elif rate < 1:
+        step = {"kind": "sampled", "rate": rate}
+    return {
+        "kind": "training",
+        "steps": [{**step, "sigma": sigma, "count": count} for sigma, count in old["phases"]],
+        "beside": [
+            {"kind": "gaussian", "sigma": sigma, "count": count}
+            for sigma, count in old.get("unsampled", ())
+        ],
+        **about,
+    }
 
 
 def carry_sweep(place: Path, facts: dict[str, Any]) -> None:

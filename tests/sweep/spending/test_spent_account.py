@@ -47,9 +47,9 @@ def shuffled(sigma: float, epochs: int = 1, unit: str = "record") -> Training:
 
 
 def sampled(sigma: float, rate: float = 0.05, steps: int = 100, **other: Any) -> Training:
-    step = Sampled(sigma=sigma, rate=rate, count=steps)
+    whole = Gaussian(sigma=sigma, count=steps)
     return Training(
-        steps=(step if rate < 1 else Gaussian(sigma=sigma, count=steps),),
+        steps=(Sampled(sigma=sigma, rate=rate, count=steps) if rate < 1 else whole,),
         neighboring_relation="add_or_remove_one",
         **other,
     )

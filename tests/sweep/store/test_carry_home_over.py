@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from benchmarks.carry_home_over import carry_over
 from sweep.planning import ledger_check
@@ -16,12 +17,22 @@ from sweep.search import private_selection
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
 from sweep.store import sweeps as store
+from sweep.store.chained_log import ChainedLog
 from sweep.store.files import read_json, write_json
 from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.sweep.logs import entries, rewrite_sweep
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import run_untracked
 from trainables.errors import InvalidData
+from trainables.guarantee.releases import (
+    Allocated,
+    BestOf,
+    Gaussian,
+    Number,
+    Sampled,
+    Training,
+    Unaccounted,
+)
 
 _SELECTION = {
     "name": "drawn",
@@ -235,3 +246,45 @@ def _replace(path: Path, old: bytes, new: bytes) -> None:
 def _drop_line(path: Path, number: int) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(line for line in lines if line is not lines[number]))
+
+
+OLD = {"neighboring_relation": "add_or_remove_one", "unit": "group", "unaccounted": []}
+SAMPLED = {**OLD, "phases": [[1.0, 5]], "sampling": "poisson", "sample_rate": 0.25}
+KIND = {"neighboring_relation": "add_or_remove_one", "unit": "group"}
+
+
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [
+        (SAMPLED, Training(steps=(Sampled(sigma=1.0, rate=0.25, count=5),), **KIND)),
+        (
+            {**SAMPLED, "sample_rate": 1.0, "unsampled": [[2.0, 1]]},
+            Training(steps=(Gaussian(sigma=1.0, count=5),), beside=(Gaussian(sigma=2.0),), **KIND),
+        ),
+        (
+            {**SAMPLED, "sampling": "random_allocation"},
+            Training(steps=(Allocated(sigma=1.0, steps=4, count=5),), **KIND),
+        ),
+        ({**SAMPLED, "unaccounted": ["why"]}, Unaccounted(reasons=("why",), **KIND)),
+        (
+            {
+                **OLD,
+                "phases": [[0, 1]],
+                "best_of": {"mean": 3.0, "shape": "inf", "configurations": [SAMPLED]},
+            },
+            BestOf(
+                number=Number(law="poisson", mean=3.0),
+                configurations=(Training(steps=(Sampled(sigma=1.0, rate=0.25, count=5),), **KIND),),
+            ),
+        ),
+    ],
+)
+def test_a_release_of_before_is_the_same_release(old, expected, tmp_path):
+    fields = {"dataset": "d", "sweep": "s@1", "trial": "t", "attempt": 1, "first_epoch": 0}
+    entry = {**fields, "epochs": 1, "delta": 1e-5, "release": old}
+    log = ChainedLog(tmp_path / FILE, TypeAdapter(dict[str, Any]), advice="")
+    with log.alone():
+        log.append(entry)
+    assert carry_over(tmp_path) == 1
+    (found,) = Ledger(tmp_path / FILE).entries()
+    assert found.release == expected
