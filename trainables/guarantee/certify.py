@@ -106,7 +106,7 @@ def certify(
     reasons = tuple(dict.fromkeys(reason for each in given for reason in each.reasons))
     if "group" in units and len(units) > 1:
         reasons = (*reasons, MIXED_UNITS)
-    value, name, tight = math.inf, "none", True
+    value, name, tight = math.inf, "gaussian" if relation == "replace_one" else "pld", True
     if not reasons:
         value, name, tight = _least(given, delta, effort, only, relation == "replace_one")
     return Certificate(
