@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.refusals import refused
 from tests.structure import ROOT
+from trainables.guarantee import leaving
 
 BASE = ROOT / "trainables/guarantee"
 LIMIT = 1_500  # lines of code
@@ -62,6 +67,25 @@ def test_the_base_imports_libraries_that_are_vetted_and_two_modules_of_ours():
     }
     assert strange == set()
     assert {path.suffix for path in BASE.iterdir() if path.is_file()} == {".py"}, "no C"
+
+
+@pytest.mark.parametrize(
+    ("name", "figures", "strange"),
+    [
+        ("about.json", {"ser": 0.1, "epsilon": 8.0}, None),
+        ("signals.npz", {"ser": 0.1}, "signals.npz"),
+        ("about.json", {"ser": 0.1, "mia_auc": 0.6}, "mia_auc"),
+    ],
+)
+def test_what_is_not_on_the_list_does_not_leave(name, figures, strange, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / name).write_text("{}")
+    (tmp_path / leaving.FIGURES).write_text(json.dumps(figures))
+    if strange is None:
+        leaving.refuse_others(tmp_path)
+        return
+    with refused(f"public figures and the model, got '{strange}'"):
+        leaving.refuse_others(tmp_path)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, LEAKAGE, is_public
+from trainables.guarantee import leaving
 from trainables.privacy.from_config import from_plain
 from trainables.privacy.rounding import format_epsilon
 from trainables.system import disk
@@ -86,9 +87,10 @@ def export_trial(
         write_text(fresh / _CONFIG, format_yaml(without_folders(record.plan.fields)))
         write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
         write_card(fresh, card)
-        write_json(fresh / "metrics.json", public_metrics(record))
+        write_json(fresh / leaving.FIGURES, public_metrics(record))
         about = _about(folder, record, card, chosen_by=chosen_by)
         write_json(fresh / "about.json", about.to_dict())
+        leaving.refuse_others(fresh)
         manifest.write(fresh)
         fresh.rename(target)
     finally:

@@ -413,7 +413,7 @@ def test_the_audit_runs_the_clipping_by_torch_func(monkeypatch):
 
 
 def test_an_audit_needs_noise():
-    with refused("with noise to audit"):
+    with refused("with noise and a bound on alpha_k to audit"):
         audit_step(mechanism("sgd"))
 
 
