@@ -1,8 +1,9 @@
-"""Clipped sums of per-record gradients of any module, by `torch.func`.
+"""Clipped sums of per-record gradients of any module, by `torch.func`: the definition of a step,
+in float64 where the model, its inputs and `out` are.
 
-For models whose layers do not support book-keeping. Each record's whole gradient is formed
-(functional_call, grad and vmap), so memory is a model's size times the records of a pass, and a
-step is slower than with book-keeping. Gradients of records are independent of each other.
+It is also the step of models whose layers do not support book-keeping. Each record's whole gradient
+is formed (functional_call, grad and vmap), so memory is a model's size times the records of a pass,
+and a step is slower than with book-keeping. Gradients of records are independent of each other.
 """
 
 from __future__ import annotations
