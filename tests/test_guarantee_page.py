@@ -8,11 +8,14 @@ import sys
 
 import pytest
 
+from sweep.results.export import require_certified
 from tests.accountants._mechanisms import mechanism
+from tests.refusals import refused
 from tests.structure import ROOT
 from trainables.accountants import account
-from trainables.cards.card import make
+from trainables.cards.card import make, read
 from trainables.config import parse
+from trainables.errors import InvalidData
 from trainables.privacy.from_config import build
 
 PAGE = (ROOT / "docs/guides/guarantee.md").read_text(encoding="utf-8")
@@ -49,6 +52,15 @@ def test_a_card_is_checked_by_hand(name, tmp_path, monkeypatch, capsys):
     by_hand, claimed = map(float, capsys.readouterr().out.split())
     assert claimed == summary.epsilon
     assert claimed * 0.99 <= by_hand <= claimed * 1.01
+
+
+def test_no_export_claims_less_than_its_mechanism_costs(tmp_path):
+    built = CASES["paper"]
+    made = make(built, account(built), trial_id="t", corpus="atis", processes=1)
+    card = read(json.loads(json.dumps(made.to_dict())), where="a card")
+    require_certified(card, tmp_path)
+    with refused("to claim epsilon 581.* or more", InvalidData):
+        require_certified(card.model_copy(update={"epsilon": 0.999 * card.epsilon}), tmp_path)
 
 
 def test_what_enforces_an_assumption_exists():

@@ -95,6 +95,13 @@ def test_a_budget_is_held_by_them():
     assert "(basic) after 6 epochs exceeds budget.epsilon" in str(epsilon_refusal(budget, built, 5))
 
 
+def test_one_that_claims_too_little_changes_nothing(drop_in):
+    low = ACCOUNTANT.replace("    return sum(", "    return 0.001 * sum(")
+    drop_in("accountants", "low", low, "guarantee")
+    built = build(config(noise_multiplier=4.0), num_records=640)
+    assert accountants.account(built, accountant="low") == accountants.account(built)
+
+
 def test_one_of_another_kind_holds_no_target(drop_in):
     drop_in("accountants", "guess", ACCOUNTANT, "figure")
     with pytest.raises(InvalidInput, match=r"guess: it is no guarantee .*basic, gaussian"):
