@@ -2,12 +2,9 @@
 that a terminal, a proxy or another project has set are no part of the environment.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -31,13 +28,13 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0
 _LONG = re.compile(r"test_(shipped_spaces|fixed|ray_\w+|sealed_on_ray|one_budget)\.py")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Order the files, whose tests stay as they are."""
     items.sort(key=lambda item: _LONG.fullmatch(item.path.name) is None)
 
 
 @pytest.fixture
-def silent_port() -> Iterator[int]:
+def silent_port():
     """A port of this machine at which nothing listens, nor can begin to: it is held."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))

@@ -1,17 +1,14 @@
 """The contract of every accountant of the shelf. A new file there inherits these tests."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from trainables import catalogue, engines
 from trainables.accountants import account, noise_for
-from trainables.config import Engine, TrainingConfig
+from trainables.config import TrainingConfig
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
@@ -20,7 +17,7 @@ _NAMES = catalogue.names("accountants")
 _BOUNDS = catalogue.names("accountants", kind="guarantee")
 
 
-def mechanism(engine: Engine, noise_multiplier: float = 1.0, **privacy: Any) -> Mechanism:
+def mechanism(engine, noise_multiplier=1.0, **privacy):
     noise = {} if engine == engines.BASELINE else {"noise_multiplier": noise_multiplier}
     return build_from(
         engine,
@@ -30,7 +27,7 @@ def mechanism(engine: Engine, noise_multiplier: float = 1.0, **privacy: Any) -> 
     )
 
 
-def figure(name: str, what: Mechanism, delta: float = 1e-5) -> float | None:
+def figure(name, what, delta=1e-5):
     """An accountant's figure; None where it has no theorem, which it must say by its name."""
     try:
         return float(catalogue.entry("accountants", name).epsilon(what, delta=delta))

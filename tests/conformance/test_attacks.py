@@ -1,7 +1,5 @@
 """The contract of every attack of the shelf. A new file there inherits these tests."""
 
-from __future__ import annotations
-
 import inspect
 from typing import get_args
 
@@ -9,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.attacks._worlds import paired_coins, signals
+from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, bag_of_words, valid_attacks
 from trainables.attacks._panel import panel
 from trainables.config import SplitMode, parse
-from trainables.errors import InvalidInput
 from trainables.figures import is_public
 
 ATTACKS = catalogue.names("attacks")
@@ -96,7 +94,7 @@ def test_refuses_to_run_without_what_it_needs(attack):
     missing = next(iter(sorted(attack.NEEDS - {"coins"})), None)
     if missing is None:
         pytest.skip("needs nothing but the target's signals")
-    with pytest.raises(InvalidInput, match=f"expected {missing} for the attack .*, got none"):
+    with refused(f"expected {missing} for the attack .*, got none"):
         attack.scores(_world(0), Knowledge(), seed=0)
 
 
@@ -119,5 +117,5 @@ def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
     same = panel(_world(0), Knowledge(), attacks=["loss_threshold"], delta=1e-5)
     assert found["mia_guess_auc"] == same["mia_loss_threshold_auc"] > 0.6
     assert not is_public("mia_guess_auc")
-    with pytest.raises(InvalidInput, match=r"evaluation\.attacks from .*guess.*, got 'gues'"):
+    with refused(r"evaluation\.attacks from .*guess.*, got 'gues'"):
         parse({"evaluation": {"attacks": ["gues"]}})

@@ -1,12 +1,9 @@
 """The configs that the benchmarks make are ones that a trial accepts."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,7 +16,7 @@ FRAME = pd.DataFrame()
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "synthesis"
 
 
-def _module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def _module(name, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setattr("sys.argv", [f"{name}.py"])
     return importlib.import_module(name)

@@ -1,14 +1,11 @@
 """The table of CONTRIBUTING.md: every entry of a shelf has what it says, and each has a suite."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import typer
@@ -28,11 +25,11 @@ class Row:
     members: dict[str, dict[str, tuple[str, ...]]]
     suite: str
 
-    def required(self, kind: str | None) -> dict[str, tuple[str, ...]]:
+    def required(self, kind):
         return {**self.members.get("", {}), **self.members.get(kind or "", {})}
 
 
-def rows() -> list[Row]:
+def rows():
     text = (_ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found = []
     for line in text.splitlines():
@@ -40,7 +37,7 @@ def rows() -> list[Row]:
         if len(cells) != 4 or "/NAME.py`" not in cells[1]:
             continue
         folder = cells[1].strip("`").removesuffix("/NAME.py").replace("/", ".")
-        members: dict[str, dict[str, tuple[str, ...]]] = {}
+        members = {}
         listed = re.search(r"\bkind \(([\w, ]+)\)", cells[2])
         kinds = tuple(listed[1].split(", ")) if listed else ()
         for part in cells[2].split("; "):
@@ -52,7 +49,7 @@ def rows() -> list[Row]:
     return found
 
 
-def problems(row: Row) -> list[str]:
+def problems(row):
     """What entries of a shelf lack of what the table says."""
     shelf = row.shelf.removeprefix("trainables.")
     found = []
@@ -64,7 +61,7 @@ def problems(row: Row) -> list[str]:
     return found
 
 
-def _lack(module: ModuleType, member: str, parameters: tuple[str, ...]) -> list[str]:
+def _lack(module, member, parameters):
     if not hasattr(module, member):
         return [f"no {member}"]
     if not parameters:

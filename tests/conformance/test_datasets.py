@@ -1,7 +1,5 @@
 """The contract of every corpus of the shelf. A new file there inherits these tests."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 
@@ -10,13 +8,14 @@ import pytest
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
 from trainables.config import data_config, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair
 from trainables.data.records import Utterance
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.tasks import ENTRIES
 
 NAMES = catalogue.names("datasets")
@@ -64,7 +63,7 @@ def test_missing_data_is_refused_by_its_place(name, entry, tmp_path):
         assert next(iter(entry.read(nowhere, config=config)))
         return
     for attempt in (entry.files, lambda *a, **k: list(entry.read(*a, **k))):
-        with pytest.raises(InvalidData, match="nothing here"):
+        with refused("nothing here", InvalidData):
             attempt(nowhere, config=config)
 
 
@@ -142,7 +141,7 @@ def test_a_new_corpus_is_found_used_in_a_space_and_priced(drop_in, tmp_path):
     plan = planning.make(space, account=accounting(settings_in(tmp_path)))
     assert [trial.num_records for trial in plan.to_run] == [54, 108]  # 45 in 100 of 120 and 240
     assert plan.to_run[0].epsilon > plan.to_run[1].epsilon
-    with pytest.raises(InvalidInput, match=r"^unknown field data\.lamps for data atis"):
+    with refused(r"^unknown field data\.lamps for data atis"):
         parse({"data": {"lamps": 3}})
     corpus = open_corpus(plan.to_run[0].config.data, data_dir=tmp_path, cache_dir=tmp_path / "c")
     assert corpus.num_records == 120

@@ -1,12 +1,9 @@
 """The contract of every engine of the shelf. A new file there inherits these tests."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,13 +13,12 @@ from search_spaces import space as spaces
 from search_spaces.paths import set_path
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
-from tests.conformance.shelves import DropIn
 from tests.dashboards import samples
 from tests.engines.engine_checks import SIZE, engine_on
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue, engines
 from trainables.config import parse
-from trainables.errors import InvalidInput
 from trainables.frozen import written_fields
 from trainables.privacy.from_config import build
 from trainables.sections import DeltaConfig
@@ -32,7 +28,7 @@ _PRIVATE = catalogue.names("engines", kind="private")
 _TRAINS = (*_PRIVATE, *catalogue.names("engines", kind="plain"))
 _ROOT = Path(__file__).resolve().parents[2]
 # Another value for each field of `privacy`, of which the engine may lack some.
-_OTHER: dict[str, Any] = {
+_OTHER = {
     "max_grad_norm": 0.3,
     "noise_multiplier": 7.0,
     "noise_decay": {"kind": "linear", "tau": 0.1},
@@ -76,7 +72,7 @@ def test_it_has_the_fields_that_it_reads_and_no_other(name):
         if field in known:
             assert parse(fields).id != usual.id
             continue
-        with pytest.raises(InvalidInput, match=rf"^unknown field privacy\.{field} for engine "):
+        with refused(rf"^unknown field privacy\.{field} for engine "):
             parse(fields)
         assert field not in usual.model_dump()["privacy"]
 
@@ -104,7 +100,7 @@ def test_what_is_audited_of_it_can_be_built(name):
     audited = catalogue.entry("engines", name).AUDITED
     assert audited
     for changes in audited:
-        fields: dict[str, Any] = {"engine": name}
+        fields = {"engine": name}
         for path, value in changes.items():
             fields = set_path(fields, path, value)
         assert build(parse(fields), num_records=2_560).is_private
@@ -161,7 +157,7 @@ def make(model, mechanism, setup):
 
 
 @pytest.fixture
-def quiet(drop_in: DropIn) -> str:
+def quiet(drop_in):
     drop_in("engines", "quiet", HALVED, "private")
     return "quiet"
 
@@ -172,11 +168,11 @@ def test_a_new_engine_is_found_with_fields_of_its_own(quiet):
     )
     assert first == parse({"engine": quiet})
     assert first.id != second.id
-    with pytest.raises(InvalidInput, match=r"did you mean loudness\?"):
+    with refused(r"did you mean loudness\?"):
         parse({"engine": quiet, "privacy": {"loudnes": 1}})
-    with pytest.raises(InvalidInput, match=r"^unknown field privacy\.loudness for engine "):
+    with refused(r"^unknown field privacy\.loudness for engine "):
         parse({"privacy": {"loudness": 1}})
-    with pytest.raises(InvalidInput, match=r"with task=synthesis, got quiet"):
+    with refused(r"with task=synthesis, got quiet"):
         parse(
             {
                 "task": "synthesis",
@@ -206,7 +202,7 @@ def test_a_new_engine_is_planned_and_held_to_a_budget(quiet, tmp_path):
     assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]
     assert plan.to_run[2].values == {}, "noise is no part of a baseline, whose points are one"
     two = parse({"engine": quiet, "training": {"num_workers": 2}})
-    with pytest.raises(InvalidInput, match=r"expected training\.num_workers=1, got 2"):
+    with refused(r"expected training\.num_workers=1, got 2"):
         build(two, num_records=2_560)
 
 
@@ -218,5 +214,5 @@ def test_a_new_engine_is_shown(quiet):
     assert ".engine-quiet { --c: #abcdef; }" in page
 
 
-def _plain() -> str:
+def _plain():
     return engines.BASELINE

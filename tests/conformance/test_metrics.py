@@ -1,7 +1,5 @@
 """The contract of every metric of intents and slots. A new file there inherits these tests."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

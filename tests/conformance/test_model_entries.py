@@ -1,17 +1,15 @@
 """The contract of every model of the shelf. A new file there inherits these tests."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest
 
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
+from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue
 from trainables.config import ModelConfig, model_part, parse
-from trainables.errors import InvalidInput
 from trainables.frozen import written_fields
 
 __all__ = ["place"]
@@ -83,12 +81,10 @@ def test_a_new_model_is_found_used_in_a_space_and_trained(drop_in, place, tmp_pa
     )
     before, small, wide = (point.config for point in expand(space).points)
     assert before == parse(usual)
-    assert small is not None
-    assert wide is not None
     assert small.id != wide.id
     assert wide.model.model_dump() == {"name": "narrow", "width": 8}
     result, reports = run(place, tmp_path, small)
     assert [epoch.epochs_done for epoch in reports] == [1]
     assert result.metrics["num_utterances"] == 60
-    with pytest.raises(InvalidInput, match=r"^unknown field model\.hidden_size for model narrow"):
+    with refused(r"^unknown field model\.hidden_size for model narrow"):
         parse({"model": {"name": "narrow", "hidden_size": 4}})

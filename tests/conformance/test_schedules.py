@@ -1,7 +1,5 @@
 """The contract of every noise decay of the shelf. A new file there inherits these tests."""
 
-from __future__ import annotations
-
 import inspect
 import math
 

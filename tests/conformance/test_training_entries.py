@@ -2,10 +2,6 @@
 is budgeted and shown, and is used by engines.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -14,11 +10,11 @@ from search_spaces import space as spaces
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.planning.fields import fields_below
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue, engines
 from trainables.config import parse
 from trainables.engines._toy import ChosenGradients, ChosenRecords
-from trainables.errors import InvalidInput
 from trainables.guarantee.noise import public_key
 from trainables.privacy.from_config import build
 from trainables.system.communication import Alone
@@ -61,7 +57,7 @@ _EACH = pytest.mark.parametrize(("shelf", "name", "text", "field"), NEW)
 
 @_EACH
 def test_a_new_file_is_found_and_typed(shelf, name, text, field, drop_in):
-    with pytest.raises(InvalidInput, match=f"expected {field} to be one of .*, got '{name}'"):
+    with refused(f"expected {field} to be one of .*, got '{name}'"):
         parse({"training": {field: name}})
     drop_in(shelf, name, text)
     assert name in catalogue.names(shelf)
@@ -98,7 +94,7 @@ def test_it_is_shown_among_the_fields(shelf, name, text, field, drop_in):
     assert name in row.allowed.split(" | ")
 
 
-def _train(**training: Any) -> torch.Tensor:
+def _train(**training):
     """Weights after an epoch of two steps of plain training."""
     fields = {"expected_batch_size": 4, "epochs": 1, "learning_rate": 0.25, **training}
     engine = engines.BASELINE

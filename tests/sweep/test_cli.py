@@ -1,7 +1,5 @@
 """The command line: quick start, one line and exit code 2 for refusals."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import os
@@ -12,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,22 +18,17 @@ from hypothesis import strategies as st
 
 from search_spaces import space as spaces
 from sweep import cli, commands
+from tests.libraries import IGNORED
 from tests.sweep.sweeps import make_store, run_toy, settings_in, space_in, write_corpus
 from tests.sweep.untracked import run_untracked
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = IGNORED
 FILES = [m.name for m in pkgutil.iter_modules(commands.__path__) if m.name[0] != "_"]
 COMMANDS = sorted(name.replace("_", "-") for name in FILES)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     """A folder with a corpus, which is also the home's and the data's."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
@@ -46,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def space_file(folder: Path, **fields: Any) -> str:
+def space_file(folder, **fields):
     document = {**space_in(folder).document(), **fields}
     path = folder / "space.yaml"
     path.write_text(yaml.safe_dump(document))
@@ -58,7 +50,7 @@ def space_file(folder: Path, **fields: Any) -> str:
 HEAVY = ("torch", "ray", "mlflow", "pandas", "scipy", "numpy", "dp_accounting", "transformers")
 
 
-def modules_after(*arguments: str) -> set[str]:
+def modules_after(*arguments):
     code = (
         "import sys; from sweep.cli import run; run(sys.argv[1:]);"
         "sys.stderr.write('\\n' + ' '.join(sys.modules))"
@@ -91,7 +83,7 @@ def test_an_answer_comes_in_time(arguments, most):
     0.3 s), which a slow or busy machine prolongs as well.
     """
 
-    def seconds(*options: str) -> float:
+    def seconds(*options):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, *options], capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -106,12 +98,6 @@ def test_an_answer_comes_in_time(arguments, most):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command, line):
     assert "Usage: " in line.says(command, "--help")
-
-
-def test_no_command_is_nameless():
-    assert {"plan", "run", "resume", "list", "show", "stop", "delete", "export", "ui"} <= set(
-        COMMANDS
-    )
 
 
 # ---- refused input
@@ -205,14 +191,7 @@ def test_a_port_that_is_taken(place, line):
         ("\udcff", "without halves of surrogate pairs"),
     ],
 )
-def test_a_folder_that_can_be_none_is_named(
-    place,
-    line,
-    monkeypatch,
-    variable,
-    where,
-    reason,
-):
+def test_a_folder_that_can_be_none_is_named(place, line, monkeypatch, variable, where, reason):
     (place / "file").touch()
     (place / "dangling").symlink_to("nowhere")
     (place / "loop").symlink_to("loop")
@@ -241,14 +220,8 @@ def test_a_home_that_cannot_be_created_is_a_refusal(place, line, monkeypatch):
         (RuntimeError("can't start new thread"), 1, "can't start new thread"),
     ],
 )
-def test_a_problem_of_the_system_has_words(
-    line,
-    monkeypatch,
-    problem,
-    code,
-    message,
-):
-    def fail() -> None:
+def test_a_problem_of_the_system_has_words(line, monkeypatch, problem, code, message):
+    def fail():
         raise problem
 
     monkeypatch.setattr(cli, "build", fail)
@@ -320,7 +293,7 @@ def test_an_export_that_cannot_be_registered_leaves_nothing_behind(place, line, 
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise MlflowException("the source is not allowed")
 
     with monkeypatch.context() as late:
@@ -495,7 +468,6 @@ def test_the_ui_serves_mlflow_and_ends_with_its_process(place):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     found = process.stdout.read(1)
     from sweep.serve import _is_open, _status
 

@@ -1,7 +1,5 @@
 """A shell completes what exists: commands, sweeps, spaces, fields."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -17,7 +15,7 @@ SCRIPT = Path(sys.executable).with_name("sweep")
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     for name in ("one", "other"):
         (tmp_path / "home" / name).mkdir(parents=True)
         (tmp_path / "home" / name / "sweep.jsonl").write_text("{}")
@@ -29,38 +27,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_sweeps_are_those_of_the_home(place, monkeypatch):
-    assert sorted(_complete.sweeps("o")) == ["one", "other"]
-    assert _complete.sweeps("ot") == ["other"]
-    monkeypatch.setenv("SWEEP_HOME", str(place / "nowhere"))
-    assert _complete.sweeps("") == []
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere")
-    assert _complete.sweeps("") == [], "what is refused elsewhere is nothing to complete"
-
-
-def test_spaces_are_shipped_ones_and_files(place):
-    assert _complete.spaces("epsilon_") == ["epsilon_1", "epsilon_3", "epsilon_8"]
-    assert _complete.spaces("m") == ["microbatch_frontier", "mine.yaml"]
-    assert _complete.spaces("spa") == ["spaces/"]
-    assert _complete.spaces("spaces/") == ["spaces/deep.yaml"]
-    assert _complete.spaces(f"{place}/m") == [f"{place}/mine.yaml"]
-    assert _complete.spaces("nowhere/") == []
-
-
-def test_a_field_gets_its_sign_then_its_values():
-    assert _complete.fields("privacy.micro") == ["privacy.microbatch_size"]
-    assert _complete.assignments("privacy.micro") == ["privacy.microbatch_size="]
-    assert {"model.name=bert", "model.name=clc"} <= set(_complete.assignments("model.name"))
-    assert _complete.assignments("model.name=be") == ["model.name=bert"]
-    assert "data.split_seed=" in _complete.assignments("data.split")
-    assert _complete.assignments("nothing") == []
-
-
 LINES = {
     "sweep re": {"report", "resume"},
     "sweep show on": {"one"},
     "sweep resume ot": {"other"},
     "sweep run qu": {"quick"},
+    "sweep run m": {"microbatch_frontier", "mine.yaml"},
+    "sweep run spa": {"spaces/"},
+    "sweep run spaces/": {"spaces/deep.yaml"},
+    "sweep run nowhere/": set(),
+    "sweep run quick --set privacy.micro": {"privacy.microbatch_size="},
+    "sweep run quick --set model.name=be": {"model.name=bert"},
+    "sweep run quick --set nothing": set(),
     "sweep run quick --set model.nam": {"model.name="},
     "sweep run quick --tracking ml": {"mlflow"},
     "sweep fields budget.tot": {"budget.total"},
@@ -76,6 +54,12 @@ def test_a_line_is_completed(line, place, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.build()(args=[], prog_name="sweep")
     assert set(capsys.readouterr().out.split()) == LINES[line]
+
+
+@pytest.mark.parametrize("variable", ["SWEEP_HOME", "MLFLOW_TRACKING_URI"])
+def test_what_is_refused_elsewhere_is_nothing_to_complete(variable, place, monkeypatch):
+    monkeypatch.setenv(variable, "nowhere")
+    assert _complete.sweeps("") == []
 
 
 def test_bash_completes_a_line(place):

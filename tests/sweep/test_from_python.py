@@ -1,7 +1,5 @@
 """Sweeps from Python behave as the commands: the same refusals and figures, a frame out."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,14 +9,14 @@ import pytest
 
 import sweep
 from sweep.runtime import runner
+from tests.refusals import refused
 from tests.sweep.sweeps import TOY, settings_in, space_in
-from trainables.errors import InvalidInput
 
 Z0 = "privacy.noise_multiplier"
 
 
 @pytest.fixture(autouse=True)
-def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+def toy(monkeypatch):
     """Trials of a few milliseconds in the place of real ones."""
     for name in ("start", "resume"):
         monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
@@ -27,9 +25,9 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sweep_is_run_and_continued_with_more_trials(tmp_path, capsys):
     settings = replace(settings_in(tmp_path), tracking=False)
     document = space_in(tmp_path).document()
-    with pytest.raises(InvalidInput, match="would"):
+    with refused("would"):
         sweep.run(document, budget_total=1e-3, settings=settings, quiet=True)
-    with pytest.raises(InvalidInput, match=r"budget.epsilon"):
+    with refused(r"budget.epsilon"):
         sweep.run(document, overrides={"budget.epsilon": -1}, settings=settings, quiet=True)
     assert not (tmp_path / "home" / "toy").exists()
     assert capsys.readouterr().err == ""
@@ -38,13 +36,13 @@ def test_a_sweep_is_run_and_continued_with_more_trials(tmp_path, capsys):
     assert out == ""
     assert sum(line.startswith("done: edp") for line in err.splitlines()) == 2
     more = [*document["variants"], {"name": "more", "set": {Z0: 2.0}}]
-    with pytest.raises(InvalidInput, match="toy"):
+    with refused("toy"):
         sweep.run({**document, "variants": more}, settings=settings, quiet=True)
     again = sweep.run({**document, "variants": more}, settings=settings, quiet=True, resume=True)
     assert list(again["status"]) == ["done"] * 4
     assert again.loc[list(first.index), "ser"].equals(first["ser"]), "finished trials are kept"
     assert sweep.results("toy", settings=settings).equals(again)
-    with pytest.raises(InvalidInput, match="none"):
+    with refused("none"):
         sweep.results("none", settings=settings)
 
 

@@ -1,12 +1,8 @@
 """What only shows a sweep never ends it: a failure is injected into each, and costs one line."""
 
-from __future__ import annotations
-
 import io
 import json
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import mlflow.tracking
 import pytest
@@ -21,23 +17,18 @@ from sweep.results.tables import progress, trials
 from sweep.runtime import live, runner
 from sweep.runtime import ray_metrics as metrics
 from sweep.store.sweeps import open_sweep
+from tests.libraries import IGNORED
 from tests.sweep.sweeps import TOY, make_store, settings_in, space_in
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = IGNORED
 
 
-def boom(*args: object, **named: object) -> Any:
+def boom(*args, **named):
     raise RuntimeError("boom\nin two lines")
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def toy(tmp_path, monkeypatch):
     """The file of a space of three trials of a toy, which is run without MLflow."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
@@ -51,7 +42,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def require_results(home: Path) -> None:
+def require_results(home):
     assert [record.status for record in open_sweep(home, "toy").records()] == ["done"] * 3
 
 
@@ -71,14 +62,7 @@ def require_results(home: Path) -> None:
     ],
 )
 def test_what_shows_a_sweep_never_ends_it(
-    place,
-    name,
-    is_terminal,
-    what,
-    toy,
-    tmp_path,
-    monkeypatch,
-    capsys,
+    place, name, is_terminal, what, toy, tmp_path, monkeypatch, capsys
 ):
     screen = io.StringIO()
     if is_terminal:
@@ -98,11 +82,7 @@ def test_what_shows_a_sweep_never_ends_it(
     "name", ["create_run", "log_artifacts", "log_batch", "log_text", "set_terminated"]
 )
 def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up(
-    name,
-    toy,
-    tmp_path,
-    monkeypatch,
-    capsys,
+    name, toy, tmp_path, monkeypatch, capsys
 ):
     client, home = mlflow.tracking.MlflowClient, tmp_path / "home"
     monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
@@ -118,7 +98,6 @@ def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up
     assert "boom" not in capsys.readouterr().err
     store = client(f"sqlite:///{home}/mlflow.db")
     experiment = store.get_experiment_by_name("sweeps")
-    assert experiment is not None
     found = store.search_runs([experiment.experiment_id])
     assert [run.info.status for run in found] == ["FINISHED"] * 4
     for run in found:
@@ -130,7 +109,7 @@ def test_an_experiment_that_is_deleted_in_mid_sweep_is_named(toy, tmp_path, monk
     make_store(settings_in(tmp_path))
     client, create = mlflow.tracking.MlflowClient, mlflow.tracking.MlflowClient.create_run
 
-    def delete_and_create(self: Any, experiment: str, *args: Any, **named: Any) -> Any:
+    def delete_and_create(self, experiment, *args, **named):
         if self.get_experiment(experiment).lifecycle_stage == "active":
             self.delete_experiment(experiment)
         return create(self, experiment, *args, **named)

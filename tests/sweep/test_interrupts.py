@@ -2,15 +2,12 @@
 `sweep.interrupts`. Each case is a program of its own.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
-def not_in_the_background() -> Iterator[None]:
+def not_in_the_background():
     """A shell starts background jobs with Ctrl-C ignored, and `nohup` with SIGHUP; programs below
     would inherit it."""
     ignored = [
@@ -35,11 +32,11 @@ def not_in_the_background() -> Iterator[None]:
 
 
 READY = "print('ready', flush=True)\n"
-STARTED: list[subprocess.Popen[str]] = []
+STARTED = []
 
 
 @pytest.fixture(autouse=True)
-def no_program_outlives_its_test() -> Iterator[None]:
+def no_program_outlives_its_test():
     """Also where the test fails before the program ends."""
     yield
     for process in STARTED:
@@ -48,7 +45,7 @@ def no_program_outlives_its_test() -> Iterator[None]:
     STARTED.clear()
 
 
-def start(body: str, *, before: str = "", is_ready: bool = True) -> subprocess.Popen[str]:
+def start(body, *, before="", is_ready=True):
     """A program whose work is `body`; it says `ready` when it may be interrupted, at once unless
     `body` does.
     """
@@ -70,12 +67,11 @@ sys.exit(interrupts.run(work))
         text=True,
     )
     STARTED.append(process)
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
-def ending(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def ending(process):
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
 
@@ -165,7 +161,6 @@ def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal
     )
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)
-    assert process.stderr is not None
     assert process.stderr.readline().startswith("interrupted: ")
     assert time.monotonic() - begun < 20  # of the 60 seconds that it sleeps
     time.sleep(0.2)
@@ -282,6 +277,6 @@ class AtEnd:  # deleted with the modules, when Python has given the signals up
     assert ending(process) == (0, "", "")
 
 
-def _descendants(pid: int) -> list[str]:
+def _descendants(pid):
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return children + [found for child in children for found in _descendants(int(child))]

@@ -1,7 +1,5 @@
 """What `--json` prints is what `_schemas.yaml` says, and every such document is in it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math
@@ -15,14 +13,13 @@ import yaml
 from sweep import commands
 from sweep.commands import _output, _schemas
 from tests.sweep.json_schemas import problems
-from tests.sweep.line import Line
 from tests.sweep.sweeps import space_in
 from tests.sweep.untracked import run_untracked
 
 Answer = Callable[..., dict[str, Any]]
 
 
-def printed_names() -> set[str]:
+def printed_names():
     """Names that commands print documents under, read from their source."""
     found = set()
     for path in Path(commands.__path__[0]).glob("*.py"):
@@ -49,7 +46,7 @@ def test_a_figure_that_is_no_number_is_null(capsys):
 
 
 @pytest.fixture
-def answer(tmp_path: Path, line: Line, monkeypatch: pytest.MonkeyPatch) -> Answer:
+def answer(tmp_path, line, monkeypatch):
     """The document of a command line in a new home."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))

@@ -1,41 +1,37 @@
 """MLflow's server for `sweep ui`: ours ends with its block, those of others are left alone."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dashboards import grafana
 from sweep import serve
 from sweep.cli import run
-from sweep.settings import Settings
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import TrialFailed
 
 _EXPERIMENT = "/api/2.0/mlflow/experiments/get-by-name"
 
 
 @contextmanager
-def web_server(pages: dict[str, Any]) -> Iterator[int]:
+def web_server(pages):
     """A server with JSON `pages` by path, without their query; 404 for any other. Its port."""
 
     class Pages(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             page = pages.get(self.path.partition("?")[0])
             self.send_response(404 if page is None else 200)
             self.end_headers()
             self.wfile.write(json.dumps(page).encode())
 
-        def log_message(self, *args: object) -> None:
+        def log_message(self, *args):
             """Nothing is printed."""
 
     server = HTTPServer((serve.HOST, 0), Pages)
@@ -50,7 +46,7 @@ def web_server(pages: dict[str, Any]) -> Iterator[int]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     return settings_in(tmp_path)
 
 
@@ -70,9 +66,7 @@ def test_a_tracking_server_of_the_settings_is_used_as_it_is(settings):
     assert not settings.home.exists()
 
 
-def test_a_server_of_the_same_home_is_shared_and_any_other_is_in_the_way(
-    settings,
-):
+def test_a_server_of_the_same_home_is_shared_and_any_other_is_in_the_way(settings):
     mine = (settings.home / "mlartifacts").as_uri()
     pages = {_EXPERIMENT: {"experiment": {"artifact_location": mine}}}
     with web_server(pages) as port, serve.mlflow_server(settings, port=port) as address:
@@ -80,7 +74,7 @@ def test_a_server_of_the_same_home_is_shared_and_any_other_is_in_the_way(
     for others in ({_EXPERIMENT: {"experiment": {"artifact_location": "file:///x"}}}, {}):
         with (
             web_server(others) as port,
-            pytest.raises(InvalidInput, match=f"^port {port} is taken: expected --port"),
+            refused(f"^port {port} is taken: expected --port"),
             serve.mlflow_server(settings, port=port),
         ):
             pass
@@ -95,7 +89,7 @@ def test_what_is_no_answer_of_mlflow_has_no_experiment(page):
 def test_a_server_that_speaks_something_else_is_in_the_way(settings, monkeypatch, capsys):
     """One line of the command, exit code 2."""
 
-    def speak(server: socket.socket) -> None:
+    def speak(server):
         with suppress(OSError):
             while True:
                 caller, _ = server.accept()
@@ -125,9 +119,9 @@ def test_a_server_that_ends_names_its_log(settings, silent_port, monkeypatch):
 
 def test_the_password_of_a_store_is_in_no_list_of_processes(settings, silent_port, monkeypatch):
     """Every user of the machine can read the arguments of a process, but not its environment."""
-    started: list[tuple[list[str], dict[str, str]]] = []
+    started = []
 
-    def popen(command: list[str], *, env: dict[str, str], **options: Any) -> None:
+    def popen(command, *, env, **options):
         started.append((command, env))
         raise TrialFailed("not started in this test")
 
