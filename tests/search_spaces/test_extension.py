@@ -1,11 +1,10 @@
 """A space file that extends another: its own fields replace those, and `base` is merged."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 
 from search_spaces import space as spaces
+from tests.refusals import refused
 from trainables.errors import InvalidInput
 
 
@@ -59,12 +58,12 @@ def test_the_shipped_spaces_of_another_epsilon_differ_by_it_alone(epsilon):
 )
 def test_what_cannot_be_extended_is_refused(tmp_path, extends, message):
     write(tmp_path, "other", {"extends": "own.yaml"})
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as problem:
         spaces.read(write(tmp_path, "own", {"extends": extends}))
-    assert str(refused.value).startswith(message)
-    assert "\n" not in str(refused.value)
+    assert str(problem.value).startswith(message)
+    assert "\n" not in str(problem.value)
 
 
 def test_only_a_file_extends_a_space():
-    with pytest.raises(InvalidInput, match="extends"):
+    with refused("extends"):
         spaces.parse({"name": "s", "extends": "epsilon_8"})

@@ -1,19 +1,17 @@
 """An existing checkpoint is read or refused, never ignored, which would restart the trial."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
 
+from tests.refusals import refused
 from trainables.errors import InvalidData
 from trainables.system import checkpoint
 from trainables.system.checkpoint import Checkpoint
 
 
-def save(folder: Path, epoch: int) -> None:
+def save(folder, epoch):
     checkpoint.save(folder, Checkpoint(tensors={"model.w": torch.ones(2)}, state={"epoch": epoch}))
 
 
@@ -28,7 +26,6 @@ def test_between_its_two_renames_the_previous_one_counts(tmp_path):
     (tmp_path / "checkpoint").rename(tmp_path / ".checkpoint.previous")
     assert checkpoint.is_there(tmp_path)
     found = checkpoint.load(tmp_path)
-    assert found is not None
     assert found.state == {"epoch": 1}
     save(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
@@ -56,5 +53,5 @@ def test_one_that_lost_a_file_is_refused(lost, tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint" / lost).unlink()
     assert checkpoint.is_there(tmp_path)
-    with pytest.raises(InvalidData, match="expected a readable checkpoint in"):
+    with refused("expected a readable checkpoint in", InvalidData):
         checkpoint.load(tmp_path)

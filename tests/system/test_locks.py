@@ -1,22 +1,18 @@
 """A lock has one holder, is released with its process, and is not disturbed by checks."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
 import threading
 import time
 from contextlib import ExitStack
-from multiprocessing.connection import Connection
-from pathlib import Path
 
 import pytest
 
 from trainables.system.locks import alone, is_held
 
 
-def _hold(path: Path, sender: Connection) -> None:
+def _hold(path, sender):
     with alone(path):
         sender.send("held")
         signal.pause()
@@ -44,7 +40,7 @@ def test_one_process_holds_it_until_it_dies(tmp_path):
 def test_threads_exclude_each_other(tmp_path):
     inside, most = [0], [0]
 
-    def enter() -> None:
+    def enter():
         for _ in range(20):
             with alone(tmp_path / "a.lock"):
                 inside[0] += 1
@@ -64,7 +60,7 @@ def test_many_may_look_at_once(tmp_path):
     """A look holds the lock for an instant: another look does not take it for a holder."""
     path = tmp_path / "a.lock"
     path.touch(mode=0o600)
-    seen: list[bool] = []
+    seen = []
     threads = [
         threading.Thread(target=lambda: seen.extend(is_held(path) for _ in range(30)))
         for _ in range(4)
@@ -82,7 +78,7 @@ def test_a_process_that_was_stopped_while_it_looked_looks_again(tmp_path, monkey
     with ExitStack() as other:
         other.enter_context(alone(path))
 
-        def stopped(seconds: float) -> None:
+        def stopped(seconds):
             pauses.append(seconds)
             sleep(0.2)
             if len(pauses) == 2:

@@ -1,7 +1,5 @@
 """Freed memory goes back to the system where small pieces in use lie between the gaps."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,10 +1,7 @@
 """Where there is a C compiler its libraries are loaded; without one none is, and nothing fails."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from trainables.privacy import box_muller
 from trainables.system import native
 
 COMPILES = shutil.which("cc") is not None and os.environ.get("SWEEP_NATIVE") != "0"
-LOADERS: tuple[Callable[[], object], ...] = (
+LOADERS = (
     box_muller._native_normals,
     dropout._native_factors,
     gram._native_norms,
@@ -22,7 +19,7 @@ LOADERS: tuple[Callable[[], object], ...] = (
 )
 
 
-def _loaded() -> list[str]:
+def _loaded():
     """Libraries of this project in this process."""
     maps = Path("/proc/self/maps")
     if not maps.exists():
@@ -31,9 +28,7 @@ def _loaded() -> list[str]:
 
 
 @pytest.mark.parametrize("loader", LOADERS)
-def test_a_library_is_loaded_exactly_where_there_is_a_compiler(
-    loader,
-):
+def test_a_library_is_loaded_exactly_where_there_is_a_compiler(loader):
     assert (loader() is not None) == COMPILES
     assert bool(_loaded()) == COMPILES
 
