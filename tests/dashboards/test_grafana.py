@@ -2,8 +2,6 @@
 answers every one of their questions.
 """
 
-from __future__ import annotations
-
 import http.server
 import json
 import re
@@ -14,9 +12,6 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -31,7 +26,7 @@ _GRID = 24
 DASHBOARD = json.loads(grafana.DASHBOARD.read_text())
 
 
-def expressions() -> list[tuple[str, str]]:
+def expressions():
     """Every panel's title and each expression, for any sweep and the last hour."""
     return [
         (panel["title"], target["expr"].replace("$sweep", ".*").replace("$__range", "1h"))
@@ -57,7 +52,7 @@ def test_every_panel_that_shows_private_figures_says_so():
 
 
 def test_panels_lie_on_the_grid_without_overlap():
-    cells: set[tuple[int, int]] = set()
+    cells = set()
     for panel in DASHBOARD["panels"]:
         x, y, width, height = (panel["gridPos"][key] for key in "xywh")
         assert x + width <= _GRID
@@ -81,7 +76,7 @@ def test_the_dashboard_has_what_grafana_needs():
 class _Endpoint(http.server.BaseHTTPRequestHandler):
     """A sweep of two trials as Ray's agent shows one."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         lines = []
         for metric in metrics().values():
             for trial in ("a", "b"):
@@ -97,12 +92,12 @@ class _Endpoint(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *arguments: object) -> None:
+    def log_message(self, *arguments):
         """Quiet."""
 
 
 @pytest.fixture
-def prometheus(tmp_path: Path) -> Iterator[str]:
+def prometheus(tmp_path):
     """A real Prometheus that scrapes our endpoint, as the guide says for Ray's."""
     if _PROMETHEUS is None:
         pytest.skip("no prometheus on this machine (Debian: apt install prometheus)")
@@ -134,12 +129,12 @@ def prometheus(tmp_path: Path) -> Iterator[str]:
         endpoint.server_close()
 
 
-def _ask(address: str, expression: str) -> list[dict[str, Any]]:
+def _ask(address, expression):
     question = urllib.parse.urlencode({"query": expression})
     with urllib.request.urlopen(f"{address}/api/v1/query?{question}", timeout=10) as answer:
         document = json.load(answer)
     assert document["status"] == "success", document
-    found: list[dict[str, Any]] = document["data"]["result"]
+    found = document["data"]["result"]
     return found
 
 

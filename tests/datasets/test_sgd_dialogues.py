@@ -1,13 +1,10 @@
 """The Schema-Guided Dialogue reader: both forms, spans of characters as spans of tokens."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.refusals import refused
 from trainables.config import data_config
 from trainables.data.records import Utterance
 from trainables.datasets import sgd_dialogues
@@ -16,7 +13,7 @@ from trainables.errors import InvalidData
 CONFIG = data_config(name="sgd_dialogues")
 
 
-def _turn(text: str, spans: list[tuple[str, str]], *, speaker: str = "USER") -> dict[str, Any]:
+def _turn(text, spans, *, speaker="USER"):
     slots = [
         {"slot": name, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
         for name, value in spans
@@ -29,7 +26,7 @@ def _turn(text: str, spans: list[tuple[str, str]], *, speaker: str = "USER") -> 
     return {"speaker": speaker, "utterance": text, "frames": [frame]}
 
 
-def _read(folder: Path, turns: list[dict[str, Any]], *, part: str = "dev") -> list[Utterance]:
+def _read(folder, turns, *, part="dev"):
     (folder / part).mkdir()
     file = folder / part / "dialogues_001.json"
     file.write_text(json.dumps([{"turns": turns}]), encoding="utf-8")
@@ -74,16 +71,15 @@ def test_of_two_spans_that_overlap_the_first_is_kept(tmp_path):
 @pytest.mark.parametrize("text", ["{}", "[1]", "null"])
 def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path, text):
     (tmp_path / "dialogues_001.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InvalidData, match=r"a list of dialogues in .*dialogues_001"):
+    with refused(r"a list of dialogues in .*dialogues_001", InvalidData):
         list(sgd_dialogues.read(tmp_path, config=CONFIG))
 
 
 def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path):
     turn = _turn("My name is Ada Lovelace", [])
     del turn["frames"]
-    with pytest.raises(InvalidData, match="expected user turns with utterance") as refusal:
+    with refused("expected user turns with utterance", InvalidData, hides="Ada"):
         _read(tmp_path, [turn])
-    assert "Ada" not in str(refusal.value)
 
 
 def test_the_prepared_form_is_one_object_a_line(tmp_path):

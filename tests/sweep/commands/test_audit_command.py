@@ -1,7 +1,5 @@
 """`sweep audit`: passes satisfied claims, fails violated ones, refuses mechanisms without one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from trainables.errors import InvalidInput, TrialFailed
 from trainables.guarantee.mechanism import Mechanism
 
 
-def call(*arguments: str) -> tuple[str, BaseException | None]:
+def call(*arguments):
     app = typer.Typer()
     app.callback()(lambda: None)
     app.command()(audit.audit)
@@ -23,7 +21,7 @@ def call(*arguments: str) -> tuple[str, BaseException | None]:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> str:
+def config(tmp_path):
     place = tmp_path / "one.yaml"
     place.write_text("engine: edp_sgd\ntraining: {num_workers: 4}\n", encoding="utf-8")
     return str(place)
@@ -44,7 +42,7 @@ def test_a_claim_of_twice_the_noise_fails(config, monkeypatch):
 
 
 def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it(config):
-    changes: dict[str, object] = {"training.num_workers": 2, "training": {"epochs": 2}}
+    changes = {"training.num_workers": 2, "training": {"epochs": 2}}
     for path in (Path(config), None):
         for _, trial in audit._configs(path, changes):
             assert (trial.training.num_workers, trial.training.epochs) == (2, 2)

@@ -1,7 +1,5 @@
 """What commands refuse, and in which words: a golden file a command, in `refusals/`."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,31 +1,28 @@
 """`sweep data check`, `describe` and `convert` on users' files."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.lines import write_lines
 from tests.sweep.line import Line
 
 SECRET = "xylophone"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def line(capsys: pytest.CaptureFixture[str]) -> Line:
+def line(capsys):
     """No answer quotes a record."""
 
     class Discreet(Line):
-        def __call__(self, *words: object) -> tuple[int, str, str]:
+        def __call__(self, *words):
             code, out, err = super().__call__(*words)
             assert SECRET not in out + err
             return code, out, err
@@ -33,19 +30,14 @@ def line(capsys: pytest.CaptureFixture[str]) -> Line:
     return Discreet(capsys)
 
 
-def lines(path: Path, rows: list[Any]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
-def sound(number: int) -> list[dict[str, Any]]:
+def sound(number):
     return [{"text": f"say {SECRET}{n}", "intent": "say" if n else "rare"} for n in range(number)]
 
 
 def test_the_first_problems_are_listed_and_the_rest_counted(place, line):
     bad = [{"text": SECRET, "intent": "say", "slots": [["x", 0, 9]]} for _ in range(23)]
     other = [{"text": f"{SECRET} z", "intent": SECRET}, {"text": f"z {SECRET}", "tags": ["O"]}]
-    path = lines(place / "mine.jsonl", [*sound(3), *bad, *other])
+    path = write_lines(place / "mine.jsonl", [*sound(3), *bad, *other])
     (place / "schema.json").write_text('{"intents": ["say", "rare"], "slots": []}')
     chosen = ("--schema", "schema.json", "--spans", "tokens")
     code, out, err = line("data", "check", path, *chosen)
@@ -71,7 +63,7 @@ def test_warnings(place, line):
         {"text": f"Say {SECRET}7!", "intent": "say", "part": "test", "group": "ann"},
         {"text": f"say {SECRET}3", "intent": "say", "part": "test", "group": "bob"},
     ]
-    out = line.says("data", "check", lines(place / "mine.jsonl", rows))
+    out = line.says("data", "check", write_lines(place / "mine.jsonl", rows))
     for words in (
         "40 training records are few",
         "There are no validation records",
@@ -88,7 +80,7 @@ def test_warnings(place, line):
 def test_describe_counts_labels_by_part(place, line):
     rows = [{**row, "slots": [["what", 1, 2]]} for row in sound(9)]
     rows += [{**rows[1], "text": "say it", "part": "test"}, rows[1]]
-    path = lines(place / "mine.jsonl", rows)
+    path = write_lines(place / "mine.jsonl", rows)
     facts = line.facts("data", "describe", path, "--spans", "tokens")
     assert facts["labels"]["intents"] == {"say": {"train": 8, "test": 1}, "rare": {"train": 1}}
     assert facts["labels"]["slots"] == {"what": {"train": 9, "test": 1}}
@@ -127,7 +119,7 @@ def test_every_command_says_how_a_file_was_read(place, line):
         | {"entities": [[4, 13, "what"], [4, 13, "what"]] if n else [[3, 13, "what"]]}
         for n in range(40)
     ]
-    path = lines(place / "mine.jsonl", rows)
+    path = write_lines(place / "mine.jsonl", rows)
     warned = (
         "The field ner looks like labels and is not read (--slots ner reads it).",
         "The field topic looks like labels and is not read (--intent topic reads it).",
@@ -154,6 +146,6 @@ def test_every_command_says_how_a_file_was_read(place, line):
 
 def test_one_part_alone(place, line):
     rows = [{**row, "part": "test" if n % 3 else "dev"} for n, row in enumerate(sound(9))]
-    path = lines(place / "mine.jsonl", rows)
+    path = write_lines(place / "mine.jsonl", rows)
     out = line.says("data", "convert", path, "--only", "test", "--to", "x.jsonl")
     assert out.splitlines()[-1] == "x.jsonl: 6 records."

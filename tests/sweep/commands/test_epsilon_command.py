@@ -1,7 +1,5 @@
 """`sweep epsilon`: the calculator."""
 
-from __future__ import annotations
-
 import pytest
 
 _ALGORITHM_1 = ("--num-workers", "8", "--noise-multiplier", "1", "--epochs", "30")
@@ -75,7 +73,7 @@ def test_infinity_is_text_and_has_reasons(line):
 
 def test_a_public_bound_on_alpha_helps(line):
     options = (*_ALGORITHM_1, "--delta", "5e-4", "--group-scale", "public")
-    bounded = line.facts("epsilon", *options, "--max-group-scale", "0.5")
+    bounded = line.facts("epsilon", *options, "--normalise", "none", "--cap", 0.5)
     assert bounded["effective_noise_multiplier"][0] == pytest.approx(2 / (2 * 8**0.5))
     assert line.facts("epsilon", *options)["epsilon"] == pytest.approx(581.0, rel=1e-4)
 
@@ -123,10 +121,7 @@ def test_the_size_of_a_configs_data_set_is_counted(line, tmp_path):
 
 @pytest.mark.parametrize("declared", ["", ", num_records: 20, schema_file: schema.json"])
 def test_what_would_be_counted_on_private_records_has_no_figure(
-    line,
-    tmp_path,
-    monkeypatch,
-    declared,
+    line, tmp_path, monkeypatch, declared
 ):
     """As the trial itself would have none."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
@@ -145,7 +140,7 @@ def test_what_would_be_counted_on_private_records_has_no_figure(
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
-@pytest.mark.parametrize("noise", ["1e-9", "1", "1e9"])
+@pytest.mark.parametrize("noise", ["1e-9", "1e9"])
 @pytest.mark.parametrize("delta", ["5e-324", "1e-310", "0.9999999999999999"])
 def test_an_extreme_is_a_number_or_one_line(sampling, noise, delta, line):
     records = ["--num-records", "1000", "--expected-batch-size", "64", "--epochs", "3"]

@@ -1,16 +1,14 @@
 """`sweep init`: from a user's file to a corpus, a label schema and a valid space."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweep.planning.own_data.parts import part_of
+from tests.lines import read_lines, write_lines
 from trainables.data.records import Utterance
 from trainables.files import read_yaml
 
@@ -18,14 +16,13 @@ SECRET = "xylophone"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def csv_in(folder: Path, *, number: int = 300) -> Path:
+def csv_in(folder, *, number=300):
     path = folder / "mine.csv"
     rows = [f"say {SECRET} {n},{'play' if n % 3 else 'stop'},{n}" for n in range(number)]
     path.write_text("text,intent,ticket\n" + "".join(f"{row}\n" for row in rows))
@@ -40,7 +37,7 @@ def test_a_csv_becomes_a_space_that_plans(place, line):
     assert "300 records, 300 with an intent, 0 with a slot." in out
     assert "the label names in mine/schema.json, read from the records, and" in out
     assert "Exports show both, and no epsilon covers them" in out
-    records = [json.loads(line) for line in Path("mine/utterances.jsonl").read_text().splitlines()]
+    records = read_lines(Path("mine/utterances.jsonl"))
     assert len(records) == 300
     assert {record["part"] for record in records} == {"train", "validation", "test"}
     assert "tags" not in records[0]
@@ -55,9 +52,9 @@ def test_a_csv_becomes_a_space_that_plans(place, line):
 
 @pytest.mark.parametrize("number", [20, 30, 50])
 def test_a_space_of_few_records_plans_whole(number, place, line):
-    assert line("init", str(csv_in(place, number=number)))[0] == 0
-    out = line.says("plan", "mine/space.yaml", "--json")
-    assert [trial["reason"] for trial in json.loads(out)["trials"]] == [None] * 4
+    line.says("init", csv_in(place, number=number))
+    plan = line.facts("plan", "mine/space.yaml")
+    assert [trial["reason"] for trial in plan["trials"]] == [None] * 4
 
 
 @pytest.mark.parametrize("asked", [None, 0.7123456, 3.0])
@@ -75,10 +72,8 @@ def test_an_asked_epsilon_is_a_budget_for_every_private_trial(form, asked, place
     limit = asked or 8.0
     assert read_yaml(space)["budget"]["epsilon"] == limit
 
-    def planned() -> dict[str, dict[str, Any]]:
-        code, out, _ = line("plan", str(space), "--json")
-        assert code == 0
-        return {trial["name"]: trial for trial in json.loads(out)["trials"]}
+    def planned():
+        return {trial["name"]: trial for trial in line.facts("plan", space)["trials"]}
 
     for trial in planned().values():
         assert trial["reason"] is None
@@ -94,17 +89,14 @@ def test_an_asked_epsilon_is_a_budget_for_every_private_trial(form, asked, place
 
 
 def test_a_file_of_too_few_records_is_refused(place, line):
-    code, _, err = line("init", str(csv_in(place, number=3)))
-    assert code == 2
-    assert "expected at least 2 records that train, one of validation and one of test" in err
-    assert err.count("\n") == 1
+    said = line.refused("init", csv_in(place, number=3))
+    assert "expected at least 2 records that train, one of validation and one of test" in said
     assert not Path("mine").exists()
 
 
 def test_a_declared_number_that_no_plan_accepts_is_refused(place, line):
-    code, _, err = line("init", str(csv_in(place)), "--num-records", "5000")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "expected data.num_records within a factor of 2" in err
+    said = line.refused("init", csv_in(place), "--num-records", 5000)
+    assert "expected data.num_records within a factor of 2" in said
     assert not Path("mine").exists()
 
 
@@ -119,20 +111,16 @@ def test_advice_can_be_pasted_where_a_name_has_spaces(place, line):
 
 
 def test_advice_can_be_pasted_where_a_name_begins_like_an_option(place, line):
-    code, out, _ = line("init", str(csv_in(place)), "--to=-mine")
-    assert code == 0
-    [command] = re.findall("`sweep (plan .*?)`", out)
+    [command] = re.findall("`sweep (plan .*?)`", line.says("init", csv_in(place), "--to=-mine"))
     line.says(*shlex.split(command))
 
 
 def test_the_heads_are_those_of_the_shipped_space(place, line):
-    assert line("init", str(csv_in(place)))[0] == 0
+    line.says("init", csv_in(place))
     planned = {}
     for space in ("mine/space.yaml", "epsilon_8"):
         given = ("--set", "repeats=1") if space == "epsilon_8" else ()
-        code, out, _ = line("plan", space, *given, "--json")
-        assert code == 0
-        for trial in json.loads(out)["trials"]:
+        for trial in line.facts("plan", space, *given)["trials"]:
             planned[space, trial["variant"]] = trial["config"]
     assert planned["mine/space.yaml", "sgd"]["training"]["gradient_clip_norm"] == 1
     for mine, shipped in (("heads", "heads, no privacy"), ("dp-heads", "heads")):
@@ -150,22 +138,18 @@ def test_the_heads_are_those_of_the_shipped_space(place, line):
 def test_slots_alone(place, line):
     path = place / "slots.jsonl"
     rows = [{"text": f"call ann{n}", "slots": [["who", 1, 2]]} for n in range(200)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    out = line.says("init", str(path), "--json", "--to", "calls", "--epsilon", "3")
-    facts = json.loads(out)
+    write_lines(path, rows)
+    facts = line.facts("init", path, "--to", "calls", "--epsilon", 3)
     assert (facts["num_intents"], facts["num_slots"], facts["span_unit"]) == (0, 1, "tokens")
     assert json.loads((place / "calls" / "schema.json").read_text())["intents"] == []
-    out = line.says("plan", "calls/space.yaml", "--json")
-    assert "3" in {
-        f"{t['epsilon']:.0f}" for t in json.loads(out)["trials"] if t["epsilon"] != "inf"
-    }
+    trials = line.facts("plan", "calls/space.yaml")["trials"]
+    assert "3" in {f"{t['epsilon']:.0f}" for t in trials if t["epsilon"] != "inf"}
 
 
 def test_invalid_records_can_be_left_out(place, line):
     with csv_in(place).open("a") as file:
         file.write("cut off\n")
-    out = line.says("init", "mine.csv", "--skip-invalid", "--json")
-    assert json.loads(out)["num_invalid"] == 1
+    assert line.facts("init", "mine.csv", "--skip-invalid")["num_invalid"] == 1
 
 
 def test_repeated_texts_stay_in_the_file(place, line):
@@ -194,7 +178,7 @@ def test_labels_of_few_records_are_no_part_of_the_schema(place, line):
     rows += [{"text": f"ring bob{n}", "intent": "ring", "slots": [["who", 1, 2]]} for n in range(5)]
     rows += [{"text": f"sue eve{n}", "intent": "sue", "slots": [["who", 1, 2]]} for n in range(4)]
     rows += [{"text": "call dr who", "intent": "call", "slots": [["title", 1, 2]]}]
-    Path("calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(Path("calls.jsonl"), rows)
     out = line.says("init", "calls.jsonl")
     assert "Labels with fewer than 5 records are left out of the schema" in out
     assert "(2 of 5; --keep-rare-labels keeps them)" in out
@@ -220,8 +204,7 @@ def test_labels_of_few_records_are_no_part_of_the_schema(place, line):
 def test_labels_that_were_public_before(place, line):
     (place / "public.json").write_text('{"intents": ["play", "sing"], "slots": []}')
     chosen = ("--schema", "public.json", "--tokenize", "punctuation")
-    code, out, _ = line("init", str(csv_in(place)), *chosen)
-    assert code == 0
+    out = line.says("init", csv_in(place), *chosen)
     assert "are errors of every model in validation and test (100;" in out
     assert "read from the" not in out
     schema = json.loads(Path("mine/schema.json").read_text())

@@ -1,7 +1,5 @@
 """What commands print for people."""
 
-from __future__ import annotations
-
 from sweep.commands._output import say_table
 
 

@@ -1,8 +1,8 @@
 """`sweep parser`: from pairs to a parser to parses to scores, and refusals of one line."""
 
-import json
-
 import pytest
+
+from tests.lines import read_lines, write_lines
 
 ROWS = [
     {
@@ -18,7 +18,7 @@ ROWS = [
 @pytest.fixture
 def pairs(tmp_path):
     path = tmp_path / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS * 4))
+    write_lines(path, ROWS * 4)
     return path
 
 
@@ -35,7 +35,7 @@ def test_train_apply_and_score(pairs, tmp_path, line):
     shown = [*(name for name in facts if name not in ("schema", "scores")), *facts["scores"]]
     assert [each.split()[0] for each in lines] == shown
     line.says("parser", "apply", folder, pairs, "--to", parsed)
-    rows = [json.loads(row) for row in parsed.read_text().splitlines()]
+    rows = read_lines(parsed)
     assert [row["utterance"] for row in rows] == [row["utterance"] for row in ROWS * 4]
     score = ["score", "--human", pairs, "--synthetic", parsed, "--parser", folder]
     found = line.facts(*score, "--mauve-texts", "0")

@@ -1,11 +1,5 @@
 """`sweep pretrain`: the folder that it writes, what it refuses, how it goes on."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from sweep import cli
@@ -13,7 +7,7 @@ from trainables.documents import format_yaml
 from trainables.encoders.about import read_about
 from trainables.pretraining import loop
 
-_FIELDS: dict[str, Any] = {
+_FIELDS = {
     "name": "tiny",
     "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
     "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
@@ -24,21 +18,21 @@ _FIELDS: dict[str, Any] = {
 class Reports:
     """`loop._train` that keeps the reported steps, and `stops` at the second report."""
 
-    def __init__(self, train: Callable[..., float], *, stops: bool = False) -> None:
+    def __init__(self, train, *, stops=False):
         self._train, self._stops = train, stops
-        self.steps: list[int] = []
+        self.steps = []
 
-    def __call__(self, *args: Any, **kwargs: Any) -> float:
+    def __call__(self, *args, **kwargs):
         return self._train(*args, **{**kwargs, "report": self._report})
 
-    def _report(self, progress: loop.Progress) -> None:
+    def _report(self, progress):
         self.steps.append(progress.step)
         if self._stops and len(self.steps) == 2:
             raise OSError("stopped")
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path / "data"))
     file = tmp_path / "tiny.yaml"

@@ -1,7 +1,5 @@
 """A private selection of real trials by the command line, from its run to its unsealing."""
 
-from __future__ import annotations
-
 import io
 import json
 
@@ -9,14 +7,9 @@ import pytest
 import yaml
 
 from sweep import cli
+from tests.libraries import IGNORED
 
-pytestmark = [
-    pytest.mark.slow,  # trains
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.slow, *IGNORED]  # trains
 _SPACE = {
     "name": "chosen",
     "base": {
@@ -45,11 +38,10 @@ _SPACE = {
 
 def test_the_best_is_run_shown_exported_used_and_then_unsealed(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     file, target = tmp_path / "chosen.yaml", tmp_path / "export"
     file.write_text(yaml.safe_dump(_SPACE))
 
-    def answer(*arguments: str) -> str:
+    def answer(*arguments):
         assert cli.run(arguments) == 0, capsys.readouterr()
         return capsys.readouterr().out
 

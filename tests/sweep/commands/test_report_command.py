@@ -1,7 +1,5 @@
 """`sweep report`: its output matches the sweep's files, and refusals are one line."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -11,8 +9,6 @@ import re
 import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,39 +17,38 @@ from sweep.cli import run
 from sweep.results import gap, report_data, report_files
 from sweep.results.report_data import gather
 from sweep.results.report_files import write
-from sweep.store.sweeps import SweepFolder
 from tests.dashboards import samples
+from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
-from trainables.errors import InvalidInput
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     return tmp_path_factory.mktemp("toy")
 
 
 @pytest.fixture(scope="module")
-def toy(place: Path) -> SweepFolder:
+def toy(place):
     return run_untracked(place)
 
 
 @pytest.fixture(autouse=True)
-def home(place: Path, toy: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(place, toy, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(settings_in(place).home))
 
 
 class Cells(HTMLParser):
     """The exact numbers of a page's tables: (trial, metric) -> value."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.trial = ""
-        self.found: dict[tuple[str, str], float] = {}
+        self.found = {}
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         given = dict(attrs)
         if tag == "tr":
             self.trial = given.get("data-trial") or ""
@@ -62,9 +57,7 @@ class Cells(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def written(
-    place: Path, toy: SweepFolder, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, Any], Path]:
+def written(place, toy, tmp_path_factory):
     """What the command says, and the folder that it writes by default."""
     here = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
@@ -97,13 +90,11 @@ def test_the_numbers_of_the_page_and_of_the_csv_are_those_of_the_disk(toy, writt
     assert len(rows_of(target / "epochs.csv")) == sum(r.epochs_done for r in toy.records())
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
+def rows_of(path):
     return list(csv.DictReader(io.StringIO(path.read_text())))
 
 
-def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there_is(
-    toy,
-):
+def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there_is(toy):
     sweep = gather(toy, epsilon_max=1e-6)
     assert sweep.chosen_trial is None
     assert "the smallest epsilon is" in sweep.answer[0]
@@ -167,7 +158,7 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
             {"name": "edp-big", "set": {"model.hidden_size": 96}},
         ],
     )
-    with pytest.raises(InvalidInput, match=r"--data json_lines .*mine.* or .*other.*, got none$"):
+    with refused(r"--data json_lines .*mine.* or .*other.*, got none$"):
         gather(folder, epsilon_max=8.0)
     first, second = (
         gather(folder, epsilon_max=8.0, corpus=f"json_lines {data['path']}")
@@ -201,8 +192,8 @@ def test_a_report_without_a_trial_within_epsilon_begins_with_a_fact(tmp_path, li
 def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path):
     folder = run_untracked(tmp_path)
     rewrite_sweep(folder, "ended", lambda e: None)
-    with pytest.raises(InvalidInput, match="expected a finished trial in sweep toy"):
+    with refused("expected a finished trial in sweep toy"):
         gather(folder, epsilon_max=8.0)
     corpus = folder.records()[0].plan.corpus
-    with pytest.raises(InvalidInput, match=f"a finished trial on {re.escape(corpus)} in sweep toy"):
+    with refused(f"a finished trial on {re.escape(corpus)} in sweep toy"):
         gather(folder, epsilon_max=8.0, corpus=corpus)

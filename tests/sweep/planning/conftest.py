@@ -1,7 +1,5 @@
 """What the tests of planning share."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sweep.sweeps import settings_in

@@ -1,10 +1,7 @@
 """The calculator: what options change, what a file gives, what is missing."""
 
-from __future__ import annotations
-
 import copy
 import json
-import math
 
 import pytest
 from hypothesis import given
@@ -20,10 +17,10 @@ from sweep.planning.calculator import (
     report,
     sensitivity_reason,
 )
+from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
 from trainables import accountants
 from trainables.config import parse
-from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
 
 
@@ -68,12 +65,8 @@ def test_epochs_replace_the_steps_of_a_config(tmp_path):
     change(parts, {"epochs": 2})
     mechanism, _ = mechanism_of(parts)
     assert (mechanism.epochs, mechanism.steps) == (2, 200)
-    with pytest.raises(InvalidInput, match="expected --epochs or --steps, got both"):
+    with refused("expected --epochs or --steps, got both"):
         change(parts, {"epochs": 2, "steps": 3})
-
-
-def test_the_engine_stands_beside_the_sections():
-    assert parts_of("sgd")["engine"] == "sgd"
 
 
 def test_a_file_gives_the_parts_that_accounting_reads(tmp_path):
@@ -94,7 +87,7 @@ def test_a_file_gives_the_parts_that_accounting_reads(tmp_path):
 def test_a_file_that_holds_no_fields_is_refused(tmp_path):
     file = tmp_path / "list.yaml"
     file.write_text("- engine\n")
-    with pytest.raises(InvalidInput, match=r"list\.yaml to hold the fields of a trial's config"):
+    with refused(r"list\.yaml to hold the fields of a trial's config"):
         fields_of(file)
 
 
@@ -102,7 +95,7 @@ def test_noise_is_a_number_or_a_target_and_never_both():
     assert noise(None, None) is None
     assert noise(1.5, None) == 1.5
     assert noise(None, 8.0) == {"target_epsilon": 8.0}
-    with pytest.raises(InvalidInput, match=r"^expected --noise-multiplier or --target-epsilon"):
+    with refused(r"^expected --noise-multiplier or --target-epsilon"):
         noise(1.5, 8.0)
 
 
@@ -141,12 +134,6 @@ def test_a_missing_batch_is_the_smallest_of_64_that_workers_and_micro_batches_di
     assert mechanism.num_microbatches * microbatch == batch
 
 
-def test_a_target_becomes_noise_whose_epsilon_is_just_within_it():
-    parts = parts_of(**{**_SAMPLED, "noise_multiplier": {"target_epsilon": 3.0}, "epochs": 5})
-    mechanism, _ = mechanism_of(parts)
-    assert 2.99 < accountants.account(mechanism).epsilon <= 3.0
-
-
 def test_the_cost_of_shuffled_epochs_needs_no_number_of_records():
     """And no figure that depends on that number is reported."""
     fields = {"num_workers": 8, "noise_multiplier": 1.0, "epochs": 30, "delta": 5e-4}
@@ -175,14 +162,13 @@ def test_the_cost_of_shuffled_epochs_needs_no_number_of_records():
 )
 def test_what_has_no_mechanism_is_refused_in_one_line(changes, line):
     parts = parts_of(**{**_SAMPLED, **changes})
-    with pytest.raises(InvalidInput, match=line) as refused:
+    with refused(line):
         mechanism_of(parts)
-    assert "\n" not in str(refused.value)
 
 
 def test_the_default_delta_needs_the_number_of_records():
     parts = parts_of("edp_sgd", noise_multiplier=1.0)
-    with pytest.raises(InvalidInput, match="the default delta depends on it"):
+    with refused("the default delta depends on it"):
         mechanism_of(parts)
 
 
@@ -195,7 +181,7 @@ def test_records_of_a_data_set_at_hand_are_counted(tmp_path, monkeypatch):
     assert mechanism_of(parts)[0].num_records == 90
     assert parts["data"]["num_records"] == 90, "which the caller shows"
     parts["data"] = {**data, "path": str(tmp_path / "missing.jsonl")}
-    with pytest.raises(InvalidInput, match="expected --num-records"):
+    with refused("expected --num-records"):
         mechanism_of(parts)
 
 
@@ -225,13 +211,6 @@ def test_the_differences_from_the_paper_are_those_of_the_mechanism(engine, chang
         assert part in sentence
 
 
-def test_noise_of_independent_workers_is_said_to_shrink_by_the_root_of_their_number():
-    mechanism, _ = mechanism_of(parts_of("edp_sgd", **{**_PAPER, "num_workers": 16}))
-    first, *_ = differences(mechanism, accountants.account(mechanism))
-    assert "noise of 16 workers" in first
-    assert first.endswith("z0 / 4")
-
-
 @pytest.mark.parametrize(
     ("engine", "changes", "reason"),
     [
@@ -244,10 +223,3 @@ def test_the_sensitivity_has_the_reason_of_its_relation(engine, changes, reason)
     mechanism, _ = mechanism_of(parts_of(engine, **changes))
     assert sensitivity_reason(mechanism).startswith(reason)
     assert mechanism.sensitivity == (1 if "added" in reason else 2)
-
-
-def test_without_noise_the_report_is_infinite():
-    mechanism, chosen = mechanism_of(parts_of("sgd", num_records=100, delta=1e-5))
-    shown = report(mechanism, accountants.account(mechanism), 100)
-    assert chosen is None
-    assert shown["epsilon"] in (math.inf, "inf")

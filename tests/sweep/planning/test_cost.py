@@ -1,7 +1,5 @@
 """The duration of a trial: by finished trials of its kind, or unknown."""
 
-from __future__ import annotations
-
 import pytest
 
 from search_spaces.space import rename

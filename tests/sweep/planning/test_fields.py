@@ -1,12 +1,10 @@
 """`sweep fields`: the listed fields are the accepted ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweep.planning.fields import config_fields, fields_below
+from tests.refusals import refused
 from trainables.config import TrialConfig, parse
-from trainables.errors import InvalidInput
 
 
 def leaves(fields, path=""):
@@ -55,5 +53,5 @@ def test_a_field_says_its_entries_its_type_and_what_is_allowed():
     ],
 )
 def test_an_unknown_path_is_answered_with_the_nearest(wrong, meant):
-    with pytest.raises(InvalidInput, match=f"did you mean {meant}"):
+    with refused(f"did you mean {meant}"):
         fields_below(wrong)

@@ -1,7 +1,5 @@
 """Cached privacy figures: equal to computed ones, never those of another trial."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
@@ -14,10 +12,10 @@ import pytest
 
 from sweep.planning.accounting import accounting
 from sweep.settings import Settings
+from tests.refusals import refused
 from trainables import accountants, figure_cache
 from trainables.accountants import _values
 from trainables.config import parse
-from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.from_config import build
 from trainables.privacy.summary import PrivacySummary
@@ -263,7 +261,7 @@ def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path):
     wanted = _config(noise_multiplier={"target_epsilon": 8.0})
     _, declared = cache.resolve(wanted, num_records=2_560)
     assert declared.undeclared == ()
-    with pytest.raises(InvalidInput, match="no noise multiplier reaches target_epsilon=8"):
+    with refused("no noise multiplier reaches target_epsilon=8"):
         FigureCache(tmp_path).resolve(wanted, num_records=2_560, undeclared=("a vocabulary",))
 
 

@@ -1,13 +1,10 @@
 """Missing entries of the ledger are found by the sweeps' epochs, and added without removing any."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
 import pytest
 
-from sweep import cli
 from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.spending.ledger import FILE, Ledger
@@ -54,28 +51,22 @@ def test_each_sweep_that_cannot_be_checked_is_named(tmp_path):
     assert {found.sweep for found in ledger_check.check(settings)} == {"one", "two"}
 
 
-def test_a_trial_whose_epochs_were_never_charged_is_named(
-    toy,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_a_trial_whose_epochs_were_never_charged_is_named(toy, tmp_path, monkeypatch, line):
     home = toy.path.parent
     for name in (FILE, "ledger.head"):
         (home / name).unlink()
     monkeypatch.setenv("SWEEP_HOME", str(home))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-    assert cli.run(["ledger", "--check", "--json"]) == 1
-    answer = json.loads(capsys.readouterr().out)
+    code, out, _ = line("ledger", "--check", "--json")
+    assert code == 1
+    answer = json.loads(out)
     trials = {trial.id for trial in toy.plan().to_run}
     assert {row["trial"] for row in answer["missing"]} == trials
     assert {tuple(row["epochs"]) for row in answer["missing"]} == {(1, 2, 3)}
     assert answer["left"] == answer["missing"]
-    assert cli.run(["ledger", "--check", "--repair"]) == 0
-    assert capsys.readouterr().out.count("(repaired)") == len(trials)
-    assert cli.run(["ledger", "--check"]) == 0
-    assert "every epoch of every sweep" in capsys.readouterr().out
-    assert cli.run(["ledger", "--repair"]) == 2
+    assert line.says("ledger", "--check", "--repair").count("(repaired)") == len(trials)
+    assert "every epoch of every sweep" in line.says("ledger", "--check")
+    line.refused("ledger", "--repair")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A plan: every trial with its epsilon, every refusal with its reason, nothing run."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -12,6 +10,7 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import require_trials
 from sweep.store import plans
+from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
 from trainables.config import parse
 from trainables.errors import InvalidData, InvalidInput
@@ -73,17 +72,6 @@ def test_the_papers_epsilon_is_none_for_dp_sgd(settings):
     assert plan.refused[0].reason == "epsilon_paper is not defined for dp_sgd, budget.epsilon=5"
 
 
-def test_noise_made_for_a_target_meets_a_budget_of_that_size(settings):
-    plan = plan_of(
-        settings,
-        variants=[{"name": "dp", "set": {"engine": "dp_sgd", Z0: {"target_epsilon": 8}}}],
-        budget={"epsilon": 8},
-    )
-    (trial,) = plan.to_run
-    assert trial.epsilon is not None
-    assert 7.9 < trial.epsilon <= 8
-
-
 def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings):
     plan = plan_of(settings, axes={"training.expected_batch_size": [63, 64]})
     assert [trial.values["training.expected_batch_size"] for trial in plan.to_run] == [64]
@@ -127,19 +115,6 @@ def test_a_budget_of_trials_keeps_the_first(settings):
     assert [trial.runs for trial in plan.trials] == [True, True, False]
 
 
-def test_a_budget_that_no_trial_meets_says_what_the_least_would_be(settings):
-    plan = plan_of(
-        settings,
-        variants=[
-            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}},
-            {"name": "edp", "axes": {Z0: [0.5, 1.0]}},
-        ],
-        budget={"epsilon": 1},
-    )
-    with pytest.raises(InvalidInput, match=r"all 2 points .* 2 by budget: .* epsilon .* is 581"):
-        require_trials(plan)
-
-
 def test_a_point_counts_for_every_limit_that_refuses_it(settings):
     """Each point breaks the first constraint of the file or the second; the budget refuses all,
     though no point comes as far: it is what bites most.
@@ -155,24 +130,22 @@ def test_a_point_counts_for_every_limit_that_refuses_it(settings):
         budget={"epsilon": 0.001},
     )
     assert {trial.refused_by for trial in plan.trials} == {"constraint"}
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as caught:
         require_trials(plan)
-    assert str(refused.value).startswith(
+    assert str(caught.value).startswith(
         "all 6 points other than baselines are refused, 6 by constraint: dear; 6 by budget: epsilon"
     )
-    assert "; 4 by constraint: too little noise" in str(refused.value)
-    assert "a point may exceed several limits" in str(refused.value)
-    assert "the smallest epsilon of any trial is" in str(refused.value)
+    assert "; 4 by constraint: too little noise" in str(caught.value)
+    assert "a point may exceed several limits" in str(caught.value)
+    assert "the smallest epsilon of any trial is" in str(caught.value)
 
 
-def test_a_dependent_constraint_is_not_evaluated_alone(
-    settings,
-):
+def test_a_dependent_constraint_is_not_evaluated_alone(settings):
     """Such as one over a field that a guard before it keeps others from having."""
     guarded = ["model.name == 'bert'", "model.nothing_such > 1"]
     plan = plan_of(settings, constraints=guarded)
     assert plan.trials[0].reason == "constraint model.name == 'bert'"
-    with pytest.raises(InvalidInput, match="nothing_such"):
+    with refused("nothing_such"):
         plan_of(settings, constraints=guarded[1:])
 
 
@@ -217,9 +190,9 @@ def test_a_trial_has_the_config_that_it_was_planned_with_or_none():
     for of_a_draw in ("", "draw-1-"):
         assert plans.trial_from({**row, "id": f"{of_a_draw}{own}"}).config == parse({})
     for changed in ({"config": {"engine": "sgd"}}, {"id": parse({"engine": "sgd"}).id}):
-        with pytest.raises(InvalidData, match=r"the config of trial .* as it was planned"):
+        with refused(r"the config of trial .* as it was planned", InvalidData):
             _ = plans.trial_from({**row, **changed}).config
-    with pytest.raises(InvalidData, match="fields of a planned trial"):
+    with refused("fields of a planned trial", InvalidData):
         plans.trial_from({**row, "config": None})
 
 
@@ -242,7 +215,7 @@ def test_what_a_trial_says_of_its_config_is_that_of_the_config():
 
 @pytest.mark.parametrize("damaged", [{}, [], None, {"name": "s", "merged": 0, "trials": [{}]}])
 def test_what_is_no_plan_is_refused_as_damaged_data(damaged):
-    with pytest.raises(InvalidData, match=r"expected .* got .*damaged"):
+    with refused(r"expected .* got .*damaged", InvalidData):
         plans.from_dict(damaged)
 
 
@@ -253,7 +226,7 @@ def test_the_cost_is_that_of_the_steps(settings):
 
 
 def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings):
-    with pytest.raises(InvalidInput, match=r"unknown field data\.num_utterances for data atis"):
+    with refused(r"unknown field data\.num_utterances for data atis"):
         plan_of(settings, base={**BASE, "data": {"name": "atis", "num_utterances": 2000}})
 
 
@@ -268,31 +241,13 @@ def test_a_declared_size_far_from_the_truth_is_refused_without_saying_it(
     if is_near:
         assert plan_of(settings, base=base).trials[0].num_records == declared
         return
-    with pytest.raises(InvalidData, match=f"got {declared}: .* for the curator alone$") as refused:
+    with refused(f"got {declared}: .* for the curator alone$", InvalidData, hides="90"):
         plan_of(settings, base=base)
-    assert "90" not in str(refused.value)
 
 
-def test_a_declared_size_of_a_public_corpus_is_compared_without_opening_it(
-    settings,
-):
-    with pytest.raises(InvalidData, match="declare about 2500"):
+def test_a_declared_size_of_a_public_corpus_is_compared_without_opening_it(settings):
+    with refused("declare about 2500", InvalidData):
         plan_of(settings, base={**BASE, "data": {"name": "atis", "num_records": 20_000}})
-
-
-def test_with_groups_their_number_is_declared(settings, tmp_path):
-    rows = [{"text": f"call {n}", "intent": "x", "group": f"g{n // 10}"} for n in range(400)]
-    (tmp_path / "groups.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "schema.json").write_text('{"intents": ["x"], "slots": []}')
-    data = {"name": "json_lines", "path": "groups.jsonl", "schema_file": "schema.json"}
-    base = {
-        "data": {**data, "num_records": 180},  # the records that train, in 40 groups
-        "engine": "dp_sgd",
-        "privacy": {"unit": "group"},
-        "training": {"epochs": 1, "expected_batch_size": 8},
-    }
-    with pytest.raises(InvalidData, match=r"of the groups that train, got 180: .* curator alone$"):
-        plan_of(settings, base=base)
 
 
 def test_a_kept_config_does_not_go_by_fields_of_another_task():

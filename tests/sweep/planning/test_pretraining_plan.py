@@ -1,21 +1,18 @@
 """From a pretraining's file to its folder: fields by path, and unfinished work is never mixed."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
+from tests.refusals import refused
 from trainables.documents import format_yaml
 from trainables.encoders.about import ABOUT
-from trainables.errors import InvalidInput
 from trainables.system import checkpoint
 
 _BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-_FIELDS: dict[str, Any] = {
+_FIELDS = {
     "name": "tiny",
     "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
     "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
@@ -53,9 +50,8 @@ def test_changes_by_path_change_that_field_alone(file):
     ],
 )
 def test_a_wrong_field_is_named(file, changes, line):
-    with pytest.raises(InvalidInput, match=line) as refused:
+    with refused(line):
         read_pretraining(file, changes)
-    assert "\n" not in str(refused.value)
 
 
 def test_corpora_without_a_file_get_the_recipe_of_the_shipped_encoder():
@@ -82,20 +78,20 @@ def test_bf16_is_chosen_where_the_processor_has_it(monkeypatch):
 
 @pytest.mark.parametrize("public", [(), ("video",)])
 def test_either_a_file_or_corpora(file, public):
-    with pytest.raises(InvalidInput, match="expected either a FILE or --public"):
+    with refused("expected either a FILE or --public"):
         read_pretraining(file if public else None, {}, public=public)
 
 
 def test_a_file_without_fields_is_refused(file):
     file.write_text("- tiny\n")
-    with pytest.raises(InvalidInput, match=r"a mapping of fields in .*tiny\.yaml"):
+    with refused(r"a mapping of fields in .*tiny\.yaml"):
         read_pretraining(file, {})
 
 
 @pytest.mark.parametrize("bits", [0, 4, 64])
 def test_the_bits_of_a_weight_are_those_that_can_be_written(file, settings, tmp_path, bits):
     config, place = read_pretraining(file, {}), tmp_path / "encoder"
-    with pytest.raises(InvalidInput, match=f"^expected --bits to be 8, 16 or 32, got {bits}$"):
+    with refused(f"^expected --bits to be 8, 16 or 32, got {bits}$"):
         run_pretraining(config, place, settings, bits=bits, report=never)
     assert not place.exists()
 
@@ -104,7 +100,7 @@ def test_an_encoder_is_never_overwritten(file, settings, tmp_path):
     place = tmp_path / "encoder"
     place.mkdir()
     (place / ABOUT).write_text("{}")
-    with pytest.raises(InvalidInput, match="expected --to to name a new folder"):
+    with refused("expected --to to name a new folder"):
         run_pretraining(read_pretraining(file, {}), place, settings, bits=16, report=never)
     assert [path.name for path in place.iterdir()] == [ABOUT]
 
@@ -118,7 +114,7 @@ def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
         place.mkdir()
         (place / "mine.txt").write_text("kept")
     config = read_pretraining(file, {"layers": [9]})
-    with pytest.raises(InvalidInput, match="layers"):
+    with refused("layers"):
         run_pretraining(config, place, settings, bits=16, report=never)
     assert place.exists() is others
     assert not others or [path.name for path in place.iterdir()] == ["mine.txt"]
@@ -135,6 +131,6 @@ def test_trained_steps_go_on_with_equal_settings_alone(file, tmp_path):
     checkpoint.save(work, checkpoint.Checkpoint(tensors={}, state={"step": 3}))
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
     _begin(other, work)
-    with pytest.raises(InvalidInput, match=r"got others; delete .*\.pretraining to start again"):
+    with refused(r"got others; delete .*\.pretraining to start again"):
         _begin(one, work)
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before

@@ -1,17 +1,13 @@
 """The preview of an adaptive search: points of its own space, the same each time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-
-import pytest
 
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import probes, search_notes
 from sweep.planning.prepare import prepare_space
+from tests.refusals import refused
 from tests.sweep.sweeps import space_in
-from trainables.errors import InvalidInput
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
 _AXES = {
@@ -55,9 +51,7 @@ def plan_and_messages(settings, **fields):
     return plan, search_notes(space, plan, home=settings.home)
 
 
-def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_epsilon(
-    settings,
-):
+def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_epsilon(settings):
     axes = {Z: [0.5, 1.0, 2.0]}
     plan, (text, unbounded) = plan_and_messages(settings, axes=axes)
     epsilons = sorted(trial.epsilon or 0.0 for trial in plan.probes)
@@ -73,9 +67,7 @@ def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_ep
     assert [trial.values[Z] for trial in plan.probes if trial.runs] == [2.0]
 
 
-def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(
-    settings,
-):
+def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(settings):
     _, found = plan_and_messages(settings, budget={"total": 1e6})
     assert len(found) == 1
     attacked = {"privacy": {"delta": 1e-3}, "evaluation": {"attacks": ["loss_threshold"]}}
@@ -86,7 +78,7 @@ def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(
 
 def test_a_search_that_starts_from_no_such_sweep_is_refused(settings):
     space = searching(settings, search={"warm_start": ["earlier"]})
-    with pytest.raises(InvalidInput, match="no sweep named earlier"):
+    with refused("no sweep named earlier"):
         prepare_space(space, settings=settings)
 
 

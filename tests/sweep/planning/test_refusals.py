@@ -1,7 +1,5 @@
 """A plan with nothing to run is refused in one line: which limits refuse how many points."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 
@@ -12,12 +10,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from trainables.errors import InvalidInput
 
 
-def trial(
-    number=0,
-    *broken,
-    baseline=False,
-    epsilon=None,
-):
+def trial(number=0, *broken, baseline=False, epsilon=None):
     """A trial that the limits `broken` refuse, the first of them by name."""
     return PlannedTrial(
         id=f"t{number}",

@@ -1,7 +1,5 @@
 """How many trials run at a time: as many as fit on CPUs, GPUs and memory, and never more."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace
@@ -11,7 +9,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
-from search_spaces.parts import Resources
 from sweep.planning import resources
 from sweep.planning.prepare import prepare_space
 from sweep.planning.resources import (
@@ -20,10 +17,9 @@ from sweep.planning.resources import (
     choose_slots,
     fit_into_memory,
     machine_cpus,
-    machine_gpus,
     sentence,
-    this_machine,
 )
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
 
@@ -113,9 +109,9 @@ def test_a_number_that_fits_is_kept(given_slots):
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_numbers(changes, line):
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as problem:
         slots(**changes)
-    assert str(refused.value) == line
+    assert str(problem.value) == line
 
 
 @pytest.mark.parametrize(
@@ -138,15 +134,8 @@ def test_a_containers_quota_lowers_the_cpus(tmp_path, quota, expected):
 
 @pytest.mark.parametrize("share", ["auto", -0.5])
 def test_a_share_is_a_number_of_at_least_0(share):
-    with pytest.raises(InvalidInput, match="gpus_per_worker"):
+    with refused("gpus_per_worker"):
         spaces.parse({"name": "s", "resources": {"gpus_per_worker": share}})
-
-
-@pytest.mark.parametrize("asked", [None, 0, 1])
-def test_this_machine_has_a_cpu(asked):
-    machine = this_machine(Resources(gpus_per_worker=asked))
-    assert machine.cpus == machine_cpus() >= 1
-    assert machine.gpus == (machine_gpus() if asked != 0 else 0)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """Advice claims no effect that cannot be: on epsilon, from few trials, or of two axes at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,21 +10,20 @@ from search_spaces.paths import set_all
 from sweep.results.importance import importance, moves_epsilon
 from sweep.search.advice import advice
 from sweep.store.plans import label
-from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
 from trainables import accountants
 from trainables.config import parse
 
 SPACE = spaces.parse({"name": "s"})
 Z, RATE, SIZE = "privacy.noise_multiplier", "training.learning_rate", "model.hidden_size"
-BASE: dict[str, Any] = {
+BASE = {
     "engine": "dp_sgd",
     "data": {"name": "atis"},
     "model": {"name": "clc"},
     "privacy": {"noise_multiplier": 1.0, "sampling": "poisson"},
     "training": {"epochs": 2, "expected_batch_size": 100},
 }
-TRIED: dict[str, tuple[Any, Any]] = {
+TRIED = {
     Z: (1.0, 2.0),
     RATE: (0.1, 0.2),
     SIZE: (32, 64),
@@ -41,7 +37,7 @@ TRIED: dict[str, tuple[Any, Any]] = {
 }
 
 
-def trial(number: int, values: dict[str, Any], ser: float, **base: Any) -> TrialRecord:
+def trial(number, values, ser, **base):
     """A finished trial with the epsilon that its config has."""
     config = parse(set_all(BASE, base.items(), values.items()))
     _, mechanism = accountants.resolve(config, num_records=1000)
@@ -57,7 +53,7 @@ def trial(number: int, values: dict[str, Any], ser: float, **base: Any) -> Trial
     return replace(made, plan=plan)
 
 
-def said(records: list[TrialRecord]) -> list[str]:
+def said(records):
     return advice(SPACE, records, importance(records))
 
 
@@ -85,7 +81,6 @@ def test_no_chance_of_a_random_search_is_an_effect_on_epsilon(seed):
     for sentence in sentences:
         assert "epsilon" not in sentence or sentence.startswith(label(Z)), sentence
     found = importance(records, "epsilon")
-    assert found is not None
     assert list(found.shares) == [Z]
 
 
@@ -108,7 +103,6 @@ def test_two_axes_that_vary_together_get_no_advice():
     ]
     assert not any(label(axis) in each for axis in (RATE, SIZE) for each in said(records))
     found = importance(records)
-    assert found is not None
     assert found.tied == (SIZE, RATE)
     alone = [replace(r, plan=replace(r.plan, values={**r.plan.values, SIZE: 32})) for r in records]
     assert any(each.startswith(label(RATE)) for each in said(alone))

@@ -1,23 +1,18 @@
 """Ray starts for a search that is resumed only where it still has something to run."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweep.planning import prepare
 from sweep.runtime import runner
-from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
 
 GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0}
 
 
-def finish_search(folder: Path, *, num_samples: int) -> SweepFolder:
+def finish_search(folder, *, num_samples):
     """A search of a space of two points that ran in this process, and would go on with Ray."""
     settings = settings_in(folder)
     space = space_in(
@@ -33,17 +28,17 @@ def finish_search(folder: Path, *, num_samples: int) -> SweepFolder:
 
 
 @pytest.fixture
-def ray_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def ray_jobs(monkeypatch):
     """The jobs that are given to executors on Ray."""
-    started: list[str] = []
+    started = []
 
-    def run_trials(jobs: Any, *, settings: Any, source: Any = None, **_: Any) -> None:
+    def run_trials(jobs, *, settings, source=None, **_):
         if settings.executor == "local":
             real(jobs, settings=settings, source=source, **_)
         elif jobs or source is not None:
             started.extend(job.trial_id for job in jobs)
 
-    def start_ray(*args: Any, **named: Any) -> Any:
+    def start_ray(*args, **named):
         started.append("at once")
         return nullcontext(NoTracker())
 

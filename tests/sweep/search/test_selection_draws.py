@@ -1,7 +1,5 @@
 """The draws of a private selection: their laws, their independence, and the choice of the best."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 
@@ -16,8 +14,8 @@ from sweep.search import private_selection
 from sweep.search.private_selection import best_of, draw_number, draw_points, random_of
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
-from trainables.errors import InvalidInput
 
 _DRAWS = 20_000
 _ALPHA = 1e-6  # each test's chance of a false alarm, were its generator truly random
@@ -82,9 +80,7 @@ def configurations(tmp_path_factory):
     return prepare_space(_space(), settings=settings).plan.to_run
 
 
-def test_points_are_independent_and_spread_evenly_over_the_space(
-    configurations,
-):
+def test_points_are_independent_and_spread_evenly_over_the_space(configurations):
     points = draw_points(_space(), configurations, 3_000, np.random.default_rng(2))
     places = [(p.variant, p.values.get("privacy.noise_multiplier")) for p in points]
     counts = Counter(places)
@@ -114,7 +110,7 @@ def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
 
 
 def test_nothing_to_draw_from_is_refused():
-    with pytest.raises(InvalidInput, match="expected a configuration that may be drawn"):
+    with refused("expected a configuration that may be drawn"):
         draw_points(_space(), (), 1, np.random.default_rng(0))
 
 
@@ -129,9 +125,7 @@ def _record(trial, error):
     )
 
 
-def test_the_best_has_the_smallest_validation_error_and_ties_go_to_the_first(
-    configurations,
-):
+def test_the_best_has_the_smallest_validation_error_and_ties_go_to_the_first(configurations):
     errors = [math.nan, None, 0.3, math.nan, 0.2, 0.2]
     records = [_record(configurations[0], error) for error in errors]
     assert best_of(records) is records[4]

@@ -1,14 +1,11 @@
 """The claim of a data card in words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sweep import cli
 from sweep.synthesis import synthesize, trained_text
-from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
+from sweep.synthesis.data_card import Draws, UsedFilters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
 from trainables.accountants import account
 from trainables.config import PrivacyConfig, TrainingConfig, synthesis_config
@@ -17,7 +14,7 @@ from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import build_from
 
 
-def trained(*stages: str, noise: float = 20.0, unit: str = "record", **fields: Any) -> Trained:
+def trained(*stages, noise=20.0, unit="record", **fields):
     """A model folder in memory, of 100 records or 50 couples."""
     couples = unit == "couple"
     mechanism = build_from(
@@ -38,7 +35,7 @@ def trained(*stages: str, noise: float = 20.0, unit: str = "record", **fields: A
     return Trained(Path("model"), about, mechanism)
 
 
-def card_of(*homes: Trained) -> DataCard:
+def card_of(*homes):
     draws = Draws(number=1, drawn=1, dropped={}, seed=0, decoding={})
     filters = UsedFilters(min_words=1, max_words=9, patterns={}, drop_repeats=False)
     return data_card(homes[0], homes[1] if len(homes) > 1 else None, draws=draws, filters=filters)

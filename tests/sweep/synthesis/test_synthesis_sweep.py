@@ -1,12 +1,8 @@
 """A synthesis sweep from a space to utterances with a data card."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,29 +10,24 @@ import yaml
 
 from search_spaces import space as spaces
 from search_spaces.files import shipped_spaces
-from sweep import cli
 from sweep.planning.accounting import size_of
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
-from sweep.settings import Settings
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.sweeps import open_sweep
 from sweep.synthesis.synthesize import Filters, write_utterances
 from sweep.synthesis.trained_text import open_trained
 from tests.fixed_keys import fixed_keys
+from tests.libraries import IGNORED
+from tests.lines import read_lines, write_lines
+from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import figures
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.generation._drawer import BLOCK
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = IGNORED
 PRIVATE = {"data.name": "pair_lines"}
 TWO_STAGES = {
     "synthesis.method": "two_stage",
@@ -46,7 +37,7 @@ TWO_STAGES = {
 
 
 @pytest.fixture(autouse=True)
-def _repeatable() -> Iterator[None]:
+def _repeatable():
     """Trials have fixed keys, and models that a test makes have fixed weights."""
     torch.manual_seed(0)
     with fixed_keys():
@@ -54,26 +45,19 @@ def _repeatable() -> Iterator[None]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
     return settings_in(tmp_path)
 
 
-def space_of(folder: Path, **changes: Any) -> spaces.SearchSpace:
+def space_of(folder, **changes):
     fields = tiny(write_pairs(folder), **changes).model_dump(mode="json")
     return spaces.parse({"name": "texts", "base": fields, "resources": {"executor": "local"}})
 
 
-def run_line(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.run(arguments)
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
-def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, capsys):
+def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, line):
     prepared = prepare_space(space_of(tmp_path, **TWO_STAGES), settings=settings)
     [planned] = prepared.plan.to_run
     assert (planned.steps, planned.num_records) == (10, 90)
@@ -97,29 +81,22 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, ca
     [experiment] = [e for e in client.search_experiments() if e.name != "Default"]
     runs = client.search_runs([experiment.experiment_id])
     assert any("word_type_overlap" in run.data.metrics for run in runs)
-    code, shown_table, err = run_line(capsys, "show", "texts")
-    assert code == 0, err
+    shown_table = line.says("show", "texts")
     assert "human: one half against the other" in " ".join(shown_table.split())
-    code, compared, err = run_line(capsys, "compare", "texts", f"texts:{record.plan.id}")
-    assert code == 0, err
+    compared = line.says("compare", "texts", f"texts:{record.plan.id}")
     assert figures.label("word_type_overlap") in " ".join(compared.split())
     assert "SER" not in compared
     # Export the best by what it measured, and draw from the export.
-    code, _, err = run_line(
-        capsys, "export", "texts", "--any-epsilon", "--to", str(tmp_path / "exported")
-    )
-    assert code == 0, err
+    line.says("export", "texts", "--any-epsilon", "--to", tmp_path / "exported")
     about = json.loads((tmp_path / "exported" / "about.json").read_text())
     assert about["chosen_by"] == "word_type_overlap"  # MAUVE is left out here
     assert about["predict"] == "sweep synthesize . --to utterances.jsonl"
     out = tmp_path / "made.jsonl"
-    arguments = ("synthesize", str(tmp_path / "exported"), "--to", str(out))
-    code, text, err = run_line(capsys, *arguments, "--number", "9", "--min-words", "0", "--json")
-    assert code == 0, err
-    shown = json.loads(text)["card"]
+    arguments = ("synthesize", tmp_path / "exported", "--to", out)
+    shown = line.facts(*arguments, "--number", 9, "--min-words", 0)["card"]
     assert shown["epsilon"] == pytest.approx(card["epsilon"], rel=1e-6)
     assert shown["steps"] == 10
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    rows = read_lines(out)
     assert len(rows) == 9
     assert all(set(row) == {"utterance"} for row in rows)
     page = out.with_suffix(".card.md").read_text()
@@ -128,17 +105,12 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(settings, tmp_path, ca
     assert any("validation records" in line for line in shown["not_covered"])
     assert "the validation records: which epoch's weights are kept" in page
     # Refused in one line: a file that exists, a folder without a model.
-    code, _, err = run_line(capsys, *arguments)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "which exists" in err
-    code, _, err = run_line(
-        capsys, "synthesize", str(tmp_path), "--to", str(tmp_path / "other.jsonl")
-    )
-    assert (code, err.count("\n")) == (2, 1)
-    assert "expected a trained synthesis model" in err
+    assert "which exists" in line.refused(*arguments)
+    said = line.refused("synthesize", tmp_path, "--to", tmp_path / "other.jsonl")
+    assert "expected a trained synthesis model" in said
 
 
-def pretrained_in(folder: Path) -> Path:
+def pretrained_in(folder):
     """A GPT-2 with a tokenizer, of hardly any size."""
     from tests.models.test_lm_folder import base_in
 
@@ -146,10 +118,10 @@ def pretrained_in(folder: Path) -> Path:
     return folder
 
 
-def lacking(name: str) -> Callable[[Path], dict[str, Any]]:
+def lacking(name):
     """A pretrained model whose folder lacks a file."""
 
-    def change(folder: Path) -> dict[str, Any]:
+    def change(folder):
         place = pretrained_in(folder / "lm")
         (place / name).unlink()
         return {"model.encoder": str(place)}
@@ -157,7 +129,7 @@ def lacking(name: str) -> Callable[[Path], dict[str, Any]]:
     return change
 
 
-NOT_READY: dict[str, tuple[Any, str]] = {
+NOT_READY = {
     "no model": ({"model.encoder": "/nowhere"}, "without code of its own, got '/nowhere'"),
     "no tokenizer": (lacking("tokenizer.json"), "expected a tokenizer beside the model"),
     "no weights": (lacking("model.safetensors"), "expected weights in model.encoder"),
@@ -196,7 +168,7 @@ NOT_READY: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("name", NOT_READY)
 def test_a_setup_that_cannot_run_is_refused_before_it_costs_anything(
-    name, settings, tmp_path, capsys
+    name, settings, tmp_path, line
 ):
     changes, match = NOT_READY[name]
     changes = dict(changes(tmp_path) if callable(changes) else changes)
@@ -205,17 +177,16 @@ def test_a_setup_that_cannot_run_is_refused_before_it_costs_anything(
         write_pairs(tmp_path), **{path: v for path, v in changes.items() if path not in left_out}
     )
     for file in (tmp_path / "pairs").iterdir():
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        rows = read_lines(file)
         kept = [{k: v for k, v in row.items() if k not in left_out} for row in rows]
-        file.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        write_lines(file, kept)
     trial = tmp_path / "trial.yaml"
     trial.write_text(yaml.safe_dump(config.model_dump(mode="json")))
-    capsys.readouterr()
-    code, _, err = run_line(capsys, "run", str(trial), "--name", "texts")
+    code, _, err = line("run", trial, "--name", "texts")
     assert code == 2, err
-    line = err.strip().splitlines()[-1]
-    assert line.startswith("error: ")
-    assert match in line
+    *_, said = err.splitlines()
+    assert said.startswith("error: ")
+    assert match in said
     assert not (settings.home / FILE).exists()
 
 
@@ -225,7 +196,6 @@ def test_the_epochs_of_the_paper():
 
     found = {}
     for point in expand(spaces.read("synthesis_epsilon")).points:
-        assert point.config is not None
         noise = point.config.privacy.noise_multiplier
         target = getattr(noise, "target_epsilon", None) if point.config.engine != "sgd" else None
         stages = (point.config.synthesis.parse_epochs, point.config.training.epochs)
@@ -242,7 +212,7 @@ def test_the_epochs_of_the_paper():
     }
 
 
-def stage_alone(folder: Path, stage: str, **others: Any) -> Path:
+def stage_alone(folder, stage, **others):
     changes = {
         "engine": "sgd",
         "training.epochs": 1,
@@ -261,16 +231,14 @@ def stage_alone(folder: Path, stage: str, **others: Any) -> Path:
 def test_two_trials_of_one_stage_each_are_joined(tmp_path, monkeypatch):
     parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
     filters = Filters(min_words=0, patterns={})
-    with pytest.raises(InvalidInput, match="expected a model of the stage parses too"):
+    with refused("expected a model of the stage parses too"):
         write_utterances(texts, to=tmp_path / "a.jsonl", number=3, filters=filters)
-    with pytest.raises(
-        InvalidInput, match="expected a model of utterances, and with --parses one of parses"
-    ):
+    with refused("expected a model of utterances, and with --parses one of parses"):
         write_utterances(parses, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses)
     with monkeypatch.context() as none_is_drawn:
         none_is_drawn.setattr("sweep.synthesis.synthesize.ModelDrawer", None)
         none_is_drawn.setitem(parses.about, "corpus", "another")
-        with pytest.raises(InvalidInput, match="expected two stages of one data set"):
+        with refused("expected two stages of one data set"):
             write_utterances(
                 texts, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses
             )
@@ -285,7 +253,7 @@ def test_stages_that_take_other_records_as_public_are_not_joined(tmp_path):
     """A record that one trial protects would be public to the other, which reads it unnoised."""
     texts = open_trained(stage_alone(tmp_path, "utterances"))
     parses = open_trained(stage_alone(tmp_path, "parses", **{"data.split_seed": 1}))
-    with pytest.raises(InvalidInput, match="the same records as public, got split_seed=0 and 1"):
+    with refused("the same records as public, got split_seed=0 and 1"):
         write_utterances(
             texts,
             to=tmp_path / "joined.jsonl",
@@ -339,15 +307,15 @@ def test_filters_look_at_the_text_alone(tmp_path):
         "seen before": "repeated",
     }.items():
         assert filters.reason(text, {"seen before"}) == reason, text
-    with pytest.raises(InvalidInput, match="expected 0 <= min-words <= max-words, got 3 and 2"):
+    with refused("expected 0 <= min-words <= max-words, got 3 and 2"):
         Filters(min_words=3, max_words=2, patterns={})
-    with pytest.raises(InvalidInput, match="expected a regular expression"):
+    with refused("expected a regular expression"):
         Filters(patterns={"mine": "("})
 
 
 def test_filters_that_drop_everything_are_reported(tmp_path):
     run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
-    with pytest.raises(InvalidInput, match="expected filters that let 2 utterances pass, got 0"):
+    with refused("expected filters that let 2 utterances pass, got 0"):
         write_utterances(
             open_trained(tmp_path / "trial"),
             to=tmp_path / "none.jsonl",
@@ -363,13 +331,13 @@ def test_utterances_and_cards_go_to_new_files(tmp_path):
     to = tmp_path / "made.jsonl"
     for taken in (to, tmp_path / "made.card.json", tmp_path / "made.card.md"):
         taken.write_text("of somebody else")
-        with pytest.raises(InvalidInput, match=f"expected a new file, got {taken}, which exists"):
+        with refused(f"expected a new file, got {taken}, which exists"):
             write_utterances(trained, to=to, number=1, filters=filters)
         assert taken.read_text() == "of somebody else"
         taken.unlink()
-    with pytest.raises(InvalidInput, match=r"expected a new file, got \., which exists"):
+    with refused(r"expected a new file, got \., which exists"):
         write_utterances(trained, to=Path(), number=1, filters=filters)
-    with pytest.raises(InvalidInput, match=r"expected a folder to write to, got .*/none"):
+    with refused(r"expected a folder to write to, got .*/none"):
         write_utterances(trained, to=tmp_path / "none" / "x", number=1, filters=filters)
 
 
@@ -396,7 +364,7 @@ def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(setting
         assert size_of(config, settings).num_records == declared
     for declared in (40, 9_000):
         config = tiny(write_pairs(tmp_path), **PRIVATE, **{"data.num_records": declared})
-        with pytest.raises(InvalidData, match=r"data\.num_records within a factor of 2") as refusal:
+        with refused(r"data\.num_records within a factor of 2", InvalidData) as refusal:
             size_of(config, settings)
         assert "90" not in str(refusal.value).replace(str(declared), "")
 
@@ -410,7 +378,7 @@ def test_a_budget_too_small_for_the_steps_refuses_the_trial(settings, tmp_path):
     assert "exceeds budget.epsilon=0.5" in trial.reason
 
 
-def test_sweep_epsilon_counts_stages_and_histogram(settings, tmp_path, capsys):
+def test_sweep_epsilon_counts_stages_and_histogram(settings, tmp_path, line):
     file = tmp_path / "trial.yaml"
     changes = {"synthesis.method": "one_and_a_half_stage", "training.epochs": 1}
     found = []
@@ -419,9 +387,7 @@ def test_sweep_epsilon_counts_stages_and_histogram(settings, tmp_path, capsys):
             write_pairs(tmp_path), **changes, **{"synthesis.histogram_noise_multiplier": std}
         )
         file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
-        code, text, err = run_line(capsys, "epsilon", str(file), "--json")
-        assert code == 0, err
-        found.append(json.loads(text)["epsilon"])
+        found.append(line.facts("epsilon", file)["epsilon"])
     assert found[0] > found[1] + 1
 
 
@@ -438,25 +404,21 @@ def test_shipped_spaces_expand(name):
     assert yaml.safe_load(json.dumps(spaces.read(name).document()))
 
 
-def test_a_language_model_judges_text_that_states_no_losses(tmp_path, capsys):
+def test_a_language_model_judges_text_that_states_no_losses(tmp_path, line):
     result = run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
     human, drawn = tmp_path / "pairs" / "pairs_test.jsonl", tmp_path / "trial" / "synthetic.jsonl"
-    arguments = ("score", "--human", str(human), "--mauve-texts", "0", "--json", "--lm")
+    arguments = ("score", "--human", human, "--mauve-texts", 0, "--lm")
     found = []
     for lm, synthetic in (
         (tmp_path / "trial", drawn),
         (tmp_path / "trial", human),
         (pretrained_in(tmp_path / "lm"), drawn),
     ):
-        capsys.readouterr()
-        code, out, err = run_line(capsys, *arguments, str(lm), "--synthetic", str(synthetic))
-        assert code == 0, err
-        assert json.loads(out)["fluency_passed"] == (json.loads(out)["fluency_loss"] <= 2.0)
-        found.append(json.loads(out)["fluency_loss"])
+        said = line.facts(*arguments, lm, "--synthetic", synthetic)
+        assert said["fluency_passed"] == (said["fluency_loss"] <= 2.0)
+        found.append(said["fluency_loss"])
     assert result.metrics["validation_loss"] == pytest.approx(found[1], abs=0.5)
     assert found[2] == pytest.approx(math.log(32), abs=0.5), "random weights know nothing"
-    code, _, err = run_line(capsys, *arguments, str(tmp_path), "--synthetic", str(drawn))
-    assert code == 2
-    assert "expected a tokenizer beside the model" in err
-    code, _, err = run_line(capsys, "score", "--gold", "g", "--predicted", "p", "--lm", "x")
-    assert (code, err.count("\n")) == (2, 1)
+    said = line.refused(*arguments, tmp_path, "--synthetic", drawn)
+    assert "expected a tokenizer beside the model" in said
+    line.refused("score", "--gold", "g", "--predicted", "p", "--lm", "x")
