@@ -1,7 +1,5 @@
 """Documentation: links are valid, the index lists every page, paths in the source exist."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path
@@ -15,13 +13,13 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(r"\bdocs/[\w/.-]+\.(?:md|svg|png)\b")
 
 
-def headings(text: str) -> set[str]:
+def headings(text):
     """Anchors of a page, as GitHub makes them."""
     titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def broken_links(page: Path) -> list[str]:
+def broken_links(page):
     """Links of a page that lead nowhere; addresses on the network are not tried."""
     found = []
     for link in _LINK.findall(page.read_text(encoding="utf-8")):

@@ -1,9 +1,6 @@
 """The registry of figures: unregistered ones are for the curator only; a metric is one file."""
 
-from __future__ import annotations
-
 import importlib
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +8,7 @@ from dashboards import live_metrics
 from search_spaces.search import Search
 from sweep.results import comparison
 from sweep.tracking.text import learning_curves, metric_name
-from tests.conformance.shelves import DropIn, drop_in
+from tests.conformance.shelves import drop_in
 from tests.metrics.nlu_scores import score
 from trainables import figures
 from trainables.data.records import Frame
@@ -45,7 +42,7 @@ OF_COUNTS = {"slot_accuracy": value}
 
 
 @pytest.fixture
-def new_metric(drop_in: DropIn) -> Iterator[None]:
+def new_metric(drop_in):
     """The shelf of metrics with one new entry."""
     drop_in("metrics", "slot_accuracy", METRIC)
     caches = (figures.registry, live_metrics.metrics)
@@ -99,9 +96,9 @@ def test_one_name_is_one_figure():
     kept = module.FIGURES
     figures.registry.cache_clear()
     try:
-        module.FIGURES = (*kept, *twice)  # type: ignore[attr-defined]
+        module.FIGURES = (*kept, *twice)
         with pytest.raises(RuntimeError, match="ser is registered twice"):
             figures.registry()
     finally:
-        module.FIGURES = kept  # type: ignore[attr-defined]
+        module.FIGURES = kept
         figures.registry.cache_clear()

@@ -46,7 +46,7 @@ def test_a_poisson_claim_allows_more_than_any_test_gains():
 @pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
 @pytest.mark.parametrize("z", [0.05, 0.5, 2.0])
 def test_the_profile_is_sharper_than_its_point(engine, z):
-    built = mechanism(engine, noise_multiplier=z, epochs=3)  # type: ignore[arg-type]
+    built = mechanism(engine, noise_multiplier=z, epochs=3)
     exact, planned = account(built), account(built, exact=False)
     point = meaning(exact.epsilon, delta=built.delta)
     assert exact.gaussian_mu == point.gaussian_mu <= planned.gaussian_mu

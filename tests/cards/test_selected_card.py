@@ -2,8 +2,6 @@
 trial's.
 """
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.refusals import refused
 from trainables.config import data_config
 from trainables.data import storage
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import declared_pool_size, declared_training_size
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
 SCHEMA = LabelSchema(("call", "play"), ("who",), source="a test")
@@ -125,7 +126,7 @@ def test_the_cache_is_for_its_owner_alone(place):
 
 def test_a_failed_encoding_leaves_nothing(place):
     (place.data / "utterances.jsonl").write_text('{"tokens": []}\n')
-    with pytest.raises(InvalidData, match="line 1"):
+    with refused("line 1", InvalidData):
         place()
     assert not [p for p in place.cache.iterdir() if p.is_dir()]
 
@@ -134,7 +135,7 @@ def test_a_damaged_cache_is_named(place):
     place(make_utterances(5))
     (folder,) = (p for p in place.cache.iterdir() if p.is_dir())
     np.save(folder / "tags.npy", np.zeros(3, dtype=np.int16))
-    with pytest.raises(InvalidData, match="delete it"):
+    with refused("delete it", InvalidData):
         place()
 
 
@@ -166,7 +167,7 @@ def test_a_subset_is_drawn_by_the_split_seed(place):
     assert one.num_records == 40
     assert set(one.token_sequences(np.arange(40))) <= set(texts)
     assert one.fingerprint == same.fingerprint != other.fingerprint
-    with pytest.raises(InvalidInput, match="at most the number of records, got 201") as refusal:
+    with refused("at most the number of records, got 201") as refusal:
         place(max_records=201)
     assert "200" not in str(refusal.value), "plans and reports keep it"
 

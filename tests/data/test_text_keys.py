@@ -1,8 +1,5 @@
 """Keys of texts: functions of the text alone, different for different texts."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +17,7 @@ Texts = list[list[str]]
 texts = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=9)
 
 
-def keys(of: Texts) -> list[int]:
+def keys(of):
     numbers = token_numbers(token for text in of for token in text)
     return text_keys(numbers, np.array([len(text) for text in of])).tolist()
 
@@ -33,7 +30,7 @@ def test_a_key_is_of_its_own_text(of):
     assert len(set(keys(of))) == len({tuple(text) for text in of})
 
 
-def corpus(of: Sequence[Sequence[str]]) -> SimpleNamespace:
+def corpus(of):
     """Its distinct tokens in the order in which they are met, as a corpus has them."""
     types = list(dict.fromkeys(token for text in of for token in text))
     tokens = [types.index(token) for text in of for token in text]

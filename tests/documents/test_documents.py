@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.refusals import refused
 from trainables.documents import MAX_DEPTH, DocumentProblem, format_yaml, parse_json, parse_yaml
 from trainables.errors import InvalidData, one_line, quote, words_of
 from trainables.files import (
@@ -132,9 +133,9 @@ def test_what_is_no_file_of_text_is_named(tmp_path):
         "a\0b": "without NUL",
         "x" * 5_000: "File name too long",
     }.items():
-        with pytest.raises(InvalidData, match=words):
+        with refused(words, InvalidData):
             file_text(tmp_path / name, max_bytes=1_000)
-    with pytest.raises(InvalidData, match="to be a file"):
+    with refused("to be a file", InvalidData):
         file_text(Path("/dev/zero"))
 
 
@@ -159,7 +160,7 @@ def test_what_is_one_object_is_written_twice():
 
 
 def test_large_values_are_cut_where_they_are_shown():
-    deep: list = []
+    deep = []
     for _ in range(500):
         deep = [deep] * 3  # 3**500 values
     for value in (deep, 10**6_000, "x" * 10**7, {str(i): i for i in range(10**5)}):
@@ -199,9 +200,9 @@ def test_a_line_without_its_end_is_bounded_too(length):
 def test_a_damaged_file_of_a_program_is_one_problem(text, tmp_path):
     path = tmp_path / "state.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(InvalidData, match=r"state\.json"):
+    with refused(r"state\.json", InvalidData):
         read_written_json(path)
-    with pytest.raises(InvalidData, match="to be a file"):
+    with refused("to be a file", InvalidData):
         read_written_json(tmp_path)
     path.write_text('{"epsilon": Infinity}')
     assert read_written_json(path) == {"epsilon": math.inf}

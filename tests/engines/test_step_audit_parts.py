@@ -84,9 +84,7 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(violation, bound,
     assert _audit.audit_step(claim, calls=100).passed == (violation is None and bound == 0.0)
 
 
-def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(
-    monkeypatch,
-):
+def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(monkeypatch):
     looked_at = Counter[int]()
     real = _audit._release
 
@@ -100,9 +98,7 @@ def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(
     assert found.calls == looked_at[found.epoch] <= 200
 
 
-def test_the_epoch_that_is_worst_against_its_claim_is_shown(
-    monkeypatch,
-):
+def test_the_epoch_that_is_worst_against_its_claim_is_shown(monkeypatch):
     """Half of a large claim is worse than nine tenths of a small one."""
 
     def audit(mechanism, epoch, *, calls, seed, **fields):

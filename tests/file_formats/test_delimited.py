@@ -1,24 +1,20 @@
 """CSV and TSV: no record is lost, merged with another or taken for a header without a message."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
+from tests.refusals import refused
 from trainables.data.records import Utterance
-from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Options, open_source
 
 SECRET = "xylophone"
 
 
-def read(path: Path, content: str, *, header: bool | None = None) -> list[Utterance | InvalidData]:
+def read(path, content, *, header=None):
     path.write_text(content, encoding="utf-8")
     return list(open_source(path, options=Options(header=header)).utterances())
 
 
-def texts(found: list[Utterance | InvalidData]) -> list[str | None]:
+def texts(found):
     """The text of each record; None for a problem."""
     return [" ".join(u.tokens) if isinstance(u, Utterance) else None for u in found]
 
@@ -65,7 +61,6 @@ def test_bytes_that_are_no_text_cost_their_own_line(tmp_path):
 def test_a_record_whose_intent_reads_as_a_column_is_no_header(tmp_path):
     """Its words would be printed as names of columns, and intents read as texts."""
     path, content = tmp_path / "a.csv", f"{SECRET} now,question\nhello,greet\nwhere,question\n"
-    with pytest.raises(InvalidInput, match=r"expected --header or --no-header .* line 3$") as got:
+    with refused(r"expected --header or --no-header .* line 3$", hides=SECRET):
         read(path, content)
-    assert SECRET not in str(got.value)
     assert texts(read(path, content, header=True)) == ["greet", "question"]

@@ -2,16 +2,13 @@
 that an independent reading of the same sentences gives.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -26,13 +23,13 @@ class Sentence(NamedTuple):
     intent: str
 
     @property
-    def text(self) -> str:
+    def text(self):
         return " ".join(self.tokens)
 
     @property
-    def slots(self) -> list[tuple[int, int, str]]:
+    def slots(self):
         """(first character, one past the last, name)."""
-        found: list[tuple[int, int, str]] = []
+        found = []
         place = 0
         for token, tag in zip(self.tokens, self.tags, strict=True):
             end = place + len(token)
@@ -43,9 +40,9 @@ class Sentence(NamedTuple):
             place = end + 1
         return found
 
-    def pieces(self) -> list[tuple[str, str | None]]:
+    def pieces(self):
         """The text in pieces with the names of their slots."""
-        found: list[tuple[str, str | None]] = []
+        found = []
         done = 0
         for start, end, name in self.slots:
             found += [(self.text[done:start], None), (self.text[start:end], name)]
@@ -53,7 +50,7 @@ class Sentence(NamedTuple):
         return [(text, name) for text, name in [*found, (self.text[done:], None)] if text]
 
 
-def sentences(number: int = 120) -> list[Sentence]:
+def sentences(number=120):
     """Of the public set where it is there, else made ones; each text once."""
     if SNIPS.is_dir():
         columns = [(SNIPS / name).read_text().splitlines() for name in ("seq.in", "seq.out")]
@@ -71,11 +68,11 @@ def sentences(number: int = 120) -> list[Sentence]:
     return [Sentence(*row) for row in random.Random(7).sample(sorted(texts.values()), number)]
 
 
-def _lines(objects: list[Any]) -> str:
+def _lines(objects):
     return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
 
 
-def doccano(path: Path, given: list[Sentence]) -> None:
+def doccano(path, given):
     rows = [
         {"id": n, "text": s.text, "cats": [s.intent], "label": s.slots, "Comments": []}
         for n, s in enumerate(given)
@@ -83,10 +80,10 @@ def doccano(path: Path, given: list[Sentence]) -> None:
     path.write_text(_lines(rows))
 
 
-def label_studio(path: Path, given: list[Sentence]) -> None:
+def label_studio(path, given):
     tasks = []
     for s in given:
-        values: list[dict[str, Any]] = [
+        values = [
             {
                 "type": "labels",
                 "from_name": "label",
@@ -102,8 +99,8 @@ def label_studio(path: Path, given: list[Sentence]) -> None:
     path.write_text(json.dumps(tasks))
 
 
-def snips(path: Path, given: list[Sentence]) -> None:
-    intents: dict[str, Any] = {}
+def snips(path, given):
+    intents = {}
     for s in given:
         pieces = [
             {"text": text} | ({} if name is None else {"entity": "any", "slot_name": name})
@@ -113,7 +110,7 @@ def snips(path: Path, given: list[Sentence]) -> None:
     path.write_text(json.dumps({"intents": intents, "entities": {}, "language": "en"}))
 
 
-def spacy(path: Path, given: list[Sentence]) -> None:
+def spacy(path, given):
     names = {s.intent for s in given}
     path.write_text(
         json.dumps(
@@ -125,17 +122,17 @@ def spacy(path: Path, given: list[Sentence]) -> None:
     )
 
 
-def fasttext(path: Path, given: list[Sentence]) -> None:
+def fasttext(path, given):
     path.write_text("".join(f"__label__{s.intent} {s.text}\n" for s in given))
 
 
-def excel_csv(path: Path, given: list[Sentence]) -> None:
+def excel_csv(path, given):
     """As a German Excel saves a table: semicolons, a byte order mark, German names."""
     rows = "".join(f'{n};"{s.text}";{s.intent}\r\n' for n, s in enumerate(given))
     path.write_text("\ufeffNr;Äußerung;Absicht\r\n" + rows, encoding="utf-8", newline="")
 
 
-def utf_16(path: Path, given: list[Sentence]) -> None:
+def utf_16(path, given):
     """What Excel calls Unicode text, with what pandas makes of lists."""
     out = io.StringIO()
     table = csv.writer(out, delimiter="\t", lineterminator="\r\n")
@@ -146,7 +143,7 @@ def utf_16(path: Path, given: list[Sentence]) -> None:
     path.write_bytes(out.getvalue().encode("utf-16"))
 
 
-def hugging_face(path: Path, given: list[Sentence]) -> None:
+def hugging_face(path, given):
     """A folder of the Hub: Parquet with class labels by number."""
     import pyarrow
     import pyarrow.parquet
@@ -171,7 +168,7 @@ def hugging_face(path: Path, given: list[Sentence]) -> None:
         pyarrow.parquet.write_table(table, path / "data" / f"{part}-00000-of-00001.parquet")
 
 
-def parquet(path: Path, given: list[Sentence]) -> None:
+def parquet(path, given):
     import pandas as pd
 
     spans = [[{"start": a, "end": b, "label": name} for a, b, name in s.slots] for s in given]
@@ -179,7 +176,7 @@ def parquet(path: Path, given: list[Sentence]) -> None:
     pd.DataFrame({**columns, "entities": spans}).to_parquet(path)
 
 
-def lower_bio(path: Path, given: list[Sentence]) -> None:
+def lower_bio(path, given):
     path.write_text(
         "".join(
             "".join(
@@ -192,7 +189,7 @@ def lower_bio(path: Path, given: list[Sentence]) -> None:
     )
 
 
-def rasa(path: Path, given: list[Sentence]) -> None:
+def rasa(path, given):
     text = 'version: "3.1"\nnlu:\n'
     for intent in sorted({s.intent for s in given}):
         text += f"- intent: {intent}\n  examples: |\n"
@@ -202,7 +199,7 @@ def rasa(path: Path, given: list[Sentence]) -> None:
     path.write_text(text)
 
 
-CORPORA: dict[str, tuple[Callable[[Path, list[Sentence]], None], str]] = {
+CORPORA = {
     "doccano.jsonl": (doccano, "intents and slots"),
     "label_studio.json": (label_studio, "intents and slots"),
     "snips.json": (snips, "intents and slots"),

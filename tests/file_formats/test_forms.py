@@ -1,17 +1,15 @@
 """Files of common formats as other tools write them."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.refusals import refused
 from trainables.data.bio import slots_lenient
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData, InvalidInput
@@ -23,7 +21,7 @@ SECRET = "xylophone"
 CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")
 
 
-def read(path: Path, **options: Any) -> list[Utterance | InvalidData]:
+def read(path, **options):
     return list(open_source(path, options=Options(**options)).utterances())
 
 
@@ -51,7 +49,7 @@ def test_an_encoding_is_recognised_and_named(name, content, encoding, tmp_path):
 def test_an_encoding_that_is_no_western_one_is_an_option(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,intent\nпривет мой друг,greet\n", encoding="cp1251")
-    with pytest.raises(InvalidData, match=r"expected UTF-8 in .*a.csv line 2"):
+    with refused(r"expected UTF-8 in .*a.csv line 2", InvalidData):
         open_source(path, options=Options())
     (found,) = read(path, encoding="cp1251")
     assert isinstance(found, Utterance)
@@ -73,9 +71,8 @@ def test_an_encoding_that_is_no_western_one_is_an_option(tmp_path):
 )
 def test_what_is_refused_is_named_with_the_way_on(name, content, seen, tmp_path):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidInput, match=rf"{seen}.*pandas.DataFrame.*to_json") as refused:
+    with refused(rf"{seen}.*pandas.DataFrame.*to_json", hides=SECRET):
         open_source(tmp_path / name, options=Options())
-    assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize("form", READERS)
@@ -112,7 +109,7 @@ def test_conll_with_more_columns(tmp_path):
     (by_phrase,) = read(path, tags="3")
     assert isinstance(by_phrase, Utterance)
     assert by_phrase.tags == ("B-VP", "B-NP", "I-NP")
-    with pytest.raises(InvalidData, match=r"the field who \(--tags\) in .* line 4"):
+    with refused(r"the field who \(--tags\) in .* line 4", InvalidData):
         read(path, tags="who")
 
 
@@ -163,7 +160,7 @@ def test_a_folder_without_labels_or_tags(tmp_path):
     assert read(tmp_path / "slots") == [Utterance(CALL.tokens, CALL.tags, "")]
     assert read(tmp_path / "intents") == [Utterance(CALL.tokens, ("O",) * 3, "phone")]
     (tmp_path / "intents" / "label").write_text("")
-    with pytest.raises(InvalidData, match=r"as many lines in each file of .*intents"):
+    with refused(r"as many lines in each file of .*intents", InvalidData):
         read(tmp_path / "intents")
 
 
@@ -263,15 +260,14 @@ def test_markdown_of_rasa_1(tmp_path):
 def test_a_damaged_rasa_file_is_named_by_its_line(tmp_path):
     path = tmp_path / "nlu.yml"
     path.write_text(f'nlu:\n- intent: x\n  examples: [0123, "{SECRET}]\n')
-    with pytest.raises(InvalidData, match=r"expected YAML in .*nlu.yml, line \d") as caught:
+    with refused(r"expected YAML in .*nlu.yml, line \d", InvalidData, hides=SECRET):
         read(path)
-    assert SECRET not in str(caught.value)
 
 
 # ---- Hugging Face
 
 
-def arrow(folder: Path, columns: dict[str, Any], features: dict[str, Any]) -> Path:
+def arrow(folder, columns, features):
     import pyarrow
 
     folder.mkdir()
@@ -289,7 +285,7 @@ def arrow(folder: Path, columns: dict[str, Any], features: dict[str, Any]) -> Pa
 @pytest.mark.parametrize("sequence", ["Sequence", "List", "a list"])
 def test_class_labels_have_their_names(tmp_path, sequence):
     label = {"names": ["O", "B-who", "I-who"], "_type": "ClassLabel"}
-    tags: Any = [label] if sequence == "a list" else {"feature": label, "_type": sequence}
+    tags = [label] if sequence == "a list" else {"feature": label, "_type": sequence}
     features = {"label": {"names": ["phone", "stop"], "_type": "ClassLabel"}, "ner_tags": tags}
     columns = {"tokens": [list(CALL.tokens)], "ner_tags": [[0, 1, 2]], "label": [0]}
     assert read(arrow(tmp_path / "a", columns, features)) == [CALL]
@@ -307,9 +303,8 @@ def test_a_damaged_arrow_file_is_one_line(tmp_path):
     folder = arrow(tmp_path / "a", {"text": [SECRET], "intent": ["x"]}, {})
     file = folder / "data-00000-of-00001.arrow"
     file.write_bytes(file.read_bytes()[:40] + SECRET.encode())
-    with pytest.raises(InvalidData, match="Parquet or Arrow in") as caught:
+    with refused("Parquet or Arrow in", InvalidData, hides=SECRET):
         read(folder)
-    assert SECRET not in str(caught.value)
 
 
 def test_excel(tmp_path, monkeypatch):
@@ -317,9 +312,9 @@ def test_excel(tmp_path, monkeypatch):
     path.write_bytes(b"no archive")
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "openpyxl", None)
-        with pytest.raises(InvalidInput, match=r"dp-nlu-sweep\[excel\].*CSV"):
+        with refused(r"dp-nlu-sweep\[excel\].*CSV"):
             read(path)
-    with pytest.raises(InvalidData, match="expected an Excel file in"):
+    with refused("expected an Excel file in", InvalidData):
         read(path)
     import pandas as pd
 
@@ -333,12 +328,11 @@ def test_excel(tmp_path, monkeypatch):
     with pd.ExcelWriter(path) as book:
         for sheet in ("a", "b"):
             table.to_excel(book, sheet_name=sheet, index=False)
-    with pytest.raises(InvalidInput, match=r"a sheet a part, got a, b"):
+    with refused(r"a sheet a part, got a, b"):
         read(path)
     pd.DataFrame([[SECRET, "stop"]]).to_excel(path, index=False, header=False)
-    with pytest.raises(InvalidInput, match="--no-header") as refused:
+    with refused("--no-header", hides=SECRET):
         read(path)
-    assert SECRET not in str(refused.value)
     (found,) = read(path, text="1", intent="2", header=False)
     assert found == Utterance((SECRET,), ("O",), "stop")
 

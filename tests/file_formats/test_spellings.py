@@ -1,29 +1,26 @@
 """Alternative names of fields, units of spans, and one-line errors for invalid records."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.refusals import refused
 from trainables.data.records import Utterance
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.file_formats import Options, open_source
 
 SECRET = "xylophone"  # stands for private text: no message may contain it
 CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")
 
 
-def lines(folder: Path, *objects: Any) -> Path:
+def lines(folder, *objects):
     path = folder / "mine.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in objects))
     return path
 
 
-def only(path: Path, **options: Any) -> list[Utterance | InvalidData]:
+def only(path, **options):
     return list(open_source(path, options=Options(**options)).utterances())
 
 
@@ -50,13 +47,13 @@ def test_spellings_of_one_record(tmp_path, fields):
 def test_own_names_of_fields_are_options(tmp_path):
     path = lines(tmp_path, {"said": "call ann lee", "what": "phone", "where": [["who", 1, 3]]})
     assert only(path, text="said", intent="what", slots="where") == [CALL]
-    with pytest.raises(InvalidData, match=r"the field meaning \(--intent\) in .* line 1"):
+    with refused(r"the field meaning \(--intent\) in .* line 1", InvalidData):
         only(path, text="said", intent="meaning")
 
 
 def test_ambiguous_spans_need_an_option(tmp_path):
     path = lines(tmp_path, {"text": "a b c d", "slots": [["x", 0, 1]]})
-    with pytest.raises(InvalidInput, match="--spans tokens or --spans characters: both readings"):
+    with refused("--spans tokens or --spans characters: both readings"):
         open_source(path, options=Options())
     (tokens,) = only(path, spans="tokens")
     (characters,) = only(path, spans="characters")
@@ -230,9 +227,8 @@ def test_a_json_list_has_the_fields_of_json_lines(tmp_path):
 def test_a_damaged_or_empty_json_list(tmp_path, content, message):
     path = tmp_path / "a.json"
     path.write_text(content)
-    with pytest.raises(InvalidInput, match=message) as caught:
+    with refused(message, hides=SECRET):
         only(path)
-    assert SECRET not in str(caught.value)
 
 
 # ---- CSV
@@ -255,15 +251,13 @@ def test_columns(tmp_path, name, content):
 def test_columns_by_number_and_without_names(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"{SECRET},9,phone\n")
-    with pytest.raises(InvalidInput, match="--text COLUMN") as caught:
+    with refused("--text COLUMN", hides=SECRET):
         only(path)
-    assert SECRET not in str(caught.value)
-    with pytest.raises(InvalidInput, match="--header or --no-header") as caught:
+    with refused("--header or --no-header", hides=SECRET):
         only(path, text="1", intent="3")
-    assert SECRET not in str(caught.value)
     (found,) = only(path, text="1", intent="3", header=False)
     assert found == Utterance((SECRET,), ("O",), "phone")
-    with pytest.raises(InvalidInput, match="--intent to be a column's name or its number from 1"):
+    with refused("--intent to be a column's name or its number from 1"):
         only(path, text="1", intent="4", header=False)
 
 
@@ -276,5 +270,5 @@ def test_a_row_of_another_width(tmp_path):
 
 
 def test_what_is_not_there(tmp_path):
-    with pytest.raises(InvalidInput, match="got nothing there"):
+    with refused("got nothing there"):
         only(tmp_path / "b.csv")

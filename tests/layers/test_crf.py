@@ -46,9 +46,7 @@ def decode(crf, packed, lengths):
 LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
 
 
-def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(
-    monkeypatch,
-):
+def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(monkeypatch):
     """Five units of equal length, of which two are held at once."""
     _, layout, emissions, tags = packed_batch(6, [4] * 5)
     crf = random_crf(6)

@@ -209,16 +209,7 @@ def way(request, monkeypatch):
 @example(seed=0, lengths=[4], size=1e3, apart=3e-4, clip=1.0, scale=1.0, bf16=False)
 @example(seed=0, lengths=[4], size=1e3, apart=1e-2, clip=1.0, scale=1.0, bf16=True)
 @settings(max_examples=40, deadline=None)
-def test_no_unit_adds_more_than_the_bound(
-    kind,
-    seed,
-    lengths,
-    size,
-    apart,
-    clip,
-    scale,
-    bf16,
-):
+def test_no_unit_adds_more_than_the_bound(kind, seed, lengths, size, apart, clip, scale, bf16):
     """All records in one unit, compiled and not."""
     rows = Rows(np.repeat(np.arange(len(lengths)), lengths), len(lengths))
     if kind == "lstm":

@@ -122,7 +122,7 @@ def test_adapters_begin_as_the_model_without_them_and_merge_into_it(name):
 def merge_clc(model, plain):
     """W + (alpha / rank) B A into each map of the layers, alpha being 16 and the rank 2."""
     state = model.state_dict()
-    for number, layer in enumerate(plain.layers):  # type: ignore[arg-type]  # a ModuleList
+    for number, layer in enumerate(plain.layers):  # a ModuleList
         for name, weight in (("input", layer.weight_ih), ("recurrent", layer.weight_hh)):
             for way in (0, 1):
                 place = f"layers.{number}.{name}.{way}"

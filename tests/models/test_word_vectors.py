@@ -107,9 +107,8 @@ def test_frozen_vectors_leave_no_parameters(vectors):
 def test_a_damaged_file_is_named_by_line(tmp_path, line, message):
     path = tmp_path / "words.txt"
     path.write_text("\n".join([*LINES, line]), encoding="utf-8")
-    with pytest.raises(InvalidData, match=message) as caught:
+    with refused(message, InvalidData, hides="short"):
         VectorFile(str(path)).look_up(["from"])
-    assert "short" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["", "400000 300\n"])

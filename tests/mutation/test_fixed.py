@@ -3,8 +3,6 @@
 The whole story, with other faults each time, is `make mutants`.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The device of a process without Ray. The machine has no GPU: torch's count is a stand-in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -11,8 +9,8 @@ from search_spaces import space as spaces
 from search_spaces.parts import Resources
 from sweep.planning import resources as machines
 from sweep.planning.resources import Machine, share_of
+from tests.refusals import refused
 from tests.sweep.runtime.test_ray_trials import DEVICES, NUM_GPUS, places
-from trainables.errors import InvalidInput
 from trainables.system.communication import Alone
 from trainables.tasks._frame import on_device
 
@@ -33,23 +31,23 @@ def test_the_default_is_none_on_a_machine_without_gpus(executor):
 def test_torch_is_not_imported_to_count_no_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     assert machines.machine_gpus() == 3
-    monkeypatch.delitem(machines.sys.modules, "torch")  # type: ignore[attr-defined]
+    monkeypatch.delitem(machines.sys.modules, "torch")
     monkeypatch.setattr(machines, "_DRIVERS", ())
     assert machines.machine_gpus() == 0
 
 
 @pytest.mark.parametrize("share", [0.5, 1.5, 2])
 def test_one_process_has_no_share_of_a_gpu(share):
-    with pytest.raises(InvalidInput, match=rf"gpus_per_worker 0 or 1 .* local, .*got {share:g}$"):
+    with refused(rf"gpus_per_worker 0 or 1 .* local, .*got {share:g}$"):
         spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": share}})
 
 
 def test_a_gpu_that_the_machine_lacks_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     space = spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}})
-    with pytest.raises(InvalidInput, match=r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):
+    with refused(r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):
         share_of(space.resources, machines.this_machine(space.resources))
-    with pytest.raises(InvalidInput, match=r"gpus_per_worker=0 where torch finds no GPU.*cuda:1"):
+    with refused(r"gpus_per_worker=0 where torch finds no GPU.*cuda:1"):
         on_device(torch.nn.Linear(1, 1), Alone("cuda:1"))
 
 

@@ -1,7 +1,5 @@
 """The data set of a trial's charges, and the texts that identify shared records."""
 
-from __future__ import annotations
-
 from sweep.store.data_sets import training_data
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import made_pairs, tiny, write_pairs

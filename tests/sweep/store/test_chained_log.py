@@ -1,12 +1,7 @@
 """An append-only log: every other change is detected."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +10,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from sweep.store.chained_log import ChainedLog
+from tests.refusals import refused
 from tests.sweep.logs import START, chained, line
 from trainables.errors import InvalidData
 
@@ -23,29 +19,29 @@ class Number(TypedDict):
     n: int
 
 
-def log_at(path: Path) -> ChainedLog[Number]:
+def log_at(path):
     return ChainedLog(path, TypeAdapter(Number), advice="restore it")
 
 
-def forged(after: bytes = b"", **fields: Any) -> bytes:
+def forged(after=b"", **fields):
     """A line with a right digest, of the start or `after` another line."""
     previous = json.loads(after)["digest"] if after else START
     return chained(json.dumps(fields, separators=(",", ":")).encode(), previous)
 
 
-def add(log: ChainedLog[Number], *numbers: int) -> None:
+def add(log, *numbers):
     for number in numbers:
         with log.alone():
             log.read_new()
             log.append({"n": number})
 
 
-def numbers(path: Path) -> list[int]:
+def numbers(path):
     return [entry["n"] for entry in log_at(path).read_new()]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     """A log of five entries."""
     add(log_at(tmp_path / "log.jsonl"), *range(5))
     return tmp_path / "log.jsonl"
@@ -68,10 +64,10 @@ def test_the_head_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
     behind.
     """
     lines, head = (tmp_path / f"log.{name}" for name in ("jsonl", "head"))
-    flushed: list[tuple[int, bool]] = []
+    flushed = []
     flush = os.fsync
 
-    def note(descriptor: int) -> None:
+    def note(descriptor):
         flushed.append((os.fstat(descriptor).st_ino, head.exists()))
         flush(descriptor)
 
@@ -106,7 +102,7 @@ def test_a_crash_at_any_byte_leaves_whole_entries(path, is_head_behind):
         assert numbers(path) == [*kept, 9]
 
 
-DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+DAMAGES = {
     "first removed": lambda lines: lines[1:],
     "one removed": lambda lines: [*lines[:2], *lines[3:]],
     "last removed": lambda lines: lines[:-1],
@@ -130,7 +126,7 @@ def test_every_damage_is_refused(path, damage):
     path.write_bytes(b"".join(DAMAGES[damage](path.read_bytes().splitlines(keepends=True))))
     damaged = path.read_bytes()
     for use in (numbers, lambda path: add(log_at(path), 7)):
-        with pytest.raises(InvalidData, match=rf"expected whole entries in {path}, .*: restore it"):
+        with refused(rf"expected whole entries in {path}, .*: restore it", InvalidData):
             use(path)
     assert path.read_bytes() == damaged, "nothing is added to what is damaged"
 
@@ -143,7 +139,7 @@ def test_every_flipped_bit_is_refused(tmp_path_factory, position, bit):
     content = bytearray(path.read_bytes())
     content[position % len(content)] ^= 1 << bit
     path.write_bytes(content)
-    with pytest.raises(InvalidData, match="expected whole entries"):
+    with refused("expected whole entries", InvalidData):
         numbers(path)
 
 
@@ -154,18 +150,18 @@ def test_a_lost_or_damaged_head_is_refused(path):
     forged_heads = [line(json.dumps(each).encode()) for each in whole_but_no_heads]
     for damaged in (content[:20], b"", *forged_heads):
         head.write_bytes(damaged)
-        with pytest.raises(InvalidData, match=r"expected the head of a log .*: restore it"):
+        with refused(r"expected the head of a log .*: restore it", InvalidData):
             numbers(path)
     head.unlink()
-    with pytest.raises(InvalidData, match=r"log.head is missing"):
+    with refused(r"log.head is missing", InvalidData):
         numbers(path)
     head.write_bytes(content)
     path.unlink()
-    with pytest.raises(InvalidData, match="5 lines were written and 0 are there"):
+    with refused("5 lines were written and 0 are there", InvalidData):
         numbers(path)
     path.mkdir()
     for read in (log_at(path).read_new, log_at(path).first):
-        with pytest.raises(InvalidData, match=f"cannot read {path}: Is a directory"):
+        with refused(f"cannot read {path}: Is a directory", InvalidData):
             read()
 
 
@@ -173,7 +169,7 @@ def test_a_log_that_became_shorter_is_refused_by_who_has_read_it(path):
     log = log_at(path)
     log.read_new()
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-    with pytest.raises(InvalidData, match="only to grow, got a truncated file: restore it"):
+    with refused("only to grow, got a truncated file: restore it", InvalidData):
         log.read_new()
 
 
@@ -192,14 +188,14 @@ def test_what_a_person_accepts_is_read_and_nothing_is_removed(path):
     accepted = path.read_bytes()
     for old, new in ((b"half a line", b"halt a line"), (b'"n":0', b'"n":1'), (b'"n":5', b'"n":6')):
         path.write_bytes(accepted.replace(old, new))
-        with pytest.raises(InvalidData, match="expected whole entries"):
+        with refused("expected whole entries", InvalidData):
             numbers(path)
 
 
 def test_a_failed_write_leaves_the_log_as_it_was(path, monkeypatch):
     before = path.read_bytes()
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:

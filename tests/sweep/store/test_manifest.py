@@ -1,9 +1,6 @@
 """A manifest notices every lost, changed or grown file of an ended trial, and quotes none."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +9,7 @@ from hypothesis import strategies as st
 
 from sweep.store import manifest
 from sweep.store.files import read_json, write_json
+from tests.refusals import refused
 from trainables.errors import InvalidData
 
 _FILES = {
@@ -23,11 +21,11 @@ _FILES = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return filled(tmp_path / "trial")
 
 
-def filled(folder: Path) -> Path:
+def filled(folder):
     """A folder with files and their manifest."""
     for name, content in _FILES.items():
         path = folder / name
@@ -47,7 +45,7 @@ def test_an_untouched_folder_is_whole(folder):
     assert manifest.differences(folder) == ("manifest.json is missing",)
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+DAMAGES = {
     "lost": (Path.unlink, "is missing"),
     "grown": (lambda path: path.write_bytes(path.read_bytes() + b"x"), "has another size"),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "has another size"),
@@ -65,7 +63,7 @@ def test_every_damage_of_every_file_is_noticed(folder, name, damage):
     do, phrase = DAMAGES[damage]
     do(folder / name)
     assert manifest.differences(folder) == (f"{name} {phrase}",)
-    with pytest.raises(InvalidData, match=f"got a difference: {name} {phrase}$"):
+    with refused(f"got a difference: {name} {phrase}$", InvalidData):
         manifest.require_whole(folder)
 
 
@@ -91,7 +89,7 @@ def test_a_quick_look_reads_what_tables_read_and_sizes_of_the_rest(folder):
     )
     (folder / "model" / "weights.safetensors").write_bytes(b"")
     assert len(manifest.differences(folder, thorough=False)) == 2
-    with pytest.raises(InvalidData, match=r"difference: model.* and 1 more$"):
+    with refused(r"difference: model.* and 1 more$", InvalidData):
         manifest.require_whole(folder)
 
 
@@ -115,7 +113,7 @@ def test_a_manifest_reads_nothing_outside_of_its_folder(folder, name):
     document = read_json(folder / "manifest.json")
     document["files"][name] = {"size": 1, "sha256": "0" * 64}
     write_json(folder / "manifest.json", document)
-    with pytest.raises(InvalidData, match="expected names under the folder"):
+    with refused("expected names under the folder", InvalidData):
         manifest.differences(folder)
 
 
@@ -124,7 +122,7 @@ def test_a_manifest_reads_nothing_outside_of_its_folder(folder, name):
 )
 def test_a_damaged_manifest_is_no_empty_one(folder, text):
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(InvalidData, match=r"expected a manifest in .*, got a damaged one"):
+    with refused(r"expected a manifest in .*, got a damaged one", InvalidData):
         manifest.differences(folder)
 
 
