@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 SPACE ?= search_spaces/quick.yaml
 # The best trial with at most this guaranteed epsilon is exported.
 EPSILON_MAX ?= 8
-# Processes that share the tests, a file at a time.
-JOBS ?= 2
+# Processes that share the tests, a file at a time: one a core, four at most for their memory.
+JOBS ?= $(shell n=$$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2); echo $$((n > 4 ? 4 : n)))
 # Real data where they are at hand; the project makes a corpus of its own otherwise.
 SWEEP_DATA_DIR ?= $(shell test -d ../shared/data && cd ../shared/data && pwd || echo $(CURDIR)/data)
 export SWEEP_DATA_DIR
