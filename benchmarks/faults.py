@@ -2,13 +2,14 @@
 
     python benchmarks/faults.py [--kinds plain asha tpe total selection mlflow] [--on gang local]
 
-Each sweep runs as `sweep run` does. A victim is killed with signal 9 at the next epoch that reaches
-the disk: a worker or a Tune trial, without which the sweep goes on; Ray's pool, raylet or GCS, or
-the driver, after which `sweep resume` goes on. One sweep of each executor has an MLflow server that
-is killed. Printed: a row for each sweep, with the epochs that were on disk before a kill and are
-not, or are others, in the end ("lost"), those that were trained and not charged ("unpaid"), those
-charged again, and whether its results are those of a sweep that was left alone, to the bit. Exit
-code 1 where anything is lost, unpaid, different or not ended.
+Each sweep runs as `sweep run` does. A victim is killed with signal 9, three times of ten within
+eight seconds of the start and otherwise right after the next epoch that reaches the disk: a worker
+or a Tune trial, without which the sweep goes on; Ray's pool, raylet or GCS, or the driver, after
+which `sweep resume` goes on. One sweep of each executor has an MLflow server that is killed.
+Printed: a row for each sweep, with the epochs that were on disk before a kill and are not, or are
+others, in the end ("lost"), those that were trained and not charged ("unpaid"), those charged
+again, and whether its results are those of a sweep that was left alone, to the bit. Exit code 1
+where anything is lost, unpaid, different or not ended.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NAME = "hurt"
 PATIENCE = 900.0  # seconds without an epoch, on a machine that does much else
 GOES_ON = {"worker": "ray::RayTrainWorker", "Tune trial": "ray::"}
 ENDS = {"pool": "ray::Pool", "raylet": "raylet", "GCS": "gcs_server", "driver": ""}
-TUNE_TRIALS = ("ray::ImplicitFunc", "ray::_lease")
+TUNE_TRIALS = ("ray::ImplicitFunc", "ray::lease")
 Z0, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
 GRID = {Z0: [0.5, 1.0], C: [0.5, 1.0]}
 SEARCH = {"strategy": "tpe", "num_samples": 4, "objectives": ["validation_ser", "epsilon"]}
@@ -88,6 +89,7 @@ class Hurt:
     place: Path
     space: dict[str, Any]
     options: Sequence[str] = ()
+    draw: random.Random = field(default_factory=random.Random)
     kills: Counter[str] = field(default_factory=Counter)
     pauses: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -142,10 +144,26 @@ class Hurt:
         """
         code = process.wait(PATIENCE)
         said = (self.place / "stderr").read_text(errors="replace")
-        is_line = "Traceback" not in said and (code == 0 or f"`sweep resume {NAME}`" in said)
+        ways_on = (f"`sweep resume {NAME}`", "the same command")
+        is_line = "Traceback" not in said and (code == 0 or any(way in said for way in ways_on))
+        if hurt == "driver" and (left := self.left()):
+            self.problems.append(f"left a minute after their driver: {left}")
         if hurt != "driver" and not (is_line and code in ((0, 1) if hurt else (0,))):
             self.problems.append(f"code {code} after {hurt or 'nothing'}: {said[-500:]!r}")
         return code == 0
+
+    def left(self) -> list[str]:
+        """What still runs of this sweep a minute later; its processes end by themselves."""
+        deadline = time.monotonic() + 60
+        while True:
+            found = []
+            for each in psutil.process_iter():
+                with suppress(psutil.Error, OSError):
+                    if each.environ().get("SWEEP_HOME") == str(self.home):
+                        found.append(each.name())
+            if not found or time.monotonic() > deadline:
+                return found
+            time.sleep(0.2)
 
     def note_pause(self, victim: str, process: subprocess.Popen[str]) -> None:
         """Measure the seconds to the next epoch on disk."""
@@ -155,11 +173,17 @@ class Hurt:
         self.pauses.append(f"{victim} {time.monotonic() - started:.0f}")
 
     def kill(self, victim: str, process: subprocess.Popen[str]) -> bool:
-        """Kill a victim once a further epoch is on disk; False where the sweep has ended before."""
-        before, deadline = len(self.rows()), time.monotonic() + PATIENCE
+        """Kill a victim near the start or once a further epoch is on disk; False where the sweep
+        has ended before.
+        """
+        is_early = self.draw.random() < 0.3
+        before, deadline = -1 if is_early else len(self.rows()), time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < deadline:
             found = _found(victim, process) if len(self.rows()) > before else None
             if found is not None:
+                time.sleep(self.draw.uniform(0.0, 8.0 if is_early else 0.3))
+                if process.poll() is not None:
+                    return False
                 with suppress(psutil.Error):
                     found.kill()
                     self.kills[victim] += 1
@@ -222,7 +246,7 @@ def run(place: Path, kind: str, executor: str, draw: random.Random) -> Outcome:
     """Hurt a sweep with each victim of its executor once; those that it goes on without first."""
     whole = Hurt(place / "whole", document(kind, executor), ["--tracking", "none"])
     whole.finish(whole.start())
-    hurt = Hurt(place / "hurt", document(kind, executor), ["--tracking", "none"])
+    hurt = Hurt(place / "hurt", document(kind, executor), ["--tracking", "none"], draw)
     on_ray = executor == "gang"
     # A local search or selection is over after few epochs.
     ends = draw.sample(list(ENDS), len(ENDS)) if on_ray else ["driver"] * 5

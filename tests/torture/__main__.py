@@ -1,9 +1,9 @@
-"""`python -m tests.torture --minutes 10 --seed 1`: bad input, damage and kills, counted.
+"""`python -m tests.torture --minutes 10 --seed 1`: bad input and damage, counted.
 
 It prints a line of counts for each part, and what reproduces everything that must never be: a
 traceback, an answer over 10 s of processor time or 1 GB, a refusal that is not one line, a figure
-that damage changed in silence, anything that a kill lost. Exit code 1 where there is one. A part
-ends after its share of the minutes, or at the number that is given.
+that damage changed in silence. Exit code 1 where there is one. A part ends after its share of the
+minutes, or at the number that is given. Kills are `benchmarks/faults.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,12 +21,12 @@ from sweep.runtime import runner
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import without_mlflow
-from tests.torture import bad_input, damage, kills
+from tests.torture import bad_input, damage
 from tests.torture.outcome import Tally
 
 Tallies = dict[str, Tally]
 Rounds = Iterator[Callable[[Tallies], None]]
-PARTS = ("bad-input", "damage", "kills")
+PARTS = ("bad-input", "damage")
 
 
 def main() -> int:
@@ -36,20 +36,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--number", type=int, help="rounds of each part at most")
-    parser.add_argument("--executors", nargs="+", choices=kills.VICTIMS, default=kills.TURNS)
     given = parser.parse_args()
     findings = 0
     for part in given.parts:
         with TemporaryDirectory(prefix="torture-") as place:
-            rounds = _rounds(part, Path(place), given.seed, given.executors)
+            rounds = _rounds(part, Path(place), given.seed)
             seconds = 60 * given.minutes / len(given.parts)
             findings += _count(part, rounds, seconds=seconds, number=given.number)
     return min(findings, 1)
 
 
-def _rounds(part: str, work: Path, seed: int, executors: Sequence[str]) -> Rounds:
-    if part == "kills":
-        return kills.rounds(work, seed, executors=executors)
+def _rounds(part: str, work: Path, seed: int) -> Rounds:
     home = damage.Home(finished_sweep(work / "made"), work)
     if part == "damage":
         return damage.rounds(home, seed)
@@ -76,7 +73,7 @@ def _count(part: str, rounds: Rounds, *, seconds: float, number: int | None) -> 
         one(tallies)
         done += 1
         shown = _show_new(tallies, shown)
-        if done % (1 if part == "kills" else 100) == 0:
+        if done % 100 == 0:
             _print(part, tallies, done, minutes=(time.monotonic() - begun) / 60)
         if time.monotonic() > begun + seconds or done == number:
             break

@@ -2,16 +2,11 @@
 the moment are paused, none is failed, and the sweep goes on once the disk is mended.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors import SafetensorError
@@ -22,6 +17,7 @@ from sweep import cli
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
 from sweep.store import sweeps as store
+from tests.libraries import IGNORED
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import without_mlflow
 from tests.torture.disks import remount_read_only, small_disk
@@ -29,22 +25,17 @@ from tests.torture.interrupts import SPACE, write_space
 from trainables.errors import StorageFailed
 from trainables.system import disk
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = IGNORED
 WORDS = {errno.ENOSPC: "is full", errno.EROFS: "is read-only", errno.EIO: "does not answer"}
 
 
 @contextmanager
-def failing_flushes(number: int, *, after: int) -> Iterator[list[int]]:
+def failing_flushes(number, *, after):
     """Every flush to the disk fails, but for the first `after`; their count."""
     calls = [0]
     flush = os.fsync
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         calls[0] += 1
         if calls[0] > after:
             raise OSError(number, os.strerror(number))
@@ -55,7 +46,7 @@ def failing_flushes(number: int, *, after: int) -> Iterator[list[int]]:
         yield calls
 
 
-def num_flushes(folder: Path) -> int:
+def num_flushes(folder):
     with without_mlflow(), failing_flushes(0, after=10_000) as calls:
         run_toy(folder)
     return calls[0]
@@ -111,7 +102,7 @@ def test_the_words_of_libraries_are_understood(tmp_path):
 def test_a_folder_that_is_removed_under_the_sweep_is_one_sentence(tmp_path):
     home = settings_in(tmp_path).home
 
-    def watch(trial_id: str, progress: Any) -> None:
+    def watch(trial_id, progress):
         if progress.epochs_done == 2 and (home / "toy").exists():
             shutil.rmtree(home / "toy")
 
@@ -123,7 +114,7 @@ def test_a_folder_that_is_removed_under_the_sweep_is_one_sentence(tmp_path):
     assert not (home / "toy").exists()
 
 
-def mounted(place: Path, megabytes: int) -> Any:
+def mounted(place, megabytes):
     try:
         context = small_disk(place, megabytes=megabytes)
         context.__enter__()
@@ -138,17 +129,11 @@ _SLOW_SIZES = (2, 4, 5, 6, 8, 10, 12, 14, 16)
 @pytest.mark.parametrize(
     "megabytes", [1, 3, *(pytest.param(size, marks=pytest.mark.slow) for size in _SLOW_SIZES)]
 )
-def test_a_disk_that_fills_up_is_one_line(
-    megabytes,
-    tmp_path,
-    capsys,
-    monkeypatch,
-):
+def test_a_disk_that_fills_up_is_one_line(megabytes, tmp_path, capsys, monkeypatch):
     context = mounted(tmp_path / "home", megabytes)
     try:
         monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
         monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
         code = cli.run(["run", str(write_space(tmp_path, executor="local")), "--json"])
         out, err = capsys.readouterr()
         if code == 0:

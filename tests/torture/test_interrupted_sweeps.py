@@ -1,7 +1,5 @@
 """`sweep run` is interrupted through the installed command: `tests/torture/interrupts.py`."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.torture.interrupts import (
