@@ -2,6 +2,9 @@
 
 Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
 slot has one `TorchTrainer`, whose workers take their trials from the pool.
+
+Ray Train's controller of a slot imports this module as well: torch, which takes seconds, is
+imported where it is used.
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ import threading
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
-from ray.train.backend import Backend
-from ray.train.torch import TorchConfig, TorchTrainer, get_device
+from ray.train.backend import Backend, BackendConfig
 
 from sweep.runtime.events import MAX_FAILURES, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.runtime.ray_session import LOOPBACK, NAMESPACE
-from sweep.runtime.worker_loop import work
+
+if TYPE_CHECKING:
+    from ray.train.torch import TorchTrainer
 
 
 def gang(
@@ -30,6 +34,8 @@ def gang(
     """The trainer of a slot, whose `workers` processes serve the pool of that name until it closes.
     `folder`, on storage that all nodes share, takes the files of Ray Train.
     """
+    from ray.train.torch import TorchTrainer
+
     resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
     if settings.gpus_per_worker > 0:
         resources["GPU"] = settings.gpus_per_worker
@@ -55,10 +61,13 @@ def gang(
     )
 
 
-class GangConfig(TorchConfig):  # type: ignore[misc]  # ray is untyped here
-    """As `TorchConfig`, for workers that listen on loopback alone where all are on one node, and
-    otherwise on the addresses of their nodes.
+@dataclass
+class GangConfig(BackendConfig):  # type: ignore[misc]  # ray is untyped here
+    """In place of `TorchConfig`, for workers that listen on loopback alone where all are on one
+    node, and otherwise on the addresses of their nodes.
     """
+
+    backend: str
 
     @property
     def backend_cls(self) -> type[Backend]:
@@ -116,17 +125,22 @@ def _join(backend: str, rank: int, size: int, place: tuple[str, int]) -> None:
 def serve(config: dict[str, Any]) -> None:
     """The main function of each worker of a gang."""
     import torch
+    from ray.train.torch import get_device
 
     from sweep.runtime.torch_team import team
+    from sweep.runtime.worker_loop import work
 
     settings: RunSettings = config["settings"]
     torch.set_num_threads(settings.cpus_per_worker)
+    device = get_device()
+    if device.type == "cuda" and torch.cuda.is_available():
+        torch.cuda.set_device(device)
     try:
         pool = ray.get_actor(config["pool"], namespace=NAMESPACE)
     except ValueError:  # the sweep was interrupted while this group was built
         return
     threading.Thread(target=_end_with, args=[pool], daemon=True).start()
-    work(_Desk(pool, config["slot"], uuid.uuid4().hex), team(get_device()), settings)
+    work(_Desk(pool, config["slot"], uuid.uuid4().hex), team(device), settings)
 
 
 def _end_with(pool: Any) -> None:

@@ -32,13 +32,11 @@ from sweep.runtime import ray_session
 from sweep.runtime.events import MAX_FAILURES, Interrupted, Questions, RunSettings, TrialJob
 from sweep.runtime.gang import gang
 from sweep.runtime.jobs import ChosenJobs
+from sweep.runtime.lease import SLOT, TIME_ATTR, TRIAL, lease
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
 
-TIME_ATTR = "epoch"  # never training_iteration: that counts again from 1 after a resume
-_TRIAL = "trial"  # the key of a Tune trial's config that names it
-_SLOT = "slot"  # or that of its slot, where the trials are secret
 _FOLDER = ".ray"  # in the sweep's: files of Tune and Train
 _POLL_SECONDS = 0.5
 _FAREWELL_SECONDS = 15.0
@@ -239,10 +237,10 @@ class _Exploration:
             space, searcher = {}, _Suggestions(self._suggest)
         elif settings.sealed:
             # Tune writes names and numbers of its trials: here those of the slots.
-            space = {_SLOT: tune.grid_search(list(range(self.slots)))}
+            space = {SLOT: tune.grid_search(list(range(self.slots)))}
         else:
             space = space_of(self.jobs)
-        trial = tune.with_parameters(_lease, pool=self._pool)
+        trial = tune.with_parameters(lease, pool=self._pool)
         try:
             tune.Tuner(
                 # It represents its workers, so it must never keep the CPUs that they wait for.
@@ -296,13 +294,13 @@ def space_of(jobs: Sequence[TrialJob]) -> dict[str, Any]:
     }
     if axes and len(jobs) == len(names) == math.prod(map(len, values.values())):
         space = {axis: tune.grid_search(each) for axis, each in values.items()}
-        space[_TRIAL] = tune.sample_from(
+        space[TRIAL] = tune.sample_from(
             lambda spec: names[_text({axis: spec["config"][axis] for axis in axes})]
         )
         return space
-    space = {_TRIAL: tune.grid_search(list(points))}
+    space = {TRIAL: tune.grid_search(list(points))}
     for axis in axes:
-        space[axis] = tune.sample_from(lambda spec, axis=axis: points[spec["config"][_TRIAL]][axis])
+        space[axis] = tune.sample_from(lambda spec, axis=axis: points[spec["config"][TRIAL]][axis])
     return space
 
 
@@ -312,29 +310,7 @@ def _text(value: Any) -> str:
 
 def _name_of(trial: Any) -> str:
     """What a Tune trial stands for: a trial of the sweep, or a slot."""
-    return str(trial.config.get(_TRIAL, trial.config.get(_SLOT)))
-
-
-def _lease(config: dict[str, Any], pool: Any) -> None:
-    """The Tune trial of one trial, or of a slot, which takes one trial after another whose number
-    is secret. It ends with the pool.
-    """
-    explorer, is_sealed = str(config.get(_TRIAL, config.get(_SLOT))), _SLOT in config
-    values = [
-        f"{axis.rpartition('.')[2]}={value}"
-        for axis, value in config.items()
-        if value is not None and axis != _TRIAL
-    ]
-    # Ray's dashboard lists calls by their names, and so the trials by their points.
-    named = {} if is_sealed else {"name": f"{explorer}: {', '.join(values)}"}
-    seen = passed = 0
-    with suppress(ray.exceptions.ActorDiedError):
-        while (news := ray.get(pool.explore.options(**named).remote(explorer, seen))) is not None:
-            seen, report = news
-            # After a crash an epoch is reported once more; schedulers expect time to move.
-            if report is not None and report.epochs_done > passed and not is_sealed:
-                passed = report.epochs_done
-                tune.report({**report.metrics, TIME_ATTR: passed})
+    return str(trial.config.get(TRIAL, trial.config.get(SLOT)))
 
 
 class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
@@ -396,7 +372,7 @@ class _Suggestions(_OfThisProcess, Searcher):  # type: ignore[misc]
     def suggest(self, trial_id: str) -> Any:
         """The config of the next trial."""
         job = self._suggest()
-        return Searcher.FINISHED if job is None else {_TRIAL: job.trial_id, **job.point}
+        return Searcher.FINISHED if job is None else {TRIAL: job.trial_id, **job.point}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False

@@ -223,7 +223,7 @@ class KillsItsOwn(Diary):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "attempts"),
-    [(("ray::RayTrainWorker",), [1, 2]), (("ray::_lease", "ray::ImplicitFunc"), [1])],
+    [(("ray::RayTrainWorker",), [1, 2]), (("ray::lease", "ray::ImplicitFunc"), [1])],
 )
 def test_a_killed_worker_or_tune_trial_costs_no_acknowledged_epoch(
     cluster, tmp_path, names, attempts

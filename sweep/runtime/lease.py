@@ -1,0 +1,38 @@
+"""What a Tune trial does, in an actor of its own.
+
+The actor imports this module, so it imports nothing that takes seconds beside Tune.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray import tune
+
+TIME_ATTR = "epoch"  # never training_iteration: that counts again from 1 after a resume
+TRIAL = "trial"  # the key of a Tune trial's config that names it
+SLOT = "slot"  # or that of its slot, where the trials are secret
+
+
+def lease(config: dict[str, Any], pool: Any) -> None:
+    """The Tune trial of one trial, or of a slot, which takes one trial after another whose number
+    is secret. It ends with the pool.
+    """
+    explorer, is_sealed = str(config.get(TRIAL, config.get(SLOT))), SLOT in config
+    values = [
+        f"{axis.rpartition('.')[2]}={value}"
+        for axis, value in config.items()
+        if value is not None and axis != TRIAL
+    ]
+    # Ray's dashboard lists calls by their names, and so the trials by their points.
+    named = {} if is_sealed else {"name": f"{explorer}: {', '.join(values)}"}
+    seen = passed = 0
+    with suppress(ray.exceptions.ActorDiedError):
+        while (news := ray.get(pool.explore.options(**named).remote(explorer, seen))) is not None:
+            seen, report = news
+            # After a crash an epoch is reported once more; schedulers expect time to move.
+            if report is not None and report.epochs_done > passed and not is_sealed:
+                passed = report.epochs_done
+                tune.report({**report.metrics, TIME_ATTR: passed})
