@@ -2,14 +2,9 @@
 and exported. A new file in `search_spaces/` inherits this test.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,27 +13,21 @@ from safetensors import safe_open
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from search_spaces.files import document_in, locate, shipped_spaces
-from search_spaces.space import SearchSpace
 from sweep import cli
 from sweep.results.select import by_corpus
 from sweep.runtime.ray_metrics import in_ascii
 from sweep.settings import from_environment
 from sweep.store.manifest import require_whole
 from sweep.store.sweeps import open_sweep
-from tests.sweep.ray_metrics import OwnRay, own_ray
+from tests.libraries import IGNORED
+from tests.sweep.ray_metrics import own_ray
 from tests.tasks._pairs import write_pairs
 from trainables import goals
 from trainables.config import parse
 
-# Those of MLflow, and Ray leaves sockets of its children open.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = IGNORED
 # What is passed to --set where a space sets the field, or sets it to this value.
-SMALL: dict[str, dict[str, Any]] = {
+SMALL = {
     "resources": {"resources.executor": "gang", "resources.workers": 1, "resources.slots": 1},
     "task=nlu": {
         "data.name": "communication",
@@ -86,7 +75,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def with_one_point(name: str) -> dict[str, Any]:
+def with_one_point(name):
     """The document of a space, each listed axis with its first value."""
     document = document_in(locate(name))
     for part in (document, *document.get("variants", [])):
@@ -98,7 +87,7 @@ def with_one_point(name: str) -> dict[str, Any]:
     return document
 
 
-def fields_in(part: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def fields_in(part, prefix=""):
     """What a part of a space sets, by dotted path."""
     for name, value in part.items():
         yield f"{prefix}{name}", value
@@ -106,34 +95,34 @@ def fields_in(part: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from fields_in(value, f"{prefix}{name}.")
 
 
-def small(document: dict[str, Any]) -> dict[str, Any]:
+def small(document):
     """Overrides that leave little to train, by dotted path."""
     base = {"task": "nlu", **document["base"]}
     in_steps = "steps" in base["training"]
-    chosen: dict[str, Any] = {"training.steps" if in_steps else "training.epochs": 2}
+    chosen = {"training.steps" if in_steps else "training.epochs": 2}
     for part in (document, base, *(each.get("set", {}) for each in document.get("variants", []))):
         for path, value in fields_in(part):
             chosen |= SMALL.get(path, {}) | SMALL.get(f"{path}={value}", {})
     return chosen
 
 
-def is_adaptive(name: str) -> bool:
+def is_adaptive(name):
     """Whether the space chooses its trials by the results of others, so that it shares no sweep."""
     return small_space(name).search.is_adaptive
 
 
-def says_more(name: str) -> bool:
+def says_more(name):
     """Whether another space says more than its trials."""
     more = {"search", "budget", "constraints"}
     return not is_adaptive(name) and not document_in(locate(name)).keys().isdisjoint(more)
 
 
-def small_space(name: str) -> SearchSpace:
+def small_space(name):
     document = with_one_point(name)
     return spaces.from_source(document, overrides=small(document))
 
 
-def joined(name: str, several: list[SearchSpace]) -> dict[str, Any]:
+def joined(name, several):
     """The document of a space with the points of several, under their names."""
     variants = [
         {
@@ -150,13 +139,13 @@ def joined(name: str, several: list[SearchSpace]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[OwnRay]:
+def cluster():
     with own_ray() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory):
     """A folder with a home and little data."""
     folder = tmp_path_factory.mktemp("spaces")
     write_pairs(folder)
@@ -201,16 +190,10 @@ def test_a_shipped_space_runs_and_its_results_can_be_seen(name, executor, place,
     run_and_look({**document, "name": sweep}, overrides, place, cluster, capsys)
 
 
-def run_and_look(
-    document: dict[str, Any],
-    overrides: dict[str, Any],
-    place: Path,
-    cluster: OwnRay,
-    capsys: pytest.CaptureFixture[str],
-) -> list[dict[str, Any]]:
+def run_and_look(document, overrides, place, cluster, capsys):
     """Run a space, and look at its results in every way; its trials."""
 
-    def sweep(*words: str) -> str:
+    def sweep(*words):
         code = cli.run(words)
         out, err = capsys.readouterr()
         assert code == 0, err[-3_000:]
@@ -235,7 +218,7 @@ def run_and_look(
         folder = f"{name}-{corpus.split()[0]}"
         sweep("report", name, "--data", corpus, "--output", folder)
         check_report(place / folder, {record.plan.id for record in alike})
-    of_a_space: dict[str, list[dict[str, Any]]] = {}
+    of_a_space = {}
     for trial in ran["trials"]:
         of_a_space.setdefault(trial["variant"].rpartition(": ")[0], []).append(trial)
     for several in of_a_space.values():
@@ -246,9 +229,7 @@ def run_and_look(
     return list(trials.values())
 
 
-def check_live_metrics(
-    values: dict[str, dict[tuple[str, ...], float]], ran: dict[str, Any]
-) -> None:
+def check_live_metrics(values, ran):
     """Ray serves each trial; the number of trials of a private selection is a secret."""
     trials = ran["trials"]
     if "selection" in ran:
@@ -260,7 +241,7 @@ def check_live_metrics(
     }
 
 
-def check_mlflow(name: str, ran: dict[str, Any]) -> None:
+def check_mlflow(name, ran):
     """Each trial has one run, with the final figures."""
     client = importlib.import_module("mlflow").MlflowClient(from_environment().tracking_uri)
     experiment = client.get_experiment_by_name("sweeps").experiment_id
@@ -274,7 +255,7 @@ def check_mlflow(name: str, ran: dict[str, Any]) -> None:
     assert all(run.data.metrics for run in runs)
 
 
-def check_report(folder: Path, trials: set[str]) -> None:
+def check_report(folder, trials):
     """A page, a table with a row for each trial, charts that are images."""
     page = (folder / "report.html").read_text()
     assert all(trial[:6] in page for trial in trials)
@@ -285,7 +266,7 @@ def check_report(folder: Path, trials: set[str]) -> None:
     assert all(image.read_bytes().startswith(b"\x89PNG") for image in images)
 
 
-def check_export(folder: Path, trial: dict[str, Any]) -> None:
+def check_export(folder, trial):
     """A whole folder whose config is the trial's, whose card has its epsilon, with weights."""
     require_whole(folder)
     exported = parse(yaml.safe_load((folder / "config.yaml").read_text()))

@@ -1,7 +1,5 @@
 """The Dockerfile copies what there is, and what it copies is enough. No Docker is needed here."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -22,7 +20,7 @@ DEPLOY = ROOT / "sweep" / "deploy"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def instructions(text: str) -> list[tuple[str, str]]:
+def instructions(text):
     """(keyword, the rest) of each instruction, continued lines joined, comments left out."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
@@ -35,13 +33,13 @@ def instructions(text: str) -> list[tuple[str, str]]:
 FOUND = instructions((DEPLOY / "Dockerfile").read_text())
 
 
-def copy_sources() -> list[str]:
+def copy_sources():
     """Sources of COPY from the repository."""
     words = [shlex.split(rest) for keyword, rest in FOUND if keyword == "COPY"]
     return [source for each in words if not each[0].startswith("--") for source in each[:-1]]
 
 
-def arguments() -> dict[str, str]:
+def arguments():
     """Defaults of the build's arguments."""
     pairs = (rest.partition("=") for keyword, rest in FOUND if keyword == "ARG")
     return {name: value.strip('"') for name, _, value in pairs}

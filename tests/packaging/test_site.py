@@ -1,7 +1,5 @@
 """The documentation builds as a site; mkdocs checks every link and anchor."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -14,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / ".ci" / "mkdocs.yml"
 
 
-def build(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
+def build(config, target):
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict"]
     command += ["--config-file", str(config), "--site-dir", str(target)]
     return subprocess.run(command, capture_output=True, text=True)

@@ -1,7 +1,5 @@
 """The wheel has the files of the repository's packages, and runs without a checkout."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -46,7 +44,7 @@ Sweep = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)]
@@ -68,7 +66,7 @@ def test_it_holds_every_file_of_the_packages_and_no_other(wheel):
 
 
 @pytest.fixture
-def installed(wheel: Path, tmp_path: Path) -> Sweep:
+def installed(wheel, tmp_path):
     """The `sweep` of a new virtual environment, in an empty folder and with an empty home.
 
     The dependencies are those of this environment; its packages come after the wheel's.
@@ -89,7 +87,7 @@ def installed(wheel: Path, tmp_path: Path) -> Sweep:
         "RAY_USAGE_STATS_ENABLED": "0",
     }
 
-    def run(*arguments: str) -> str:
+    def run(*arguments):
         done = subprocess.run(
             [str(python.with_name("sweep")), *arguments],
             cwd=tmp_path / "empty", env=environment, capture_output=True, text=True,

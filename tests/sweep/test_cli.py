@@ -32,7 +32,6 @@ def place(tmp_path, monkeypatch):
     """A folder with a corpus, which is also the home's and the data's."""
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     write_corpus(tmp_path)
     make_store(settings_in(tmp_path))
     return tmp_path

@@ -33,7 +33,6 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("SWEEP_TRACKING", "none")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for name in ("start", "resume"):
         monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
     monkeypatch.setattr(live, "_PREPARING", Guard("the line of progress"))

@@ -1,22 +1,17 @@
 """Trials of these tests have fixed keys, and those of heads share their features."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.fixed_keys import fixed_keys
 
 
 @pytest.fixture(autouse=True)
-def _fixed_keys() -> Iterator[None]:
+def _fixed_keys():
     with fixed_keys():
         yield
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory):
     """A folder of features, which the encoder takes seconds for."""
     return tmp_path_factory.mktemp("cache")

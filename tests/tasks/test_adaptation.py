@@ -1,10 +1,9 @@
 """Adaptation by synthetic text: a function that the public pairs lack is learnt from it."""
 
-import pytest
 import torch
 
+from tests.refusals import refused
 from trainables.data.pairs import Pair, corpus_of
-from trainables.errors import InvalidInput
 from trainables.models.parser import ParserSizes
 from trainables.tasks.adaptation import adapt
 from trainables.tasks.parsing import ParserSettings
@@ -62,9 +61,9 @@ def test_what_cannot_be_compared_is_refused():
     def run(one, other, sets):
         return adapt(one, other, sets, private, rule="Weather", settings=SETTINGS, steps=1, seed=0)
 
-    with pytest.raises(InvalidInput, match="public pairs without"):
+    with refused("public pairs without"):
         run(private, public, {})
-    with pytest.raises(InvalidInput, match="non-empty synthetic sets"):
+    with refused("non-empty synthetic sets"):
         run(public, private, {"mine": []})
-    with pytest.raises(InvalidInput, match="non-empty synthetic sets"):
+    with refused("non-empty synthetic sets"):
         run(public, private, {"full": ["a"]})

@@ -1,23 +1,17 @@
 """Trials that follow each other in one process: none depends on those before it."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.tasks._pairs import tiny, write_pairs
 from trainables import trial
-from trainables.config import TrialConfig, parse
+from trainables.config import parse
 from trainables.system.communication import Alone
 
 _CLC = {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6, "hidden_size": 12}
 _BERT = {"name": "bert", "num_layers": 1, "hidden_size": 24, "num_heads": 2, "word_buckets": 64}
 _LOSS, _SHADOW = {"attacks": ["loss_threshold"]}, {"attacks": ["shadow"]}
 # The first and the last have one architecture, so the one that runs first trains their shadow.
-_TRIALS: tuple[dict[str, Any], ...] = (
+_TRIALS = (
     {"engine": "edp_sgd", "model": _CLC, "training": {"num_workers": 2}, "evaluation": _SHADOW},
     {
         "engine": "dp_sgd",
@@ -33,18 +27,18 @@ _TRIALS: tuple[dict[str, Any], ...] = (
     },
     {"engine": "sgd", "model": _CLC, "evaluation": _SHADOW},
 )
-_TEXT: dict[str, Any] = {
+_TEXT = {
     "model.dropout": 0.1,
     "privacy.reproducible_noise": True,
     "synthesis.measuring_parser_epochs": 1,
 }
-_TEXTS: tuple[dict[str, Any], ...] = (
+_TEXTS = (
     {"synthesis.method": "one_and_a_half_stage", "synthesis.lora_rank": 2},
     {"synthesis.method": "two_stage", "synthesis.parse_epochs": 1},
 )
 
 
-def _run(order: Sequence[int], place: Path) -> dict[int, tuple[bytes, dict[str, Any]]]:
+def _run(order, place):
     """Weights and figures of the trials, run in this order with a cache of their own."""
     found = {}
     place.mkdir()
@@ -66,7 +60,7 @@ def _run(order: Sequence[int], place: Path) -> dict[int, tuple[bytes, dict[str, 
     return found
 
 
-def _config(number: int, pairs: Path) -> TrialConfig:
+def _config(number, pairs):
     if number >= len(_TRIALS):
         return tiny(pairs, **_TEXT, **_TEXTS[number - len(_TRIALS)])
     fields = _TRIALS[number]

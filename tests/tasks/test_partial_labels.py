@@ -1,41 +1,38 @@
 """Corpora of intents alone and of slots alone: trained, measured and attacked as any other."""
 
-from __future__ import annotations
-
 import itertools
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweep.results.export_documents import ModelFile
+from tests.lines import read_lines, write_lines
 from tests.metrics.nlu_scores import score
 from tests.tasks.test_nlu_trial import config, run
 from trainables import saved
-from trainables.config import TrialConfig, parse
+from trainables.config import parse
 from trainables.data.records import Frame
 
 NAMES = [f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", "it", "us"))]
 
 
-def corpus(folder: Path, kind: str) -> None:
+def corpus(folder, kind):
     """120 utterances with one kind of labels."""
     rows = []
     for verb, name in itertools.product(("call", "ring", "play"), NAMES):
-        row: dict[str, Any] = {"tokens": [verb, name]}
+        row = {"tokens": [verb, name]}
         if kind == "intents":
             row["intent"] = "play" if verb == "play" else "call"
         else:
             row["tags"] = ["O", "B-song" if verb == "play" else "B-contact"]
         rows.append(row)
-    (folder / "utterances.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(folder / "utterances.jsonl", rows)
     labels = {"intents": {"intents": ["call", "play"], "slots": []}}
     labels["slots"] = {"intents": [], "slots": ["contact", "song"]}
     (folder / "schema.json").write_text(json.dumps(labels[kind]))
 
 
-def heads(**fields: Any) -> TrialConfig:
+def heads(**fields):
     """Heads on the shipped encoder."""
     made = config("dp_sgd", **fields).model_dump(mode="json")
     made["model"] = {"name": "features", "encoder": "small", "layers": [2]}
@@ -81,10 +78,10 @@ def test_intents_of_a_set_are_counted_one_by_one(tmp_path):
 
 def test_a_trial_on_sets_of_intents(tmp_path):
     corpus(tmp_path, "intents")
-    rows = [json.loads(line) for line in (tmp_path / "utterances.jsonl").read_text().splitlines()]
+    rows = read_lines(tmp_path / "utterances.jsonl")
     for row in rows[::2]:
         row["intent"] = "call#play"
-    (tmp_path / "utterances.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(tmp_path / "utterances.jsonl", rows)
     schema = {"intents": ["call", "call#play", "play"], "slots": [], "intent_separator": "#"}
     (tmp_path / "schema.json").write_text(json.dumps(schema))
     result, _ = run(tmp_path, tmp_path / "trial", config("dp_sgd"))

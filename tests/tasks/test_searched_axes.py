@@ -1,9 +1,6 @@
 """Optimisers and trained parts are searched as any axis, and run together."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 
@@ -15,13 +12,13 @@ from trainables.system import checkpoint
 
 __all__ = ["place"]
 
-AXES: dict[str, list[Any]] = {
+AXES = {
     "training.optimizer": ["adam", "adam_bc"],
     "model.trained": ["all", "biases", "lora"],
 }
 
 
-def base() -> dict[str, Any]:
+def base():
     fields = config("dp_sgd").model_dump(mode="json")
     fields["training"] |= {"steps": 10, "evaluate_every": 4, "num_workers": 1}
     fields["training"].pop("epochs")
@@ -38,7 +35,7 @@ def test_a_small_space_searches_them():
     assert ("adam_bc", "lora") in named
 
 
-def chosen_values(**training: Any) -> dict[str, Any]:
+def chosen_values(**training):
     fields = base()
     fields["training"] |= {"optimizer": "adam_bc", **training}
     fields["model"] |= {"trained": "biases"}
@@ -54,7 +51,6 @@ def test_a_trial_is_charged_by_the_piece_and_resumes(place, tmp_path):
     part, _ = run(place, tmp_path / "part", parse(fields), stop_after=1)
     assert (part.epochs_done, part.stopped_early) == (1, True)
     saved = checkpoint.load(tmp_path / "part")
-    assert saved is not None
     assert int(saved.part("engine")["next_step"]) == 4
     resumed, _ = run(place, tmp_path / "part", parse(fields))
     assert resumed.epochs_done == 3

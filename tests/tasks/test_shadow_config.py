@@ -1,24 +1,20 @@
 """The shadow model's trial: the target's architecture and schedule, without privacy."""
 
-from __future__ import annotations
-
 import shutil
-from typing import Any
 
 import numpy as np
 import pytest
 
 from trainables import attacks, catalogue
-from trainables.attacks import Signals
-from trainables.config import TrialConfig, parse
-from trainables.data.corpus import Corpus, open_corpus
+from trainables.config import parse
+from trainables.data.corpus import open_corpus
 from trainables.encoders.about import read_about
 from trainables.system.communication import Alone
 from trainables.tasks import _shadow
 from trainables.tasks._shadow import available_corpora, config_for
 from trainables.trial import run
 
-_HEALTH: dict[str, Any] = {"name": "health", "split": "bernoulli"}
+_HEALTH = {"name": "health", "split": "bernoulli"}
 
 
 @pytest.mark.parametrize(
@@ -91,9 +87,9 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch)
     """Of another optimiser or encoder it is another: the first trial must not decide for all."""
     place = tmp_path / "encoder"
     shutil.copytree(read_about("small").place, place)
-    trained: list[TrialConfig] = []
+    trained = []
 
-    def train(shadow: TrialConfig, target: Corpus, **_: Any) -> Signals:
+    def train(shadow, target, **_):
         trained.append(shadow)
         ids, features = np.arange(2), np.zeros((2, 8))
         return attacks.gather(
@@ -108,7 +104,7 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch)
 
     monkeypatch.setattr(_shadow, "_train", train)
 
-    def num_trained(**training: Any) -> int:
+    def num_trained(**training):
         model = {"name": "features", "encoder": str(place)}
         config = parse({"engine": "sgd", "data": _HEALTH, "model": model, "training": training})
         corpus = open_corpus(config.data, data_dir=tmp_path, cache_dir=tmp_path)

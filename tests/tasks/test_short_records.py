@@ -1,7 +1,5 @@
 """What the clip norm does to the lengths of drawn texts."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.tasks._pairs import tiny
-from trainables.config import TrialConfig
 from trainables.data.texts import EncodedTexts
 from trainables.generation._material import UTTERANCES
 from trainables.models._causal_lm import CausalLm
@@ -25,7 +22,7 @@ PAIRS = Path("pairs")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path):
     """Records of one word among records of 36, which no model can guess."""
     draw = random.Random(0)
     folder = tmp_path / PAIRS
@@ -40,7 +37,7 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def _share_of_short(config: TrialConfig, folder: Path) -> float:
+def _share_of_short(config, folder):
     """The probability that the trained model draws the short record."""
     setup = prepare(
         config, comm=Alone(), folder=folder, data_dir=folder, cache_dir=folder / "cache"
@@ -59,7 +56,7 @@ def _share_of_short(config: TrialConfig, folder: Path) -> float:
     return math.exp(-model.losses(texts.batch(np.array([0]))).item())
 
 
-def _shares(bound: float, folder: Path) -> list[float]:
+def _shares(bound, folder):
     """The probability of the short record, for each of three seeds. No noise is added."""
     changes = {
         "privacy.noise_multiplier": 0.0,

@@ -1,13 +1,11 @@
 """What a plan says of a synthesis trial that cannot run."""
 
-from __future__ import annotations
-
 import pytest
 
+from tests.refusals import refused
 from trainables.config import SynthesisConfig, data_config, parse
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import Pair, corpus_of
-from trainables.errors import InvalidInput
 from trainables.tasks._synthesis_checks import require_data
 
 
@@ -18,15 +16,15 @@ def test_the_number_of_private_records_is_not_said(public):
     corpus = corpus_of(pairs, name="pair_lines", public=public)
     synthesis = SynthesisConfig(num_generated=300)
     split = split_pairs(corpus, data_config(name="pair_lines"), synthesis)
-    with pytest.raises(InvalidInput, match=r"at most the number .* got 300 ") as refused:
+    with refused(r"at most the number .* got 300 ") as problem:
         require_data(synthesis, corpus, split)
-    assert ("(40)" in str(refused.value)) == public
+    assert ("(40)" in str(problem.value)) == public
 
 
 def test_one_generated_text_cannot_be_measured():
     """Refused before the trial spends anything."""
     fields = {"task": "synthesis", "engine": "dp_sgd", "model": {"name": "causal_lm"}}
     fields |= {"data": {"name": "smcalflow"}}
-    with pytest.raises(InvalidInput, match=r"num_generated: input should be .* equal to 2, got 1"):
+    with refused(r"num_generated: input should be .* equal to 2, got 1"):
         parse({**fields, "synthesis": {"num_generated": 1}})
     assert parse({**fields, "synthesis": {"num_generated": 2}}).synthesis.num_generated == 2

@@ -1,27 +1,24 @@
 """A synthesis trial from its config to utterances, by every method."""
 
-from __future__ import annotations
-
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.lines import read_lines, write_lines
+from tests.refusals import refused
 from tests.tasks._pairs import made_pairs, run_trial, tiny, write_pairs
 from trainables.data.pair_split import couples, num_private_records, split_pairs
 from trainables.data.pairs import open_pairs
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import TrialFailed
 from trainables.figures import registry
-from trainables.result import EpochReport
 from trainables.system.communication import Alone
 from trainables.tasks._synthesis_setup import prepare
 
-METHODS: dict[str, dict[str, Any]] = {
+METHODS = {
     "one stage": {"engine": "sgd"},
     "two stages": {
         "synthesis.method": "two_stage",
@@ -39,7 +36,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def _no_mauve(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_mauve(monkeypatch):
     """Its features need more texts than these trials make."""
     monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
 
@@ -47,7 +44,7 @@ def _no_mauve(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_each_method_trains_draws_and_is_measured(name, tmp_path):
     place = write_pairs(tmp_path)
-    reports: list[EpochReport] = []
+    reports = []
     config = tiny(place, **METHODS[name])
     result = run_trial(config, tmp_path, report=lambda r: not reports.append(r))
     assert [report.epochs_done for report in reports] == [1, 2]
@@ -86,9 +83,9 @@ def test_a_histogram_that_noise_drowned_fails_before_training(tmp_path, monkeypa
     monkeypatch.setattr(
         "trainables.generation.histogram.add_noise", lambda counts, **_: dict.fromkeys(counts, 0.0)
     )
-    reports: list[EpochReport] = []
+    reports = []
     config = tiny(write_pairs(tmp_path), **METHODS["domains"])
-    with pytest.raises(InvalidInput, match="the noise of the histogram exceeded all counts"):
+    with refused("the noise of the histogram exceeded all counts"):
         run_trial(config, tmp_path, report=lambda r: not reports.append(r))
     assert reports == []
     assert not (tmp_path / "trial" / "histogram.json").exists()
@@ -151,7 +148,7 @@ def test_a_trial_resumes_where_it_was_stopped(tmp_path):
     assert stopped.stopped_early
     assert "nothing was generated" in " ".join(stopped.notes)
     assert stopped.metrics["steps"] == 5
-    seen: list[int] = []
+    seen = []
     done = run_trial(config, tmp_path, report=lambda epoch: not seen.append(epoch.epochs_done))
     assert seen == [1, 2, 3]  # the last epoch again, then what was left
     assert done.metrics["steps"] == 15
@@ -254,10 +251,9 @@ def test_noise_streams_of_the_stages_differ(tmp_path):
 # ----- refusals: each one clear line
 
 
-def assert_refused(folder: Path, match: str, **changes: Any) -> None:
-    with pytest.raises(InvalidInput, match=match) as problem:
+def assert_refused(folder, match, **changes):
+    with refused(match):
         run_trial(tiny(write_pairs(folder), **changes), folder)
-    assert "\n" not in str(problem.value)
 
 
 def test_a_function_to_remove_that_does_not_occur(tmp_path):
@@ -271,10 +267,10 @@ def test_a_function_to_remove_that_does_not_occur(tmp_path):
 def test_an_empty_private_set(tmp_path):
     place = write_pairs(tmp_path, training=5)
     config = tiny(place, **{"synthesis.public_fraction": 0.99})
-    with pytest.raises(InvalidInput, match="expected at least one private record of smcalflow"):
+    with refused("expected at least one private record of smcalflow"):
         run_trial(config, tmp_path)
     (place / "pairs_train.jsonl").write_text("")
-    with pytest.raises(InvalidInput, match=r"expected .* in .*, got an empty file"):
+    with refused(r"expected .* in .*, got an empty file"):
         run_trial(config, tmp_path)
 
 
@@ -282,9 +278,8 @@ def test_a_parse_that_does_not_read(tmp_path):
     place = write_pairs(tmp_path)
     with (place / "pairs_train.jsonl").open("a") as file:
         file.write(json.dumps({"utterance": "secret words", "lispress": "(Yield (x"}) + "\n")
-    with pytest.raises(InvalidInput, match="line 121") as problem:
+    with refused("line 121", hides="secret"):
         run_trial(tiny(place), tmp_path)
-    assert "secret" not in str(problem.value)
 
 
 def test_a_batch_larger_than_the_data(tmp_path):
@@ -343,19 +338,18 @@ def test_a_folder_without_a_tokenizer(tmp_path):
     ],
 )
 def test_configs_that_are_none(changes, match, tmp_path):
-    with pytest.raises(InvalidInput, match=match) as problem:
+    with refused(match):
         tiny(tmp_path, **changes)
-    assert "\n" not in str(problem.value)
 
 
 def test_prompts_need_domains(tmp_path):
     place = write_pairs(tmp_path)
     for file in place.iterdir():
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        rows = read_lines(file)
         for row in rows:
             del row["domain"]
         file.write_text("\n".join(json.dumps(row) for row in rows))
-    with pytest.raises(InvalidInput, match=r"expected data with domains for synthesis\.prompt"):
+    with refused(r"expected data with domains for synthesis\.prompt"):
         run_trial(tiny(place, **METHODS["domains"]), tmp_path)
 
 
@@ -395,7 +389,7 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
         {**row, "utterance": f"{row['utterance']} number {number}"}
         for number, row in enumerate(made_pairs(120))
     ]
-    (place / "pairs_train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(place / "pairs_train.jsonl", rows)
     config = tiny(place, **{"data.split": "bernoulli"})
     result = run_trial(config, tmp_path)
     assert result.privacy.mechanism["num_records"] == 45  # half the 90, whatever the coins say

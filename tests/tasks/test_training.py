@@ -1,59 +1,54 @@
 """The training loop keeps the best epoch of each part among the epochs that trained it."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from torch import nn
 
 from trainables.system import memory
 from trainables.system.communication import Alone
-from trainables.training import Trained, train
+from trainables.training import train
 
 
 class Staged:
     """Each epoch sets the weight of its stage to the epoch's number; losses are given."""
 
-    def __init__(self, stages: list[str], losses: list[dict[str, float]]) -> None:
+    def __init__(self, stages, losses):
         self.stages, self.losses = stages, losses
         parts = {stage: nn.Linear(1, 1, bias=False) for stage in dict.fromkeys(stages)}
         self.model = nn.ModuleDict(parts)
         for part in parts.values():
             nn.init.constant_(part.weight, -1.0)
-        self.engine: Any = self
+        self.engine = self
         self.epochs_done = 0
 
-    def run_epoch(self, epoch: int) -> dict[str, float]:
+    def run_epoch(self, epoch):
         part = self.model[self.stages[epoch]]
         assert isinstance(part, nn.Linear)
         nn.init.constant_(part.weight, epoch + 1)
         self.epochs_done = epoch + 1
         return {}
 
-    def validation_metric(self, epoch: int) -> tuple[str, str]:
+    def validation_metric(self, epoch):
         return f"loss_{self.stages[epoch]}", f"{self.stages[epoch]}."
 
-    def validate(self) -> dict[str, float]:
+    def validate(self):
         return {
             f"loss_{stage}": value for stage, value in self.losses[self.epochs_done - 1].items()
         }
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
+    def state_dict(self):
         return {}
 
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+    def load_state_dict(self, state):
         pass
 
-    def kept(self) -> dict[str, float]:
+    def kept(self):
         state = self.model.state_dict()
         return {stage: float(state[f"{stage}.weight"]) for stage in self.model}
 
 
-def run(learner: Staged, *, folder: Path | None = None, until: int = 99) -> Trained:
+def run(learner, *, folder=None, until=99):
     return train(
         learner,
         epochs=len(learner.stages),
@@ -118,7 +113,7 @@ def test_a_loss_that_is_no_number_is_never_the_smaller_one(losses, best, until, 
 
 
 def test_freed_memory_goes_back_after_every_epoch(monkeypatch):
-    done: list[int] = []
+    done = []
     learner = Staged(["one"] * 3, [{"one": 1.0}] * 3)
     monkeypatch.setattr(memory, "give_back", lambda: done.append(learner.epochs_done))
     run(learner)

@@ -1,6 +1,7 @@
 """The recommendation is a trial with a usable epsilon, compared with the baseline."""
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -23,17 +24,18 @@ from trainables.privacy.from_config import build
 Z, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
 
 
-MECHANISM = build(
-    parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}}), num_records=1200
-)
-CARD = make(MECHANISM, account(MECHANISM), trial_id="dp", corpus="atis").model_copy(
-    update={"expected_batch_size": 60}
-)
+@cache
+def card():
+    mechanism = build(
+        parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.5}}), num_records=1200
+    )
+    made = make(mechanism, account(mechanism), trial_id="dp", corpus="atis")
+    return made.model_copy(update={"expected_batch_size": 60})
 
 
 def private(name, *, ser, epsilon, **more):
     made = record(name, ser=ser, validation_ser=ser, epsilon=epsilon, **more)
-    return replace(made, privacy=CARD)
+    return replace(made, privacy=card())
 
 
 BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline=True)

@@ -1,7 +1,5 @@
 """Trials of a sweep as each other's references: a memorable corpus, a real MLflow store."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import json
@@ -20,6 +18,8 @@ from sweep.runtime import runner
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG
 from tests.fixed_keys import fixed_keys
+from tests.libraries import IGNORED
+from tests.lines import write_lines
 from tests.sweep.results.test_select import record as made
 from tests.sweep.sweeps import settings_in
 from trainables import attacks, evidence
@@ -27,13 +27,7 @@ from trainables.attacks import one_run
 from trainables.attacks._estimates import gdp
 from trainables.metrics._counts import NAMES, from_table
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = IGNORED
 
 NUM = 600
 NAME = "mutual"
@@ -52,7 +46,7 @@ def write_corpus(folder):
         {"tokens": [names[n]], "tags": ["O"], "intent": "yes" if coins[n] else "no"}
         for n in range(NUM)
     ]
-    (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(folder / "mine.jsonl", rows)
     schema = {"intents": ["yes", "no"], "slots": ["none"], "source": "written by hand"}
     (folder / "schema.json").write_text(json.dumps(schema))
     return {"name": "json_lines", "path": "mine.jsonl", "schema_file": "schema.json"}
@@ -113,9 +107,7 @@ def quiet(tmp_path_factory):
     return place, run(place, split="paired", epsilon=0.25, seeds=[0, 1])
 
 
-def test_every_trial_is_attacked_with_all_the_others(
-    quiet,
-):
+def test_every_trial_is_attacked_with_all_the_others(quiet):
     _, folder = quiet
     for record in folder.records():
         assert record.metrics["mia_num_references"] == 2
@@ -127,9 +119,7 @@ def test_every_trial_is_attacked_with_all_the_others(
         assert {"rmia", "lira", "loss_threshold"} <= set(curves)
 
 
-def test_what_memorises_is_found_and_what_is_noised_is_not(
-    quiet,
-):
+def test_what_memorises_is_found_and_what_is_noised_is_not(quiet):
     _, folder = quiet
     sgd, *dp = folder.records()
     assert sgd.metrics["mia_loss_threshold_auc_low"] > 0.9
@@ -147,19 +137,14 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(
         assert record.metrics["mia_blind_auc_high"] > 0.45
 
 
-def test_estimates_are_of_the_attack_that_is_strongest_of_all(
-    quiet,
-):
+def test_estimates_are_of_the_attack_that_is_strongest_of_all(quiet):
     sgd, *_ = quiet[1].records()
     best = attacks.strongest(sgd.metrics)
-    assert best is not None
     assert best.attack == "loss_threshold", "of the trial's own panel, not of the pool's"
     assert sgd.metrics["epsilon_estimate_gdp"] == pytest.approx(gdp(best.value, delta=1e-5))
 
 
-def test_the_tracking_store_has_the_strongest_attack_marked(
-    quiet,
-):
+def test_the_tracking_store_has_the_strongest_attack_marked(quiet):
     place, folder = quiet
     runs = runs_in(place)
     client = importlib.import_module("mlflow.tracking").MlflowClient
@@ -167,7 +152,6 @@ def test_the_tracking_store_has_the_strongest_attack_marked(
     for record in folder.records():
         found = runs[record.plan.id].data
         best = attacks.strongest(record.metrics)
-        assert best is not None
         assert found.metrics["mia_auc"] == best.value
         assert found.metrics["epsilon_lower_bound"] == record.metrics["epsilon_lower_bound"]
         hidden = {"epsilon_lower_bound", "mia_auc", "mia_tpr_at_1_percent"}
@@ -187,11 +171,8 @@ def test_computing_panels_again_changes_nothing(quiet):
     assert (folder.path / LOG).read_bytes() == before
 
 
-def test_the_table_has_intervals_bounds_and_claims(
-    quiet,
-):
+def test_the_table_has_intervals_bounds_and_claims(quiet):
     table = leakage_table(quiet[1].records())
-    assert table is not None
     heads = [column.head for column in table.columns]
     assert {"lira", "loss", "rmia", "TPR", "blind", "ΔSER", "ΔMIA"} <= set(heads)
     assert heads[-2:] == ["ε ≥", "claimed"]
@@ -209,7 +190,6 @@ def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
     folder = run(tmp_path, split="paired", epsilon=0.25, seeds=[0])
     sgd, dp = folder.records()
     assert sgd.violation is None  # it claims nothing
-    assert dp.violation is not None
     assert (
         dp.violation["epsilon_lower_bound"]
         > dp.violation["epsilon_claimed"]

@@ -20,7 +20,7 @@ from sweep.results.tables.plan import plan_table
 from sweep.store.plans import Plan
 from tests.sweep.store.test_plans import SGD, trial
 
-Z0, RATE, MODEL = "privacy.noise_multiplier", "training.learning_rate", "model.name"
+Z0, RATE = "privacy.noise_multiplier", "training.learning_rate"
 
 _IDS = st.lists(st.text("0123456789abcdef", min_size=12, max_size=12), max_size=12)
 
@@ -74,12 +74,6 @@ def test_one_column_of_all_settings_says_what_several_do():
     assert together.cells == ["v, z0=0.5, lr=0.1", "w, z0=1, lr=0.2"]
     assert [column.cells for column in apart] == [["v", "w"], ["0.5", "1"], ["0.1", "0.2"]]
     assert [column.is_left for column in apart[1:]] == [False, False]
-
-
-def test_words_stand_on_the_left_and_numbers_on_the_right():
-    plans = [trial(name, values={MODEL: name, RATE: n}) for n, name in enumerate(("clc", "bert"))]
-    apart, _ = setting_columns(plans, (MODEL, RATE))
-    assert [column.is_left for column in apart] == [True, False]
 
 
 def test_a_setting_that_an_engine_does_not_read_is_empty():
