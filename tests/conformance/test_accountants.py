@@ -10,7 +10,6 @@ from trainables import catalogue, engines
 from trainables.accountants import account, noise_for
 from trainables.config import TrainingConfig
 from trainables.errors import CannotAnalyze, InvalidInput
-from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
 
 _NAMES = catalogue.names("accountants")

@@ -9,7 +9,6 @@ import torch
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
-from sweep.planning.fields import fields_below
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue, engines
@@ -84,14 +83,6 @@ def test_it_is_an_axis_whose_trials_are_budgeted(shelf, name, text, field, drop_
     assert len({trial.epsilon for trial in plan.to_run}) == 1
     assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]
     assert name in plan.to_run[1].name
-
-
-@_EACH
-def test_it_is_shown_among_the_fields(shelf, name, text, field, drop_in):
-    drop_in(shelf, name, text)
-    (row,) = fields_below(f"training.{field}")
-    assert row.allowed == " | ".join(catalogue.names(shelf))
-    assert name in row.allowed.split(" | ")
 
 
 def _train(**training):
