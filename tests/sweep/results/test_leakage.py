@@ -52,7 +52,7 @@ def write_corpus(folder):
     return {"name": "json_lines", "path": "mine.jsonl", "schema_file": "schema.json"}
 
 
-def space_in(folder, *, split, epsilon, seeds):
+def space_in(folder, *, split, epsilon, seeds, epochs=6):
     return spaces.parse(
         {
             "name": NAME,
@@ -62,7 +62,7 @@ def space_in(folder, *, split, epsilon, seeds):
                     **{"word_buckets": 8_192, "word_dim": 32, "char_dim": 4, "char_filters": 4},
                     **{"hidden_size": 16, "num_layers": 1, "dropout": 0.0},
                 },
-                "training": {"epochs": 6, "expected_batch_size": 32, "learning_rate": 0.05},
+                "training": {"epochs": epochs, "expected_batch_size": 32, "learning_rate": 0.05},
                 # The shadow model would take longer than all trials together.
                 "evaluation": {"attacks": ATTACKS, "bootstrap_samples": 20},
             },
@@ -187,7 +187,7 @@ def test_a_trial_without_noise_is_caught(tmp_path, monkeypatch):
         target.mul_(factor)
 
     monkeypatch.setattr(private, "add_noise_", silent)
-    folder = run(tmp_path, split="paired", epsilon=0.25, seeds=[0])
+    folder = run(tmp_path, split="paired", epsilon=0.25, seeds=[0], epochs=15)
     sgd, dp = folder.records()
     assert sgd.violation is None  # it claims nothing
     assert (
