@@ -128,7 +128,8 @@ def test_a_search_that_looks_at_results_goes_by_its_filter(settings, account):
     plan = planning.make(with_total(space, 1e6), account=account)  # with the filter's delta
     plain = with_total(space_in(settings.data_dir, **_FIELDS), total)
     assert len(within_total(plan, plain, account=account).to_run) == 5
-    found = within_total(plan, with_total(space, total), account=account)
+    filtered = with_total(space, total)
+    found = within_total(planning.make(filtered, account=account), filtered, account=account)
     assert 1 < len(found.to_run) < 5
     assert str(found.refused[0].reason).endswith("before it (filter)")
     assert f"budget.total={total:g} has no room for it" in str(found.refused[0].reason)
