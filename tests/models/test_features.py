@@ -144,9 +144,11 @@ def test_heads_at_zero_say_what_the_names_say():
     with_names, without = model(), model(prior="none")
     batch = random_batch(with_names, 6, seed=2)
     said = with_names.predict(batch)
-    vectors = with_names.fixed[0].name_vectors(SCHEMA)
-    scores = batch.inputs["record_names"] @ vectors[0].t()
-    torch.testing.assert_close(said.intent_log_probs, scores.log_softmax(1))
+    (fixed,) = with_names.fixed
+    read = fixed.rows(random_batch(fixed.encoder, 6, seed=2))["record_names"]
+    scores = read @ fixed.name_vectors(SCHEMA)[0].t()
+    within = {"rtol": 2e-3, "atol": 2e-3}  # what they are computed from is rounded to float16
+    torch.testing.assert_close(said.intent_log_probs, scores.log_softmax(1), **within)
     assert said.intent_log_probs.std(dim=1).min() > 1e-3
     silent = without.predict(random_batch(without, 6, seed=2))
     assert torch.equal(silent.intent_log_probs.std(dim=1), torch.zeros(6))
@@ -157,7 +159,7 @@ def test_names_change_no_gradient_of_another_record():
     found = model()
     batch = random_batch(found, 5, seed=3)
     (whole,) = torch.autograd.grad(found.losses(batch).sum(), found.intent_head.weight)
-    start = batch.inputs["record_names"] @ found.intent_names.t()
+    start = batch.inputs["intent_start"]
     wrong = start.softmax(1) - torch.nn.functional.one_hot(batch.intents, start.shape[1])
     torch.testing.assert_close(whole, wrong.t() @ batch.inputs["records"])
 

@@ -89,7 +89,7 @@ def test_rows_of_different_encoders_have_norm_one_and_come_from_the_same_words(r
         torch.testing.assert_close(found[:, :-1], torch.cat(parts, 1) / 2**0.5)
         norms = found.norm(dim=1)
         torch.testing.assert_close(norms, torch.ones_like(norms), rtol=1e-3, atol=0)
-    for kind in ("token_names", "record_names"):
+    for kind in ("tag_start", "intent_start"):
         assert torch.equal(rows(joined, kind), rows(alone[0], kind)), "of the one that learnt names"
 
 

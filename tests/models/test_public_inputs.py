@@ -53,8 +53,7 @@ def public_parts(model):
         for name, value in white._asdict().items():
             found[f"{kind} {name}"] = torch.as_tensor(value)
     found |= dict(model.named_parameters())
-    named = {"intent names": model.intent_names, "tag names": model.tag_names}
-    return {**found, **{name: each for name, each in named.items() if each is not None}}
+    return {**found, **{f"{name} names": each for name, each in model.names.items()}}
 
 
 @pytest.mark.parametrize("encoder", ["small", "a folder of BERT"])

@@ -26,6 +26,7 @@ from trainables.errors import InvalidData
 Rows = Mapping[str, Tensor]
 # Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
 CachedRows = Mapping[str, NDArray[np.float16]]
+Join = Callable[[Sequence[CachedRows]], dict[str, Tensor]]  # of the encoders that read a batch
 _FORMAT = 3  # of the rows; raise it whenever an encoder reads the same words otherwise
 _TOKENS_AT_ONCE = 2_048
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
@@ -34,11 +35,11 @@ _PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size
 
 @dataclass(eq=False)
 class CachedTable:
-    """Batches of the `joined` cached rows of encoders, instead of a model's feature table."""
+    """Batches of cached rows of encoders, joined, instead of a model's feature table."""
 
     parts: Sequence[CachedRows]
     offsets: NDArray[np.int64]
-    bias: float
+    join: Join
     _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
 
     def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
@@ -48,12 +49,11 @@ class CachedTable:
             return self._last[1]
         starts = self.offsets[records]
         where = token_places(starts, self.offsets[records + 1] - starts)
-        found = joined(
+        found = self.join(
             [
                 {n: rows[where if _is_of_tokens(n) else records] for n, rows in part.items()}
                 for part in self.parts
-            ],
-            bias=self.bias,
+            ]
         )
         if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
             self._last = (key, found)

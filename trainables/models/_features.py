@@ -124,7 +124,7 @@ class FixedTable:
 
     fixed: Sequence[FixedEncoder]
     tables: Sequence[FeatureTable]
-    bias: float
+    join: cache.Join
 
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
         """See `data.batches.FeatureTable`."""
@@ -133,15 +133,13 @@ class FixedTable:
         for fixed, table in zip(self.fixed, self.tables, strict=True):
             batch = PackedBatch.unlabelled(table.collate(token_ids, lengths), sizes)
             parts.append({n: rows.half().numpy() for n, rows in fixed.rows(batch).items()})
-        return cache.joined(parts, bias=self.bias)
+        return self.join(parts)
 
 
 class Features(NluModel):
     """See `features`. Packed inputs: `tokens` [T, D + 1] and `records` [B, E + 1], of norm 1 but
-    for the constant last entry."""
-
-    intent_names: Tensor | None
-    tag_names: Tensor | None
+    for the constant last entry; with names also the scores that they give, `tag_start` [T, tags]
+    and `intent_start` [B, intents]."""
 
     def __init__(self, config: Config, schema: LabelSchema) -> None:
         fixed = [FixedEncoder(config, number) for number in range(len(config.encoders))]
@@ -162,17 +160,11 @@ class Features(NluModel):
         if config.has_prior and not vectors:
             raise InvalidInput(features.NO_NAMES.format(", ".join(config.encoders)))
         # Of several encoders the mean of their scores: one product with joined rows and vectors.
-        of_intents, of_tags = (
-            (torch.cat(each, 1) / len(each) for each in zip(*vectors, strict=True))
-            if vectors
-            else (None, None)
-        )
-        self.register_buffer("intent_names", of_intents, persistent=False)
-        self.register_buffer("tag_names", of_tags, persistent=False)
+        means = [torch.cat(each, 1) / len(each) for each in zip(*vectors, strict=True)]
+        self.names = dict(zip(("intent", "tag"), means, strict=False))
         self.intent_head = Linear(self.record_width, len(schema.intents), bias=False)
         torch.nn.init.zeros_(self.intent_head.weight)
         self.tag_head = FactoredLinear(self.token_width, torch.from_numpy(parts))
-        self._last_scores: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
         self.forbid_broken_spans(schema)
 
     @property
@@ -182,14 +174,14 @@ class Features(NluModel):
         if self.config.whitening is not None:
             of = " and ".join(dict.fromkeys(each.source.moments_of for each in self.fixed))
             found.append(f"mean and covariance of features, for whitening, over {of}")
-        if self.tag_names is not None:
+        if self.names:
             found.append("how scores start from the labels' names, learnt on the encoder's corpora")
         return found
 
     def feature_table(self, types: Sequence[str]) -> FixedTable:
         """Rows computed at every use."""
         tables = [each.encoder.feature_table(types) for each in self.fixed]
-        return FixedTable(self.fixed, tables, self.config.bias)
+        return FixedTable(self.fixed, tables, self._join)
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Batches of the cached rows of this corpus, which each encoder has apart."""
@@ -201,18 +193,23 @@ class Features(NluModel):
             parts.append(
                 cache.cached_rows(corpus, loader, each.rows, recipe=recipe, cache_dir=cache_dir)
             )
-        return Loader(corpus, cache.CachedTable(parts, corpus.offsets, self.config.bias))
+        return Loader(corpus, cache.CachedTable(parts, corpus.offsets, self._join))
+
+    def _join(self, parts: Sequence[cache.CachedRows]) -> dict[str, Tensor]:
+        """The inputs of a batch from the rows that each encoder has of it."""
+        found = cache.joined(parts, bias=self.config.bias)
+        for what, kind in (("tag", "token_names"), ("intent", "record_names")):
+            if what in self.names:
+                found[f"{what}_start"] = found.pop(kind) @ self.names[what].t()
+        return found
 
     def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
         """How many records of these lengths a step passes at a time, so that a full batch of any
         size fits into memory; None: all."""
-        names = [
-            0 if each is None else each.shape[1] for each in (self.tag_names, self.intent_names)
-        ]
         return cache.records_at_once(
             lengths,
-            token=self.token_width + names[0],
-            record=self.record_width + names[1],
+            token=self.token_width + self.num_tags * bool(self.names),
+            record=self.record_width + self.num_intents * bool(self.names),
         )
 
     def save_public(self, folder: Path) -> None:
@@ -225,32 +222,13 @@ class Features(NluModel):
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """The rows of a batch, each followed by its scores of names."""
-        layout = time_major(batch.lengths)
-        of_tokens, of_records = self._of_names(batch)
-        return Encoded(
-            torch.cat([batch.inputs["tokens"].float(), of_tokens], 1).index_select(
-                0, layout.source
-            ),
-            torch.cat([batch.inputs["records"].float(), of_records], 1),
-            layout,
-        )
-
-    def _of_names(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
-        """Scores by the names: [T, tags] and [B, intents]; of width 0 without names."""
-        if self.tag_names is None or self.intent_names is None:
-            tokens, records = batch.inputs["tokens"], batch.inputs["records"]
-            return tokens.new_zeros(len(tokens), 0), records.new_zeros(len(records), 0)
-        of_tokens = batch.inputs["token_names"]
-        # Full batches repeat, and no step changes the scores of names.
-        if self._last_scores is None or self._last_scores[0] is not of_tokens:
-            self._last_scores = (
-                of_tokens,
-                (
-                    of_tokens.float() @ self.tag_names.t(),
-                    batch.inputs["record_names"].float() @ self.intent_names.t(),
-                ),
-            )
-        return self._last_scores[1]
+        layout, inputs = time_major(batch.lengths), batch.inputs
+        tokens, records = [inputs["tokens"]], [inputs["records"]]
+        if self.names:
+            tokens.append(inputs["tag_start"])
+            records.append(inputs["intent_start"])
+        of_tokens = torch.cat(tokens, 1).index_select(0, layout.source)
+        return Encoded(of_tokens, torch.cat(records, 1), layout)
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The rows are the only layer."""
@@ -264,9 +242,11 @@ class Features(NluModel):
         """
         number = batch.num_records
         record = np.repeat(np.arange(number), batch.lengths.cpu().numpy())
-        of_tokens, of_records = self._of_names(batch)
-        tags = self._tag_logits(batch.inputs["tokens"].float(), of_tokens, Rows(record, number))
-        intents = self._intent_logits(batch.inputs["records"].float(), of_records)
+        inputs = batch.inputs
+        tags = self.tag_head(inputs["tokens"], Rows(record, number))
+        intents = self.intent_head(inputs["records"], one_row_each(number))
+        if self.names:
+            tags, intents = tags + inputs["tag_start"], intents + inputs["intent_start"]
         each = F.cross_entropy(tags, batch.tags.clamp(min=0), reduction="none")
         each = each.masked_fill(batch.tags < 0, 0.0)
         of = torch.from_numpy(record).to(each.device)
@@ -276,20 +256,9 @@ class Features(NluModel):
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         records, of_records = encoded.sentence.tensor_split([self.record_width], dim=1)
         tokens, of_tokens = encoded.tokens.tensor_split([self.token_width], dim=1)
-        return (
-            self._intent_logits(records, of_records),
-            self._tag_logits(tokens, of_tokens, encoded.layout.rows),
-        )
-
-    def _intent_logits(self, records: Tensor, start: Tensor) -> Tensor:
-        return _added(self.intent_head(records, one_row_each(records.shape[0])), start)
-
-    def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:
-        return _added(self.tag_head(tokens, rows), start)
-
-
-def _added(scores: Tensor, start: Tensor) -> Tensor:
-    return scores + start if start.shape[1] else scores
+        intents = self.intent_head(records, one_row_each(len(records)))
+        tags = self.tag_head(tokens, encoded.layout.rows)
+        return (intents + of_records, tags + of_tokens) if self.names else (intents, tags)
 
 
 def tag_parts(schema: LabelSchema, *, factored: bool) -> NDArray[np.float32]:

@@ -107,7 +107,9 @@ class Config(ModelConfig):
     def layers_of(self, number: int) -> tuple[int, ...] | None:
         """The layers of the encoder of that place, counted from 0; None: its default."""
         given: Any = self.layers
-        return given if given is None or isinstance(given[0], int) else given[number]
+        is_of_all = given is None or isinstance(given[0], int)
+        found: tuple[int, ...] | None = given if is_of_all else given[number]
+        return found
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
