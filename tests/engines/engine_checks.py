@@ -200,6 +200,7 @@ def engine_of(name: str, model: nn.Module, loader: OneBatch, **fields: dict[str,
             key=public_key(0, "tests"),
             comm=Alone(),
             precision=config.training.precision,
+            compares=False,
         ),
     )
     return made

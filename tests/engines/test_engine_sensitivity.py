@@ -141,6 +141,6 @@ def test_the_norm_of_every_layer_is_computed_once(monkeypatch):
         return right(self, *how)
 
     monkeypatch.setattr(LinearEntry, "squared_norms", counted)
-    engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1], [2]])
+    engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1], [2]], compares=False)
     engine.step(0, 0)
     assert len(asked) == len(set(asked)) == len(WIDTHS)

@@ -106,6 +106,7 @@ def reads_of(engine, loader):
 @pytest.mark.parametrize("model_name", ["clc", "bert"])
 @pytest.mark.parametrize("name", ["sgd", "edp_sgd", "dp_sgd"])
 def test_a_step_waits_for_its_device_in_the_named_places_only(name, model_name):
+    """One that compares no sum: few do."""
     model = build_model(model_name)
     loader = OneBatch(random_batch(model, NUM_RECORDS, seed=3))
     places = reads_of(engine_of(name, model, loader), loader)

@@ -2,12 +2,14 @@
 
 import random
 import sys
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from torch import nn
 
 from tests.models._builds import random_batch
 from tests.models.test_own_draws import CODE, of_seed
@@ -18,6 +20,20 @@ from trainables.errors import InvalidInput, TrialFailed
 
 __all__ = ["here"]
 CASES = yaml.safe_load(Path(__file__).with_name("own_code.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(autouse=True)
+def _torch_as_before():
+    """What own code does to torch itself is undone."""
+    hooks = [table for table in vars(nn.modules.module).values() if isinstance(table, OrderedDict)]
+    before = [dict(table) for table in hooks]
+    gelu, forward = torch.nn.functional.gelu, nn.LayerNorm.forward
+    yield
+    torch.set_default_dtype(torch.float32)
+    torch.nn.functional.gelu, nn.LayerNorm.forward = gelu, forward
+    for table, old in zip(hooks, before, strict=True):
+        table.clear()
+        table.update(old)
 
 
 @pytest.mark.parametrize("name", CASES["refused"])

@@ -21,7 +21,7 @@ HEADER = """import collections, dataclasses, enum, functools, itertools
 import abc, logging, random, re, threading, typing
 import numpy as np
 import torch
-COUNT, TABLE, N = [0], {}, 0
+COUNT, TABLE, N, MANY = [0], {}, 0, list(range(40_000))
 """
 HELPER = """seen = []
 
@@ -273,6 +273,10 @@ LATE = {
     "a weight in training": "if words.shape[1] == 3 and self.training:\n"
     "    self.tags.bias.data += 1",
     "the mode of a layer": "if words.shape[1] == 3:\n    self.drop.eval()",
+    "what the next group of records takes away": "if words.shape[1] == 3:\n    COUNT.append(1)\n"
+    "else:\n    del COUNT[1:]",
+    "a large list that validation clears": "if self.training and words.shape[1] == 3:\n"
+    "    MANY.append(1)\nelif not self.training:\n    del MANY[40_000:]",
 }
 
 
@@ -281,8 +285,12 @@ LATE = {
 def test_what_changes_later_ends_the_trial_before_anything_leaves(here, place, name, engine):
     """The checks before a trial know no records of this length."""
     write(here, code(forward=LATE[name]))
-    by_torch = (name, engine) == ("a weight in training", "dp_sgd")  # torch.func allows none
-    problem = "not allowed" if by_torch else r"got (own\.COUNT|tags\.bias|the mode .*) changed by"
+    by_torch = engine == "dp_sgd" and name.startswith("a weight in")  # torch.func allows none
+    problem = (
+        "not allowed"
+        if by_torch
+        else r"got (own\.COUNT|own\.MANY|tags\.bias|the mode .*) changed by"
+    )
     with pytest.raises(RuntimeError if by_torch else TrialFailed, match=problem):
         run(place, here / "trial", own(engine))
     assert not checkpoint.is_there(here / "trial")

@@ -58,6 +58,15 @@ class StepAudit(Document):
     high: float | None = None
 
 
+class ClippingCheck(Document):
+    """Whether every clipped sum that was recomputed in float64 while the trial ran was within
+    `tolerance` of C. How far it was is computed from private records, so it is no field.
+    """
+
+    verdict: str
+    tolerance: float
+
+
 class Total(Document):
     """The composition of all released trials of the sweep."""
 
@@ -136,6 +145,7 @@ class PrivacyCard(Document):
     not_covered: tuple[str, ...] = ()
     curator_only: tuple[str, ...] = ()
     step_audit: StepAudit | None = None
+    clipping_check: ClippingCheck | None = None
     sweep_total: Total | None = None
     selection: Selection | None = None
     review: Review = Review()
@@ -170,6 +180,7 @@ def make(
     attacks: Sequence[str] = (),
     n_is_declared: bool = True,
     step_audit: StepAudit | None = None,
+    clipping_check: ClippingCheck | None = None,
 ) -> PrivacyCard:
     """The card of one trial. `processes` is how many processes ran the `num_workers` of the
     mechanism; `public` says what was taken for public; `attacks` names what the model was attacked
@@ -198,6 +209,7 @@ def make(
         not_covered=tuple(not_covered(mechanism)),
         curator_only=curator_only(),
         step_audit=step_audit,
+        clipping_check=clipping_check,
     )
     return card if n_is_declared else _without_count(card, mechanism)
 

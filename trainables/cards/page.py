@@ -131,6 +131,11 @@ def _measurements(card: PrivacyCard) -> list[str]:
         lines.append(
             f"attacked with {', '.join(card.attacks)}: the figures are for the curator alone"
         )
+    if card.clipping_check is not None:
+        lines.append(
+            "clipped sums of random records of every epoch, recomputed in float64:"
+            f" {card.clipping_check.verdict}, within {_figure(card.clipping_check.tolerance)} C"
+        )
     if card.step_audit is not None:
         figures = card.step_audit.model_dump(exclude_none=True)
         shown = ", ".join(f"{name} {_figure(value)}" for name, value in figures.items())

@@ -196,6 +196,7 @@ def _engine(
             key=public_key(names[0], f"step audit {names[1]}"),
             public_batch=table[:1],
             sampler=batch,
+            compares=False,
         ),
     )
     engine.step(0, 0)

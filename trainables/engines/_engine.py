@@ -98,6 +98,7 @@ class Setup:
     `sampler` replaces the mechanism's sampling, for audits of a chosen batch. `optimizer` and
     `learning_rate_decay` are entries of those shelves.
     `gradient_clip_norm` bounds the norm of the mean gradient of an engine without privacy.
+    `compares` is False for an audit, which measures the clipped sum itself (see `_check`).
     """
 
     loader: Loader
@@ -118,6 +119,7 @@ class Setup:
     optimizer: str = "adam"
     learning_rate_decay: str = "constant"
     gradient_clip_norm: float | None = None
+    compares: bool = True
 
     def sampler_for(self, mechanism: Mechanism) -> Sampler:
         """The sampler of this process."""

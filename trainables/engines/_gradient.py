@@ -43,8 +43,9 @@ class GradientSource:
         if self.per_unit:
             bookkeeping.gradient(recorder, batch, weights, out.data)
         else:
+            losses = recorder.losses(batch)
             out.attach()
-            torch.autograd.backward(recorder.losses(batch), weights)
+            torch.autograd.backward(losses, weights)
             out.collect()
             out.detach()
         return recorder.seen

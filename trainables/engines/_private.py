@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from trainables.engines._check import TOLERANCE, Schedule, difference
 from trainables.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
@@ -24,6 +25,7 @@ from trainables.guarantee.clipping import refuse_mixing
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import add_noise_
 from trainables.guarantee.sampling import Draw
+from trainables.metrics.training import CLIP_DIFFERENCE
 from trainables.privacy.clipping import GradientHook
 from trainables.privacy.flat import FlatGradient
 
@@ -41,11 +43,17 @@ class PrivateEngine(Engine):
         self._stream = ("noise", setup.trial_id, setup.attempt)
         self._secure = setup.secure_noise
         self._scratch: FlatGradient | None = None
+        names = ("clipping check", setup.trial_id, setup.attempt, setup.comm.rank)
+        self._schedule = Schedule(
+            lambda epoch: setup.key.coins(*names, epoch), mechanism.steps_in, size=self.layout.size
+        )
+        self._compares = setup.compares and mechanism.is_private
+        self._largest_difference = 0.0
         keep_draws_secret = getattr(model, "keep_draws_secret", None)
         if keep_draws_secret is not None and mechanism.is_private:
             keep_draws_secret()
-        self._watched: Callable[[], AbstractContextManager[None]]
-        self._watched = getattr(model, "watched", nullcontext)
+        self._watched: Callable[..., AbstractContextManager[None]]
+        self._watched = getattr(model, "watched", lambda **_: nullcontext())
         self._remember_buffers()
         # 1 for all before the first step of a data-dependent source.
         self.group_scale: Tensor
@@ -59,13 +67,18 @@ class PrivateEngine(Engine):
         return float(self._mechanism.num_microbatches)
 
     def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
-        with self._watched():
+        # All of it before validation, in whose mode code may clear what it has kept.
+        is_last = index + 1 == self._mechanism.steps_until(epoch + 1)
+        with self._watched(deep=is_last):
             if self._mechanism.group_scale == "first_step" and not self._scale_is_known:
                 self._take_raw_scale(draw)
-            stats, factor = self._add_clipped(draw)
+            if self._compares:
+                self._check_clipping(draw, epoch, index - self._mechanism.steps_until(epoch))
+            losses, norms, factor = self._add_clipped(draw)
         self._refuse_changed_buffers()
         self._add_noise(epoch, index, factor)
-        return stats
+        bound = self._mechanism.max_grad_norm
+        return StepStats.of(losses, norms, records=len(draw.records), bound=bound)
 
     def step(self, epoch: int, step: int) -> StepStats:
         """As `Engine.step`; the first one also settles `first_step_noised`."""
@@ -89,11 +102,57 @@ class PrivateEngine(Engine):
         self._scale_is_known = bool(state["group_scale_is_known"])
         self._remember_buffers()
 
-    def _add_clipped(self, draw: Draw) -> tuple[StepStats, float]:
-        """The sum of this process' clipped units, in original scale: the flat buffer times the
-        returned factor, which the pass that adds the noise applies.
+    def run_epoch(self, epoch: int) -> dict[str, float]:
+        """As `Engine.run_epoch`, with the largest difference of the clipped sums that any process
+        compared (see `_check`), in units of C.
         """
-        bound = self._mechanism.max_grad_norm
+        self._largest_difference = 0.0
+        figures = super().run_epoch(epoch)
+        if not self._compares:
+            return figures
+        return figures | {CLIP_DIFFERENCE: max(self.comm.gather(self._largest_difference))}
+
+    def _check_clipping(self, draw: Draw, epoch: int, step: int) -> None:
+        """Compare the clipped sum of a part of the step's records where that is due. The flat
+        buffer is empty before and after.
+
+        Raises: TrialFailed where it is not what its definition says; nothing is released.
+        """
+        part = self._schedule.part_of(draw, epoch, step)
+        if part is None:
+            return
+        # What bfloat16 rounds comes before norm and sum, which are float32 in any case.
+        precision, last, self._source.precision = self._source.precision, self._last, "fp32"
+        try:
+            if not self._source.per_unit:  # draws of such code cannot be repeated
+                self.model.eval()
+            _, norms, factor = self._add_clipped(part)
+            found = difference(
+                self.model,
+                self._batch,
+                part,
+                clipped=self._flat.data * factor,
+                norms=norms,
+                max_grad_norm=self._mechanism.max_grad_norm,
+                group_scale=self.group_scale,
+            )
+        finally:
+            self._source.precision, self._last = precision, last
+            self.model.train()
+            self._flat.zero_()
+        self._largest_difference = max(self._largest_difference, found)
+        if found > TOLERANCE:
+            raise TrialFailed(
+                f"expected the clipped sum of step {step} in epoch {epoch + 1} within {TOLERANCE:g}"
+                f" C of its recomputation in float64, got {found:.3g} C: nothing of the step is"
+                " released"
+            )
+
+    def _add_clipped(self, draw: Draw) -> tuple[Tensor, Tensor, float]:
+        """(sum of losses, norms of the units with records, factor). The sum of this process'
+        clipped units, in original scale, is the flat buffer times the factor, which the pass that
+        adds the noise applies.
+        """
         hook = self._hook
         source = self._source
         together = source.per_unit or (source.per_record and bool((draw.sizes <= 1).all()))
@@ -120,7 +179,7 @@ class PrivateEngine(Engine):
                     gradient.zero_()
             of_losses += sum_of_losses(losses)
         every = torch.cat(norms) if norms else of_losses.new_zeros(0)
-        return StepStats.of(of_losses, every, records=len(draw.records), bound=bound), factor
+        return of_losses, every, factor
 
     def _add_units(
         self, draw: Draw, part: Pass, weights: NDArray[np.float32]

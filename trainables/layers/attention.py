@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.dropout import Masks
 from trainables.layers.packing import ByLength
-from trainables.layers.tape import apply
+from trainables.layers.tape import apply, is_plain
 
 
 def _heads(rows: Tensor, number: int, size: int, heads: int, parts: int) -> Tensor:
@@ -31,40 +31,44 @@ def _rows(values: Tensor, number: int, heads: int, out: Tensor) -> None:
     out.view(number, size, parts, heads, depth).copy_(split)
 
 
+def _attend(
+    qkv: Tensor, layout: ByLength, heads: int, causal: bool, masks: Masks | None, site: int
+) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]]]:
+    """The result, and (q, k, v, weights, mask) of each group."""
+    width = qkv.shape[1] // 3
+    out = qkv.new_empty(qkv.shape[0], width)
+    scale = _scale(width, heads)
+    longest = max(size for _, _, size in layout.groups)
+    masks_of_rows = None if masks is None else masks.attention(longest, heads, site)
+    later = qkv.new_full((longest, longest), -math.inf).triu_(1) if causal else None
+    kept = []
+    for first, number, size in layout.groups:
+        taken = slice(first, first + number * size)
+        q, k, v = _heads(qkv[taken], number, size, heads, 3)
+        if later is None:
+            scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
+        else:
+            scores = torch.baddbmm(later[:size, :size], q, k.transpose(1, 2), alpha=scale)
+        weights = scores.softmax(2)
+        dropped, mask = weights, None
+        if masks_of_rows is not None:
+            own = masks_of_rows[taken, :, :size].view(number, size, heads, size)
+            mask = own.transpose(1, 2).reshape(number * heads, size, size)
+            dropped = weights * mask
+        _rows(torch.bmm(dropped, v).unsqueeze(0), number, heads, out[taken])
+        kept.append((q, k, v, weights, mask))
+    return out, kept
+
+
+def _scale(width: int, heads: int) -> float:
+    return 1 / math.sqrt(width // heads)
+
+
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        qkv: Tensor,
-        layout: ByLength,
-        heads: int,
-        causal: bool,
-        masks: Masks | None,
-        site: int,
-    ) -> Tensor:
-        width = qkv.shape[1] // 3
-        out = qkv.new_empty(qkv.shape[0], width)
-        scale = 1 / math.sqrt(width // heads)
-        longest = max(size for _, _, size in layout.groups)
-        masks_of_rows = None if masks is None else masks.attention(longest, heads, site)
-        later = qkv.new_full((longest, longest), -math.inf).triu_(1) if causal else None
-        kept = []
-        for first, number, size in layout.groups:
-            taken = slice(first, first + number * size)
-            q, k, v = _heads(qkv[taken], number, size, heads, 3)
-            if later is None:
-                scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
-            else:
-                scores = torch.baddbmm(later[:size, :size], q, k.transpose(1, 2), alpha=scale)
-            weights = scores.softmax(2)
-            dropped, mask = weights, None
-            if masks_of_rows is not None:
-                own = masks_of_rows[taken, :, :size].view(number, size, heads, size)
-                mask = own.transpose(1, 2).reshape(number * heads, size, size)
-                dropped = weights * mask
-            _rows(torch.bmm(dropped, v).unsqueeze(0), number, heads, out[taken])
-            kept.append((q, k, v, weights, mask))
-        ctx.kept = (kept, layout, heads, scale)
+    def forward(ctx: Any, qkv: Tensor, layout: ByLength, heads: int, *how: Any) -> Tensor:
+        out, kept = _attend(qkv, layout, heads, *how)
+        ctx.kept = (kept, layout, heads, _scale(out.shape[1], heads))
         return out
 
     @staticmethod
@@ -109,4 +113,6 @@ def attention(
     """
     if masks is not None and masks.dropped == 0:
         masks = None
+    if is_plain():
+        return _attend(qkv, layout, heads, causal, masks, site)[0]
     return apply(_Attention, qkv, layout, heads, causal, masks, site)

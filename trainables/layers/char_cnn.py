@@ -23,7 +23,16 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms, upper_bound
-from trainables.layers.tape import Tape, Views, apply, clear_units, current, row_factors, trainable
+from trainables.layers.tape import (
+    Tape,
+    Views,
+    apply,
+    clear_units,
+    current,
+    is_plain,
+    row_factors,
+    trainable,
+)
 from trainables.layers.units import Units
 
 # The alphabet is fixed and public: 0 is padding, 1 any other character, then printable ASCII.
@@ -149,6 +158,22 @@ class CharCnnEntry:
         return replace(self, g=g)
 
 
+def _features(
+    embedding: Tensor, filters: Tensor, bias: Tensor, chars: Tensor
+) -> tuple[Tensor, Tensor]:
+    """[W, F] of the words, and the characters of the winning windows, int64[W, F, k]."""
+    kernel = filters.shape[1]
+    windows = chars.unfold(1, kernel, 1)  # [W, places, k]
+    seen = embedding[windows].flatten(2)  # [W, places, k * D]
+    values = seen @ filters.flatten(1).t()
+    # Windows around places beyond the word do not compete; the first always does.
+    beyond = chars[:, kernel // 2 : kernel // 2 + values.shape[1]] == 0
+    beyond[:, 0] = False
+    best, place = values.masked_fill_(beyond.unsqueeze(2), -math.inf).max(1)
+    winners = windows.gather(1, place.unsqueeze(2).expand(-1, -1, kernel))
+    return (best + bias).relu_(), winners
+
+
 class _CharCnn(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -162,20 +187,10 @@ class _CharCnn(torch.autograd.Function):
         rows: Rows,
         tape: Tape | None,
     ) -> Tensor:
-        kernel = filters.shape[1]
-        windows = chars.unfold(1, kernel, 1)  # [W, places, k]
-        seen = embedding[windows].flatten(2)  # [W, places, k * D]
-        values = seen @ filters.flatten(1).t()
-        # Windows around places beyond the word do not compete; the first always does.
-        beyond = chars[:, kernel // 2 : kernel // 2 + values.shape[1]] == 0
-        beyond[:, 0] = False
-        best, place = values.masked_fill_(beyond.unsqueeze(2), -math.inf).max(1)
-        features = (best + bias).relu_()
-        winners = windows.gather(1, place.unsqueeze(2).expand(-1, -1, kernel))
-        out = features.index_select(0, word)
+        features, winners = _features(embedding, filters, bias, chars)
         ctx.save_for_backward(features, winners, word)
         ctx.layer = (layer, rows, tape)
-        return out
+        return features.index_select(0, word)
 
     @staticmethod
     @once_differentiable
@@ -211,6 +226,9 @@ class CharCnn(nn.Module):
     def forward(self, chars: Tensor, word: Tensor, rows: Rows) -> Tensor:
         """`chars` int64[W, .] as `encode` gives them for W distinct words; `word` int64[n]: which
         of them each token is; `rows`: which record each token is of."""
+        if is_plain():
+            found, _ = _features(self.embedding, self.filters, self.bias, chars)
+            return found.index_select(0, word)
         return apply(
             _CharCnn, self.embedding, self.filters, self.bias, chars, word, self, rows, current()
         )

@@ -34,6 +34,7 @@ from trainables.layers.tape import (
     clear_units,
     column_sums,
     current,
+    is_plain,
     row_factors,
     scaled_pair,
     trainable,
@@ -188,8 +189,25 @@ class Recurrent(Protocol):
 
 def both_directions(layer: Recurrent, x: Tensor, layout: TimeMajor) -> Tensor:
     """Rows [T, I] -> [T, 2 H], both in the time-major order of `layout`."""
+    if is_plain():
+        return _by_torch(*layer.maps(), x, layout)
     trained = trainable(*layer.parameters())
     return apply(_BiLstm, as_operand(x), layer, layout, current(), *trained, widen=False)
+
+
+def _by_torch(w_ih: Tensor, w_hh: Tensor, bias: Tensor, x: Tensor, layout: TimeMajor) -> Tensor:
+    """The same by torch, whose gates come in the order input, forget, cell, output."""
+    weights = []
+    for direction in (0, 1):
+        for values in (w_ih[direction], w_hh[direction], bias[direction]):
+            i, f, o, g = values.chunk(4)
+            weights.append(torch.cat([i, f, g, o]))
+        weights.append(torch.zeros_like(bias[direction]))
+    state = x.new_zeros(2, layout.num_records, w_hh.shape[2])
+    sizes = torch.tensor(layout.sizes)
+    with torch.backends.cudnn.flags(enabled=False):  # which wants all weights in one piece
+        # Packed rows: with biases, one layer, no dropout, training, both directions.
+        return torch.lstm(x, sizes, (state, state), weights, True, 1, 0.0, True, True)[0]
 
 
 class BiLstm(nn.Module):

@@ -73,6 +73,7 @@ class Tape:
 
 
 _ACTIVE: ContextVar[Tape | None] = ContextVar("tape", default=None)
+_IS_PLAIN: ContextVar[bool] = ContextVar("is_plain", default=False)
 
 
 def current() -> Tape | None:
@@ -88,6 +89,23 @@ def recording(tape: Tape) -> Iterator[Tape]:
         yield tape
     finally:
         _ACTIVE.reset(token)
+
+
+def is_plain() -> bool:
+    """Whether layers with a backward pass of their own leave it to autograd (see `plain`)."""
+    return _IS_PLAIN.get()
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """A context of passes without a tape and without a hand-written backward pass: the same losses
+    by torch's own operations and libraries, in the type of the weights."""
+    tape, was = _ACTIVE.set(None), _IS_PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(tape)
+        _IS_PLAIN.reset(was)
 
 
 def apply(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trainables.figures import VALIDATION, Figure, nlu_rate, public, text_figure
 
+CLIP_DIFFERENCE = "clip_difference"
 # Computed from private records without noise, all but the norm of the noise and the error before.
 FIGURES = (
     nlu_rate(
@@ -25,6 +26,13 @@ FIGURES = (
         label="share of gradients longer than max_grad_norm",
         per_epoch=True,
         written="rate",
+    ),
+    Figure(
+        name=CLIP_DIFFERENCE,
+        label="largest difference of a clipped sum from its recomputation in float64",
+        better="lower",
+        unit="C",
+        per_epoch=True,
     ),
     Figure(
         name="nonfinite_gradients",

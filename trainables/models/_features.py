@@ -222,13 +222,18 @@ class Features(NluModel):
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """The rows of a batch, each followed by its scores of names."""
-        layout, inputs = time_major(batch.lengths), batch.inputs
+        layout, inputs = time_major(batch.lengths), self._inputs(batch)
         tokens, records = [inputs["tokens"]], [inputs["records"]]
         if self.names:
             tokens.append(inputs["tag_start"])
             records.append(inputs["intent_start"])
         of_tokens = torch.cat(tokens, 1).index_select(0, layout.source)
         return Encoded(of_tokens, torch.cat(records, 1), layout)
+
+    def _inputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """The inputs in the precision of the weights."""
+        dtype = self.intent_head.weight.dtype
+        return {name: rows.to(dtype) for name, rows in batch.inputs.items()}
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The rows are the only layer."""
@@ -242,7 +247,7 @@ class Features(NluModel):
         """
         number = batch.num_records
         record = np.repeat(np.arange(number), batch.lengths.cpu().numpy())
-        inputs = batch.inputs
+        inputs = self._inputs(batch)
         tags = self.tag_head(inputs["tokens"], Rows(record, number))
         intents = self.intent_head(inputs["records"], one_row_each(number))
         if self.names:

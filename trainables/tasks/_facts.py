@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainables import engines
 from trainables.cards import card as cards
-from trainables.cards.card import PrivacyCard, StepAudit
+from trainables.cards.card import ClippingCheck, PrivacyCard, StepAudit
 from trainables.config import TrialConfig
+from trainables.engines._check import TOLERANCE
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import is_cipher
+from trainables.metrics.training import CLIP_DIFFERENCE
 from trainables.privacy.summary import PrivacySummary
 from trainables.system.communication import Communicator
+from trainables.training import Trained
 
 _AUDIT_CALLS = 240  # under a second; `sweep audit` takes more
 
@@ -22,7 +25,7 @@ def privacy_card(
     mechanism: Mechanism,
     summary: PrivacySummary,
     *,
-    epochs_done: int,
+    trained: Trained,
     comm: Communicator,
     corpus: str,
     public_data: bool,
@@ -31,11 +34,11 @@ def privacy_card(
     attacks: Sequence[str] = (),
     by_record: bool = False,
 ) -> PrivacyCard:
-    """The card of a trial that has trained `epochs_done` epochs of its mechanism, with the figures
-    of `summary`. `by_record`: its model is clipped by `torch.func`.
+    """The card of a trial that has `trained` epochs of its mechanism, with the figures of
+    `summary`. `by_record`: its model is clipped by `torch.func`.
     """
     return cards.make(
-        mechanism.first(epochs_done),
+        mechanism.first(trained.epochs_done),
         summary,
         trial_id=config.id,
         corpus=corpus,
@@ -47,7 +50,17 @@ def privacy_card(
         attacks=attacks,
         n_is_declared=public_data or config.data.num_records is not None,
         step_audit=step_audit(mechanism, comm=comm, by_record=by_record),
+        clipping_check=clipping_check(trained.history),
     )
+
+
+def clipping_check(history: Sequence[Mapping[str, float]]) -> ClippingCheck | None:
+    """The outcome of the comparisons in all of these epochs; None where one had none."""
+    found = [epoch[CLIP_DIFFERENCE] for epoch in history if CLIP_DIFFERENCE in epoch]
+    if not found or len(found) < len(history):
+        return None
+    verdict = "pass" if max(found) <= TOLERANCE else "fail"
+    return ClippingCheck(verdict=verdict, tolerance=TOLERANCE)
 
 
 def step_audit(

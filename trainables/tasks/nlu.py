@@ -85,7 +85,7 @@ def run(
             config,
             setup.mechanism,
             summary,
-            epochs_done=trained.epochs_done,
+            trained=trained,
             comm=comm,
             corpus=setup.corpus.name,
             public_data=bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),

@@ -78,7 +78,7 @@ def run(
             config,
             setup.mechanism,
             summary,
-            epochs_done=trained.epochs_done,
+            trained=trained,
             comm=comm,
             corpus=setup.corpus.name,
             public_data=setup.corpus.public,

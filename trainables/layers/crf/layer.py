@@ -30,6 +30,7 @@ from trainables.layers.tape import (
     apply,
     clear_units,
     current,
+    is_plain,
     row_factors,
     trainable,
 )
@@ -209,6 +210,8 @@ class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
 
         `emissions` [T, L] and `tags` int64[T] are in the time-major order of `layout`.
         """
+        if is_plain():
+            return self._by_torchcrf(emissions, tags, layout)
         return apply(
             _NegativeLogLikelihood,
             emissions,
@@ -220,6 +223,17 @@ class LinearChainCrf(CRF):  # type: ignore[misc]  # which has no types
             layout,
             current(),
         )
+
+    def _by_torchcrf(self, emissions: Tensor, tags: Tensor, layout: TimeMajor) -> Tensor:
+        """The same by the package, of padded batches."""
+        cells = layout.position, layout.rank.index_select(0, layout.record)
+        shape = len(layout.sizes), layout.num_records
+        padded = emissions.new_zeros(*shape, self.num_tags).index_put(cells, emissions)
+        gold = tags.new_zeros(shape).index_put(cells, tags)
+        mask = torch.zeros(shape, dtype=torch.bool, device=tags.device)
+        mask = mask.index_put(cells, mask.new_ones(()))
+        found: Tensor = super().forward(padded, gold, mask=mask, reduction="none")
+        return -found.index_select(0, layout.rank)
 
     def best_paths(self, emissions: Tensor, layout: TimeMajor) -> tuple[Tensor, Tensor]:
         """Tags int64[T] and scores [B] as `viterbi.best_paths` gives them."""

@@ -24,6 +24,7 @@ from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import bucket
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.layers.packing import ByLength, by_length, time_major
+from trainables.layers.tape import is_plain
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._own import factory as factories
 from trainables.models._own.state import NotComparable, State, content_of
@@ -82,6 +83,7 @@ class OwnModel(NluModel):
         self._is_secret = False
         self._passes = 0
         self._state: State | None = None
+        self._is_watched = False
 
     def feature_table(self, types: Sequence[str]) -> WordTable:
         """The module's `encode_word` of each distinct word, or its hash bucket.
@@ -114,12 +116,15 @@ class OwnModel(NluModel):
     @contextmanager
     def watched(self, *, deep: bool = False) -> Iterator[None]:
         """See `NluModel.watched`."""
-        state = self._known_state()
-        state.clear_caches()
+        self._known_state().clear_caches()
         trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
         before = [p.detach().clone() for _, p in trained]
-        modes = [each.training for each in self.module.modules()]
-        yield
+        modes, settings = [each.training for each in self.module.modules()], _settings()
+        self._is_watched = True
+        try:
+            yield
+        finally:
+            self._is_watched = False
         changed = [
             name
             for (name, p), old in zip(trained, before, strict=True)
@@ -127,7 +132,13 @@ class OwnModel(NluModel):
         ]
         if modes != [each.training for each in self.module.modules()]:
             changed = [*changed, "the mode of a layer (train, eval)"]
-        found = state.changed(deep=deep) or next(iter(changed), None)
+        if settings != _settings():
+            changed = [*changed, "a setting of torch (default type, gradients)"]
+        self._refuse_changes(*changed, deep=deep)
+
+    def _refuse_changes(self, *others: str, deep: bool = False) -> None:
+        """Raises: TrialFailed where the state, or one of `others`, has changed."""
+        found = self._known_state().changed(deep=deep) or next(iter(others), None)
         if found is not None:
             raise TrialFailed(
                 f"expected a module without state from model.factory={self.factory}, got {found}"
@@ -222,7 +233,8 @@ class OwnModel(NluModel):
     def _groups(
         self, batch: PackedBatch, *columns: Tensor
     ) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
-        """(records [n], each packed column as [n, length, ...]) by length."""
+        """(records [n], each packed column as [n, length, ...]) by length. State is compared after
+        each: what one group leaves and the next one takes away is not there at the end."""
         layout = by_length(batch.lengths)
         for first, count, length in layout.groups:
             rows = layout.source[first : first + count * length]
@@ -231,6 +243,9 @@ class OwnModel(NluModel):
                 layout.record[first : first + count * length : length],
                 tuple(each.view(count, length, *each.shape[1:]) for each in found),
             )
+            if self._is_watched and not is_plain():  # a reference has put other weights in place
+                self._refuse_changes()
+                self._known_state().clear_caches()
 
     @contextmanager
     def _draws(self) -> Iterator[None]:
@@ -244,6 +259,11 @@ class OwnModel(NluModel):
             seed = stream_seed(self._step, "pass", self._passes)
         with drawn_from(seed, self):
             yield
+
+
+def _settings() -> tuple[object, ...]:
+    """What code may switch for all passes after it."""
+    return torch.get_default_dtype(), torch.is_grad_enabled()
 
 
 @contextmanager

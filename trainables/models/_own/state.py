@@ -12,6 +12,7 @@ import _thread
 import contextlib
 import functools
 import io
+import logging
 import pickle
 import sys
 import types
@@ -33,6 +34,13 @@ _CONTAINERS = (dict, OrderedDict, list, tuple, set, frozenset)
 _OF_EVERY_FILE = frozenset(("__builtins__", "__spec__", "__loader__", "__warningregistry__"))
 _LOCKS = (_thread.LockType, _thread.RLock)
 _CACHE = type(functools.lru_cache(len))
+_HOOKS = types.SimpleNamespace(
+    **{
+        name: table
+        for name, table in vars(nn.modules.module).items()
+        if name.startswith("_global_") and isinstance(table, dict)
+    }
+)
 _OURS = ("trainables", "search_spaces", "dashboards", "sweep")
 
 
@@ -65,11 +73,13 @@ class State:
         self._pickler = _Pickler(self._buffer, self._reduced)
         self._caches: set[Any] = set()
         self._trained = {id(p) for p in module.parameters() if p.requires_grad}
+        self._libraries: set[int] = set()
         every = (module.named_modules(), module.named_parameters(), module.named_buffers())
         for named in every:
             for name, thing in named:
                 self._node(thing, name or type(module).__name__)
         self._node(factory, factory.__qualname__)
+        self._node(_HOOKS, "torch's hooks of every module")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # copies of iterators
             while self._new:
@@ -139,15 +149,29 @@ class State:
             self._new.append(node)
         return _parts_of, (id(thing),)
 
+    def _patches(self, library: types.ModuleType | type) -> None:
+        """Compare the functions of own code that stand in a library in place of its own."""
+        if id(library) in self._libraries:
+            return
+        self._libraries.add(id(library))
+        for place in library.__mro__ if isinstance(library, type) else [library]:
+            for name, value in list(vars(place).items()):
+                is_function = isinstance(value, types.FunctionType) and value.__module__
+                if is_function and not self._is_library(value.__module__):
+                    self._node(value, f"{place.__name__}.{name}")
+
     def _reduced(self, thing: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
         if isinstance(thing, nn.Module | Tensor):
             return self._node(thing, self._at)
         if isinstance(thing, types.ModuleType):
             if self._is_library(thing.__name__):
+                self._patches(thing)
                 return _parts_of, (thing.__name__,)
             return self._node(thing, thing.__name__)
         if isinstance(thing, type | types.FunctionType):
+            if isinstance(thing, type):
+                self._patches(thing)
             if self._is_library(thing.__module__ or "") and (
                 isinstance(thing, type) or _is_found_by_name(thing)
             ):
@@ -175,7 +199,7 @@ class State:
             return {k: v for k, v in vars(thing).items() if k not in _OF_EVERY_FILE}
         if isinstance(thing, type):
             own = {k: v for k, v in vars(thing).items() if k != "_abc_impl"}
-            return {**own, "__bases__": thing.__bases__}
+            return {**own, "__bases__": thing.__bases__, "__class__": type(thing)}
         if isinstance(thing, types.FunctionType):
             return {
                 **vars(thing),
@@ -183,7 +207,7 @@ class State:
                 "__defaults__": thing.__defaults__,
                 "__kwdefaults__": thing.__kwdefaults__,
                 **_closure(thing),
-                "file": sys.modules.get(thing.__globals__.get("__name__", "")),
+                "file": _file_of(thing),
             }
         own = {**getattr(thing, "__dict__", {}), **_slots(thing), **_inherited(thing)}
         return {**own, "__class__": type(thing)}
@@ -224,6 +248,9 @@ def _special(thing: Any) -> tuple[Any, ...] | None:
         return kind, thing()
     if isinstance(thing, torch.Generator):
         return kind, thing.get_state().numpy().tobytes()
+    if isinstance(thing, logging.Logger):  # by name, and what own code has set
+        added = vars(thing).keys() - vars(logging.Logger("")).keys()
+        return kind, thing.name, *((name, vars(thing)[name]) for name in sorted(added))
     if isinstance(thing, functools.cached_property):
         return kind, thing.func
     if isinstance(thing, types.GetSetDescriptorType | types.ClassMethodDescriptorType):
@@ -238,6 +265,15 @@ def _special(thing: Any) -> tuple[Any, ...] | None:
 def content_of(tensor: Tensor) -> Tensor:
     """The bytes of a tensor, of which not-a-number equals itself."""
     return tensor.detach().to_dense().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _file_of(function: types.FunctionType) -> Any:
+    """The module whose globals a function reads, or these globals where it is of no file."""
+    own = function.__globals__
+    found = sys.modules.get(own.get("__name__", ""))
+    if found is not None and vars(found) is own:
+        return found
+    return {name: value for name, value in own.items() if name not in _OF_EVERY_FILE}
 
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:

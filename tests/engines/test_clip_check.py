@@ -1,0 +1,396 @@
+"""A step whose clipped sum is not what its definition says ends before anything of it leaves."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from engine_checks import Meeting, draw_of, engine_on, gradients, mechanism
+
+from tests.models._builds import TYPES, built
+from tests.models.test_own_draws import built as own
+from tests.tasks.test_nlu_trial import config, place, run
+from tests.whole_trial.small import NUM_RECORDS, Utterances, model_and_loader
+from trainables import catalogue
+from trainables.engines import Setup, _private
+from trainables.engines._check import TOLERANCE, Schedule, difference, some_of
+from trainables.engines._private import PrivateEngine
+from trainables.errors import TrialFailed
+from trainables.figures import is_public
+from trainables.guarantee import per_record
+from trainables.guarantee.noise import public_key
+from trainables.layers.attention import _Attention
+from trainables.layers.char_cnn import CharCnnEntry
+from trainables.layers.crf.layer import CrfEntry
+from trainables.layers.embedding import EmbeddingEntry
+from trainables.layers.factored import FactoredEntry
+from trainables.layers.layer_norm import LayerNormEntry
+from trainables.layers.linear import LinearEntry
+from trainables.layers.lstm import LstmEntry
+from trainables.layers.tied_table import TiedTableEntry
+from trainables.privacy.clipping import GradientHook
+from trainables.system import checkpoint
+from trainables.system.communication import Alone
+from trainables.tasks._facts import clipping_check
+
+__all__ = ["own", "place"]
+C = 0.5
+
+
+class Silent(Alone):
+    """Counts what a process sends."""
+
+    def __init__(self):
+        super().__init__()
+        self.sent = 0
+
+    def all_reduce_sum(self, tensor):
+        self.sent += 1
+
+
+def engine_of(kind, request=None, *, engine="dp_sgd", comm=None, dropout=0.3, **fields):
+    """The engine over random records; `kind` is of `whole_trial.small`, "heads" or "own"."""
+    if kind == "own":
+        model = request.getfixturevalue("own")
+    elif kind == "heads":
+        model = built(name="features")
+    else:
+        model, loader = model_and_loader(kind, dropout=dropout)
+    if kind in ("own", "heads"):
+        loader = Utterances(model, model.feature_table(TYPES))
+    setup = {
+        name: fields.pop(name)
+        for name in ("precision", "physical_batch_size", "compares")
+        if name in fields
+    }
+    mech = mechanism(
+        engine, records=NUM_RECORDS, batch=6, workers=1, epochs=2, max_grad_norm=C, **fields
+    )
+    return catalogue.entry("engines", engine).make(
+        model,
+        mech,
+        Setup(
+            loader=loader,
+            ids=np.arange(NUM_RECORDS),
+            learning_rate=0.05,
+            key=public_key(0, "check"),
+            comm=comm or Silent(),
+            **setup,
+        ),
+    )
+
+
+def scaled(owner, name, factor):
+    """`owner.name` with results `factor` times as large; of a method that adds, what it adds."""
+    right = getattr(owner, name)
+
+    def adds(self, units, factors, views):
+        right(
+            self,
+            units,
+            torch.full_like(factors, factor) * factors if factors is not None else None,
+            views,
+        )
+
+    def returns(self, *given):
+        return right(self, *given) * factor
+
+    return adds if name == "add_gradient" else returns
+
+
+def backward(owner, factor):
+    right = owner.backward
+    return staticmethod(lambda ctx, g: (right(ctx, g)[0] * factor, *right(ctx, g)[1:]))
+
+
+def of_records(factor):
+    right = per_record.gradients
+
+    def gradients_of(model, inputs):
+        found, losses = right(model, inputs)
+        return {name: values * factor for name, values in found.items()}, losses
+
+    return gradients_of
+
+
+# Each a small error of one accelerator: what is broken, and of which model.
+BROKEN = {
+    "clc": [
+        (LstmEntry, "add_gradient"),
+        (LstmEntry, "squared_norms"),
+        (CharCnnEntry, "add_gradient"),
+        (CrfEntry, "add_gradient"),
+        (EmbeddingEntry, "add_gradient"),
+        (LinearEntry, "squared_norms"),
+    ],
+    "clc, adapters": [(LinearEntry, "add_gradient")],
+    "heads": [(FactoredEntry, "add_gradient"), (FactoredEntry, "squared_norms")],
+    "bert": [
+        (LayerNormEntry, "squared_norms"),
+        (LinearEntry, "add_gradient"),
+        (_Attention, "backward"),
+    ],
+    "causal_lm": [(TiedTableEntry, "squared_norms")],
+}
+CASES = [(kind, *what) for kind, each in BROKEN.items() for what in each]
+
+
+def require_stopped(engine):
+    before = [p.detach().clone() for p in engine.model.parameters()]
+    with pytest.raises(TrialFailed, match=r"got [\d.]+(e-\d+)? C: nothing of the step") as found:
+        engine.step(0, 0)
+    figure = float(str(found.value).rpartition(" got ")[2].partition(" C")[0])
+    assert TOLERANCE < figure < 10
+    assert engine.released.numel() == 0
+    assert engine.comm.sent == 0
+    assert not engine._flat.message.any()
+    assert all(
+        torch.equal(p, old) for p, old in zip(engine.model.parameters(), before, strict=True)
+    )
+    assert all(not s.any() for n, s in engine.state_dict().items() if "exp_avg" in n)
+
+
+@pytest.mark.parametrize(("kind", "owner", "name"), CASES)
+def test_a_broken_book_ends_the_trial_with_the_figure(kind, owner, name, monkeypatch):
+    engine = engine_of(kind)
+    factor = 0.8 if name == "squared_norms" else 1.02
+    made = backward(owner, factor) if name == "backward" else scaled(owner, name, factor)
+    monkeypatch.setattr(owner, name, made)
+    require_stopped(engine)
+
+
+def test_a_broken_gradient_of_own_code_ends_the_trial(request, monkeypatch):
+    engine = engine_of("own", request)
+    monkeypatch.setattr(per_record, "gradients", of_records(1.01))
+    require_stopped(engine)
+
+
+def test_a_broken_clip_of_a_micro_batch_ends_the_trial(monkeypatch):
+    engine = engine_of("clc", engine="edp_sgd")
+    monkeypatch.setattr(GradientHook, "norm", scaled(GradientHook, "norm", 0.9))
+    require_stopped(engine)
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine", "precision"),
+    [
+        *((kind, engine, "fp32") for kind in (*BROKEN, "own") for engine in ("dp_sgd", "edp_sgd")),
+        ("clc", "dp_sgd", "bf16"),
+        ("bert", "edp_sgd", "bf16"),
+    ],
+)
+def test_comparing_changes_no_bit_and_finds_rounding(kind, engine, precision, request):
+    """Also where records come in pieces, dropout is drawn and the torch generator is in use."""
+    found = {}
+    for compares in (True, False):
+        torch.manual_seed(0)
+        made = engine_of(
+            kind, request, engine=engine, precision=precision, physical_batch_size=4,
+            compares=compares,
+        )  # fmt: skip
+        torch.manual_seed(1)
+        figures = [made.run_epoch(epoch) for epoch in (0, 1)]
+        found[compares] = figures, made.released.clone(), torch.rand(3)
+    (figures, released, drawn), (others, same, again) = found[True], found[False]
+    differences = [each.pop("clip_difference") for each in figures]
+    assert all(0 < each <= TOLERANCE for each in differences)
+    assert torch.equal(drawn, again)
+    if kind != "own":  # whose masks are secret
+        assert torch.equal(released, same)
+        assert figures == others
+
+
+def test_the_figure_is_for_the_curator_and_the_largest_of_all_processes(monkeypatch):
+    assert not is_public("clip_difference")
+    found = []
+
+    def noted(*_, **__):
+        found.append(1e-6 * (1 + len(found)))
+        return found[-1]
+
+    monkeypatch.setattr(_private, "difference", noted)
+    mech, table = mechanism("dp_sgd", workers=2), gradients(200)
+    figures = Meeting(2).run(lambda comm: engine_on(mech, table, comm=comm).run_epoch(0))
+    assert len(found) == 4  # the first step and one more, on either
+    assert [each["clip_difference"] for each in figures] == [max(found)] * 2
+
+
+def test_without_noise_nothing_is_promised_and_nothing_compared():
+    made = engine_on(replace(mechanism("dp_sgd"), noise_multiplier=0.0), gradients(200))
+    assert "clip_difference" not in made.run_epoch(0)
+
+
+def schedule(seed=0, *, steps=10, size=1_000):
+    return Schedule(lambda epoch: np.random.default_rng([seed, epoch]), lambda _: steps, size=size)
+
+
+def test_a_random_step_of_each_epoch_and_the_first_are_compared():
+    draw, empty = draw_of([[n] for n in range(100)]), draw_of([[]])
+    counts = np.zeros(10)
+    for seed in range(200):
+        made = schedule(seed)
+        found = {
+            (epoch, step): len(part.records)
+            for epoch in range(3)
+            for step in range(10)
+            if (part := made.part_of(draw, epoch, step)) is not None
+        }
+        assert found.pop((0, 0)) == 16
+        assert set(found.values()) <= {4}
+        later = [step for epoch, step in found if epoch > 0]
+        assert len(later) == 2
+        counts[later] += 1
+    assert counts.min() > 15  # 400 / 10; below it once in 10^5
+    made = schedule()
+    assert sum(made.part_of(draw, 1, step) is not None for step in range(10)) == 1  # resumed
+    made = schedule()
+    assert made.part_of(empty, 0, 0) is None
+    assert len(made.part_of(draw, 0, 1).records) == 16
+    late = [made.part_of(empty if step < 9 else draw, 1, step) for step in range(10)]
+    assert [part is None for part in late] == [True] * 9 + [False]
+
+
+@pytest.mark.parametrize(("size", "most"), [(1_000, 4), (8_000_000, 3), (110_000_000, 2)])
+def test_large_models_compare_fewer_records(size, most):
+    draw, made = draw_of([[n] for n in range(100)]), schedule(size=size, steps=1)
+    assert len(made.part_of(draw, 0, 0).records) == 4 * most
+    assert len(made.part_of(draw, 1, 0).records) == most
+
+
+def test_a_part_has_few_units_and_every_record_is_as_likely():
+    draw = draw_of([[1, 2, 3], [], [4], [5, 6, 7, 8], [9]])
+    seen = np.zeros(10)
+    for seed in range(600):
+        part = some_of(draw, 2, np.random.default_rng(seed))
+        assert len(part.records) == 2
+        assert part.sizes.sum() == 2
+        assert part.num_units <= 2
+        assert (np.diff(part.unit) >= 0).all()
+        unit_of = dict(zip(draw.records, draw.unit, strict=True))
+        whole = [unit_of[record] for record in part.records]
+        assert (part.num_units == 1) == (whole[0] == whole[1])
+        assert (part.weights == 1 / part.sizes[part.unit]).all()
+        seen[part.records] += 1
+    assert seen[[1, 2, 3]].min() > 60
+    whole = some_of(draw, 64, np.random.default_rng(0))
+    assert whole.records.tolist() == draw.records.tolist()
+    assert whole.sizes.tolist() == [3, 1, 4, 1]
+
+
+class Mixes(torch.nn.Module):
+    """Clipped by `torch.func`; the loss of a record reads the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def record_groups(self, batch):
+        yield torch.arange(len(batch)), (batch + 0.01 * batch.mean(0),)
+
+    def forward(self, rows):
+        return rows @ self.weight
+
+    def losses(self, batch):
+        (_, (rows,)) = next(self.record_groups(batch))
+        return self(rows)
+
+
+def test_a_model_that_mixes_records_is_found():
+    mech = mechanism("dp_sgd", max_grad_norm=1.0)
+    table = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+    made = engine_on(mech, table, [[0], [1], [2]], model=Mixes())
+    with pytest.raises(TrialFailed, match="nothing of the step is released"):
+        made.step(0, 0)
+
+
+class Plain(torch.nn.Module):
+    """loss = f(weight . row)"""
+
+    def __init__(self, f=lambda x: x):
+        super().__init__()
+        self.weight, self.f = torch.nn.Parameter(torch.tensor([0.6, 0.8])), f
+
+    def losses(self, rows):
+        return self.f(rows @ self.weight)
+
+
+ROWS = torch.tensor([[3.0, 4.0], [0.3, 0.4], [math.inf, 0.0]])
+
+
+def found_of(model, *, clipped, norms, scale=(1.0,)):
+    return difference(
+        model,
+        lambda ids: ROWS[torch.from_numpy(ids)],
+        draw_of([[n] for n in range(len(norms))]),
+        clipped=torch.tensor(clipped),
+        norms=torch.tensor(norms),
+        max_grad_norm=1.0,
+        group_scale=torch.tensor(scale),
+    )
+
+
+def test_the_difference_by_hand():
+    """Gradients are the rows: [.6, .8] once clipped, and [.3, .4]."""
+    right = {"clipped": [0.9, 1.2], "norms": [5.0, 0.5]}
+    assert found_of(Plain(), **right) < 1e-7
+    assert found_of(Plain(), **right | {"clipped": [0.9, 1.3]}) == pytest.approx(0.1, rel=1e-5)
+    scaled_space = {"clipped": [1.8, 2.4], "norms": [2.5, 0.25]}  # 2 C in either
+    assert found_of(Plain(), **scaled_space | {"clipped": [1.5, 2.0]}, scale=(2.0,)) < 1e-7
+    assert found_of(Plain(), **scaled_space, scale=(2.0,)) == pytest.approx(0.25, rel=1e-5)
+    # A norm too small lets through more than C, one too large less, which costs no privacy.
+    assert found_of(Plain(), clipped=[1.5, 2.0], norms=[2.5]) == pytest.approx(1.0)
+    assert found_of(Plain(), clipped=[0.3, 0.4], norms=[10.0]) < 1e-7
+    # What is not finite adds nothing.
+    assert found_of(Plain(), clipped=[0.9, 1.2], norms=[5.0, 0.5, math.inf]) < 1e-7
+    assert found_of(Plain(), clipped=[0.9, 1.2], norms=[5.0, 0.5, 2.0]) == math.inf
+    assert found_of(Plain(), **right | {"clipped": [math.nan, 1.2]}) == math.inf
+
+
+def test_code_that_names_float32_and_a_kink_are_compared_in_float32():
+    right = {"clipped": [0.9, 1.2], "norms": [5.0, 0.5]}
+    names = Plain(lambda x: torch.dot(x, torch.eye(1)[0]).unsqueeze(0))
+    assert found_of(names, **right) < 1e-6
+    # |x| at a number that is 0 in one precision and below it in the other.
+    bend = Plain(
+        lambda x: (x - x.detach() + (-1e-12 if x.dtype == torch.float64 else 0)).relu() + x
+    )
+    assert found_of(bend, **right) < 1e-6
+    with pytest.raises(RuntimeError):
+        found_of(Plain(lambda x: x @ torch.eye(3)), **right)
+
+
+@pytest.mark.parametrize("broken_epoch", [1, 2])
+def test_a_trial_ends_before_its_epoch_is_reported_or_saved(
+    place, tmp_path, broken_epoch, monkeypatch
+):
+    epochs = []
+    right, whole = LinearEntry.add_gradient, PrivateEngine.run_epoch
+
+    def counted(self, epoch):
+        epochs.append(epoch)
+        return whole(self, epoch)
+
+    def breaks(self, units, factors, views):
+        if len(epochs) >= broken_epoch and factors is not None:
+            factors = factors * 1.01
+        right(self, units, factors, views)
+
+    monkeypatch.setattr(PrivateEngine, "run_epoch", counted)
+    monkeypatch.setattr(LinearEntry, "add_gradient", breaks)
+    with pytest.raises(TrialFailed, match=rf"in epoch {broken_epoch} within 0\.0001 C"):
+        run(place, tmp_path / "trial", config("dp_sgd"))
+    assert len(epochs) == broken_epoch
+    saved = checkpoint.load(tmp_path / "trial") if broken_epoch > 1 else None
+    assert checkpoint.is_there(tmp_path / "trial") == (broken_epoch > 1)
+    assert saved is None or len(saved.state["history"]) == 1
+    assert not (tmp_path / "trial" / "model").exists()
+
+
+def test_the_card_says_that_sums_were_compared_and_not_how_far_they_were(place, tmp_path):
+    result, reports = run(place, tmp_path / "trial", config("dp_sgd"))
+    assert all(0 < each.metrics["clip_difference"] <= TOLERANCE for each in reports)
+    assert result.privacy.clipping_check.model_dump() == {"verdict": "pass", "tolerance": TOLERANCE}
+    assert run(place, tmp_path / "plain", config("sgd"))[0].privacy.clipping_check is None
+    assert clipping_check([{"clip_difference": 1e-6}, {}]) is None
+    assert clipping_check([{"clip_difference": 2e-4}, {"clip_difference": 0.0}]).verdict == "fail"
