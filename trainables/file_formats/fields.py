@@ -191,10 +191,10 @@ def _record_of(
     read: dict[str, str] = {}
     for role, names in _candidates(tuple(fields), options):
         for name in names:
-            if name not in fields:
-                raise InvalidData(f"expected the field {name} (--{role}) in {where}, got none")
-            value = fields[name]
+            value = fields.get(name)
             if value is None or value == "":
+                if name not in fields:
+                    raise InvalidData(f"expected the field {name} (--{role}) in {where}, got none")
                 is_read = name == getattr(options, role, None)
             elif role == "tokens" or name in _EITHER:
                 is_read = name == getattr(options, role, None) or not _is_other(role, name, value)
@@ -304,6 +304,8 @@ def _words(value: Any, name: str | None, where: str) -> tuple[str, ...] | None:
 
 def _intents(value: Any, name: str | None, where: str) -> tuple[str, ...]:
     """A name or several; of scores by name those of a half or more."""
+    if isinstance(value, str):
+        return (value,)
     if isinstance(value, dict):
         if isinstance(value.get("name"), str):
             value = value["name"]
@@ -350,12 +352,15 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
     given = None
     if isinstance(value, dict) and (keys := _keys(tuple(value))) is not None:
         name, start, end = value[keys[0]], value[keys[1]], value[keys[2]]
-        given = next((value[k] for k in _VALUE if isinstance(value.get(k), str)), None)
+        for key in keys[3:]:
+            if isinstance(value[key], str):
+                given = value[key]
+                break
         if isinstance(name, list) and len(name) == 1:  # of Label Studio
             name = name[0]
-        if isinstance(role := value.get("role"), str) and isinstance(name, str):
-            name = f"{name}.{role}"
-        if value.get("group") is not None:
+        if "role" in value and isinstance(value["role"], str) and isinstance(name, str):
+            name = f"{name}.{value['role']}"
+        if "group" in value and value["group"] is not None:
             notes["groups of entities"] += 1
         if keys[2] == _LAST and type(end) is int:
             end += 1
@@ -369,7 +374,7 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
             f"expected {field_name} in {where} as [name, start, end] or objects with name, start"
             " and end"
         )
-    words = name.split() if isinstance(name, str) else []
+    words = name.split() if isinstance(name, str) else ()
     if type(start) is not int or type(end) is not int or not words:
         raise InvalidData(f"expected {field_name} in {where} with a name and whole numbers")
     return Span("_".join(words), start, end, given)
@@ -377,10 +382,9 @@ def _span(value: Any, field_name: str, where: str, notes: Counter[str]) -> Span:
 
 @lru_cache(maxsize=1_000)
 def _keys(given: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The keys of name, start and end; None where one lacks."""
-    found = [next((k for k in names if k in given), None) for names in (_NAME, _START, _END)]
-    keys = tuple(key for key in found if key is not None)
-    return keys if len(keys) == len(found) else None
+    """The keys of name, start and end, then those of its text; None where one of three lacks."""
+    found = [next((k for k in names if k in given), "") for names in (_NAME, _START, _END)]
+    return (*found, *(key for key in _VALUE if key in given)) if all(found) else None
 
 
 def cut_finer(

@@ -56,17 +56,19 @@ def utterance_of(
     return Utterance(tokens, tags, intent, _part(record), record.group)
 
 
-def readings(record: Record, span: Span) -> dict[SpanUnit, str]:
-    """The text of a span in each unit in which it is inside of the record's text."""
-    text, found = record.spaced_text, dict[SpanUnit, str]()
-    words = text.split() if record.tokens is None else list(record.tokens)
+def readings(record: Record, span: Span, text: str) -> dict[SpanUnit, str]:
+    """A span in each unit in which it is inside of the record's text, which is `text`."""
+    found: dict[SpanUnit, str] = {}
     _, start, end, _ = span
+    words = text.split() if record.tokens is None else record.tokens
     if 0 <= start < end <= len(words):
         found["tokens"] = " ".join(words[start:end])
     if 0 <= start <= end < len(words):
         found["last-token"] = " ".join(words[start : end + 1])
+    if 0 <= start < end <= len(text):
+        found["characters"] = text[start:end]
     others: tuple[SpanUnit, ...] = () if text.isascii() else ("utf-16", "bytes")
-    for unit in ("characters", *others):
+    for unit in others:
         place = _characters(text, start, end, unit)
         if place is not None:
             found[unit] = text[slice(*place)]

@@ -124,7 +124,8 @@ class Survey:
         self.with_slots += bool(record.spans) or any(tag not in "Oo" for tag in record.tags or ())
         self.with_group += record.group is not None
         self.with_part += record.part is not None
-        self.parts.add(PARTS.get((record.part or "train").strip().lower(), "train"))
+        part = record.part
+        self.parts.add("train" if part is None else PARTS.get(part.strip().lower(), "train"))
         for role_and_name in record.read.items():
             self.read[role_and_name] += 1
         for name, value in record.unread.items():
@@ -132,19 +133,21 @@ class Survey:
         if not record.spans:
             return
         edges: set[int] | None = None
+        text = record.spaced_text
         for span in record.spans:
             self.num_spans += 1
-            found = readings(record, span)
+            found = readings(record, span, text)
             self.units["tokens"] += "tokens" in found
             if span.value is not None:
-                value = span.value.strip()
-                right = [unit for unit, text in found.items() if text.strip() == value]
-                for unit in right:
-                    self.values[unit] += 1
-                self.notes["synonyms"] += not right
+                value, is_right = span.value.strip(), False
+                for unit, words in found.items():
+                    if words.strip() == value:
+                        self.values[unit] += 1
+                        is_right = True
+                self.notes["synonyms"] += not is_right
                 continue
             if edges is None:
-                places = word_places(record.spaced_text, tokenize)
+                places = word_places(text, tokenize)
                 edges = {edge for place in places for edge in place}
             self.units["characters"] += "characters" in found and {span.start, span.end} <= edges
 
