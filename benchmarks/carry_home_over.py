@@ -5,7 +5,9 @@ no sweep runs:
 
 An old ledger has lines of another form; an old sweep has its plan, its epochs and the states of
 its trials in files of their own, or a log that lacks its space. Every entry of the ledger is kept;
-it stays as `*.before`, and the files of a sweep are moved to its folder `before`. What is damaged
+it stays as `*.before`, and the files of a sweep are moved to its folder `before`. Lists of record
+hashes lose those that depend on spaces; one that has no others is left out, and its data set counts
+as unknown until it is trained on again. What is damaged
 is refused and stays as it is; the rest is carried over when the script is run again.
 """
 
@@ -24,11 +26,12 @@ from pydantic import TypeAdapter
 
 from sweep.results.privacy_cards import JSON
 from sweep.spending.entries import ENTRY
+from sweep.spending.home_key import HomeKey
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
 from sweep.store.chained_log import ChainedLog
 from sweep.store.entries import SWEEP_ENTRY
-from sweep.store.files import read_json, write_json
+from sweep.store.files import read_json, write_bytes, write_json
 from sweep.store.sweeps import LOG
 from trainables.files import read_yaml
 from trainables.system import locks
@@ -78,6 +81,9 @@ def carry_ledger(path: Path) -> int:
         fresh = _write(path.with_name("carried.jsonl"), ENTRY, found)
         path.rename(f"{path}.before")
         _rename(fresh, path)
+    key = HomeKey(path.with_suffix(".key"))
+    for listed in path.with_suffix(".records").glob("[!.]*.u64") if key.file.exists() else ():
+        carry_hashes(listed, key)
     return len(Ledger(path).entries())
 
 
@@ -111,6 +117,21 @@ def _release(old: dict[str, Any]) -> dict[str, Any]:
         ],
         **about,
     }
+
+
+def carry_hashes(path: Path, key: HomeKey) -> None:
+    """Carry the record hashes of a data set over."""
+    content = path.read_bytes()
+    purpose = b"record hashes, with and without spaces"
+    if content[:16] == hashlib.blake2b(purpose, digest_size=16, key=key.read()).digest():
+        whole, joined = (int.from_bytes(content[low : low + 8], "little") for low in (16, 24))
+        if len(content) != 32 + 8 * (whole + joined):
+            raise ValueError(f"expected whole hashes in {path}, got a part")
+        if joined or not whole:
+            size = joined.to_bytes(8, "little")
+            write_bytes(path, key.tag() + size + content[32 + 8 * whole :])
+        else:
+            path.unlink()
 
 
 def carry_sweep(place: Path, facts: dict[str, Any]) -> None:

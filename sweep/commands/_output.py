@@ -28,9 +28,9 @@ def print_json(name: str, value: Any) -> None:
 def document(name: str, value: Any) -> dict[str, Any]:
     """What is printed of a value under the schema of this name."""
     from sweep.commands._schemas import schema
-    from sweep.store.files import jsonable
+    from trainables.privacy.summary import plain
 
-    return {"schema": f"{name}/{schema(name).version}", **jsonable(value)}
+    return {"schema": f"{name}/{schema(name).version}", **plain(value)}
 
 
 def console(*, stderr: bool = False) -> Console:

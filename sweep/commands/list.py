@@ -46,8 +46,9 @@ def _row(folder: SweepFolder) -> dict[str, Any]:
 
     row = {"name": folder.name, "running": folder.is_running, "created": None, "trials": {}}
     try:
-        counts = dict(folder.statuses())
-        row |= {"created": folder.made()["created"], "trials": counts}
+        state = folder.state()
+        counts = dict(state.statuses(running=folder.is_running))
+        row |= {"created": state.about["created"], "trials": counts}
     except InvalidInput as problem:
         row["problem"] = str(problem)
     return row

@@ -52,6 +52,20 @@ def check(settings: Settings) -> list[Finding]:
     return found
 
 
+def require_paid(folder: SweepFolder, ledger: Ledger) -> None:
+    """Require an entry of the ledger for each epoch on disk: without it (a lost or older ledger, a
+    sweep from another home) the sweep would spend its budget again.
+
+    Raises: InvalidInput naming a trial.
+    """
+    for finding in _of_sweep(folder, ledger):
+        raise InvalidInput(
+            f"expected the ledger to have every epoch of {folder.name}, got none for some of trial"
+            f" {finding.trial}: restore the ledger from a copy, or charge them again (`sweep ledger"
+            " --check --repair`)"
+        )
+
+
 def repair(settings: Settings) -> list[Finding]:
     """Add missing entries and accept a damaged ledger; returns the remaining problems. No entry is
     removed or changed.

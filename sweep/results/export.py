@@ -272,7 +272,7 @@ def _parts_of(trial: PlannedTrial) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 def _about(
     folder: SweepFolder, record: TrialRecord, card: PrivacyCard, *, chosen_by: str | None
 ) -> About:
-    about = folder.command_facts()
+    about = folder.about()
     # A trial's own notes speak of its attacks and are for the curator.
     notes = [card.provenance] if card.provenance else []
     if LEAKAGE in folder.space().search.objectives:

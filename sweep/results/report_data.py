@@ -7,7 +7,6 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dashboards import results
 from search_spaces.domains import rank
@@ -16,7 +15,6 @@ from sweep.results.exported import damages
 from sweep.results.gap import gaps
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
-from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, label, noise_at, short
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -67,7 +65,7 @@ def gather(
     )
     from sweep.results.export import card_of  # which imports the accounting library
 
-    about, space, document = folder.command_facts(), folder.space(), folder.state().space
+    about, space, document = folder.about(), folder.space(), folder.state().space
     choice, chosen, answer = _choice(records, epsilon_max)
     found = gaps(records, limit=epsilon_max)
     folders = [p for record in records for p in paths_in(record.plan.fields)] if public else []
@@ -189,12 +187,11 @@ def _curves(folder: SweepFolder, trial_id: str) -> list[results.Roc]:
 
 
 def _finite_figures(
-    metrics: Mapping[str, Any], plan: PlannedTrial, *, public: bool
+    metrics: Mapping[str, float | None], plan: PlannedTrial, *, public: bool
 ) -> dict[str, float]:
-    named = {name: number(value) for name, value in metrics.items()}
     return {
         name: value
-        for name, value in named.items()
+        for name, value in metrics.items()
         if value is not None and (not public or plan.may_publish(name))
     }
 

@@ -118,7 +118,7 @@ class Driver:
         while not is_over:
             is_over = self._closing.wait(_CLOCK_SECONDS)
             with suppress(OSError, InvalidData):  # the next event reports a failing disk
-                self._folder.add(Ran(seconds=self._gate.time.seconds))
+                self._folder.add(Ran(seconds=self._gate.seconds))
 
     def __call__(self, event: TrialEvent) -> Verdict:
         """Record the event and answer it.
@@ -138,7 +138,7 @@ class Driver:
         if event.report is not None:
             return self._epoch(priced, event, event.report)
         if event.result is not None:
-            self._end(priced, self._finish(priced, event, event.result))
+            self._show(priced, self._finish(priced, event, event.result))
         else:
             kind, _, words = event.reason.partition(": ")
             if kind == StorageFailed.__name__:
@@ -196,8 +196,7 @@ class Driver:
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
         spent = accountants.bounds_after(priced.mechanism, report.epochs_done)
         report = replace(report, metrics={**report.metrics, **spent})
-        if self._folder.add_epoch(event.trial_id, report, when=time.time()):
-            self._gate.time.add(event.trial_id, report.seconds)
+        self._folder.add_epoch(event.trial_id, report, when=time.time())
         # A trial stopped by the scheduler spends no more, so nothing is charged.
         reason = self._gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
         self._show(priced, TrialStatus.RUNNING, seconds=report.seconds)
@@ -218,17 +217,12 @@ class Driver:
             checkpoint.remove(place)
         if leakage.has_pictures(self._folder):
             self._background.submit(leakage.draw, place, priced.trial.name)
-        self._gate.time.add_rest(event.trial_id, result.seconds.get("total", 0.0))
         return TrialStatus.STOPPED if result.stopped_early else TrialStatus.DONE
 
     def _fail(self, priced: PricedTrial, reason: str) -> None:
         trial, now = priced.trial.id, time.time()
         self._folder.add(Turn(entry="failed", trial=trial, reason=reason, time=now))
-        self._end(priced, TrialStatus.FAILED)
-
-    def _end(self, priced: PricedTrial, status: TrialStatus) -> None:
-        self._gate.ended.add(priced.trial.id)
-        self._show(priced, status)
+        self._show(priced, TrialStatus.FAILED)
 
     def _show(
         self, priced: PricedTrial, status: TrialStatus, *, seconds: float | None = None

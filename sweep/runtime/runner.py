@@ -21,7 +21,7 @@ from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RunSettings, Trial
 from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
-from sweep.spending.gate import SpendGate, open_gate, require_paid
+from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.data_sets import training_data
@@ -228,7 +228,7 @@ def execute(
         ledger = Ledger(settings.home / FILE)
         pricing = partial(price, settings=settings, ledger=ledger, share=executed)
         priced = pricing(folder.plan().trials)
-        require_paid(folder, priced, ledger=ledger)
+        ledger_check.require_paid(folder, ledger)
         gate = open_gate(
             folder,
             priced,
@@ -328,7 +328,6 @@ def _reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial]
             raise InvalidInput(f"trial {trial.id} cannot continue: {reason}")
     for trial in trials:
         folder.add(Turn(entry="reopened", trial=trial.id))
-        gate.ended.discard(trial.id)
 
 
 def _require_total(prepared: Prepared, settings: Settings, *, budget_total: float) -> None:

@@ -23,6 +23,7 @@ from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.starting import starting
 from sweep.store.sweeps import SweepFolder
+from trainables.system import phase
 
 
 def start(
@@ -68,8 +69,12 @@ def _marked(home: Path, name: str) -> Iterator[None]:
 
 def view_of(space: SearchSpace, plan: Plan, home: Path) -> View:
     """The view of a sweep that is about to run."""
-    phase_of = partial(store.phase_of, home, space.name)
-    return View(space.name, num_expected=num_expected(space, plan), phase_of=phase_of)
+    folder = SweepFolder(home / space.name)
+    return View(
+        space.name,
+        num_expected=num_expected(space, plan),
+        phase_of=lambda trial_id: phase.of(folder.trial_folder(trial_id)),
+    )
 
 
 def num_expected(space: SearchSpace, plan: Plan) -> int:

@@ -20,8 +20,9 @@ from sweep.results import select
 from sweep.search import suggest as search
 from sweep.search.suggest import Observation, Suggestion
 from sweep.store import sweeps as store
+from sweep.store.entries import Chosen, Earlier
 from sweep.store.plans import Plan, PlannedTrial, group_of
-from sweep.store.state import TrialStatus, earlier_entry
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import figures
 from trainables.config import TrialConfig
@@ -115,7 +116,7 @@ class SearchSource:
                 if full > _FULL:
                     continue  # the plan shows enough of them
                 trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
-            self._folder.add_choice(trials)
+            self._folder.add(Chosen(trials=tuple(trials)))
             self._plan = replace(self._plan, trials=(*self._plan.trials, *trials))
             if trials[0].runs:
                 return trials
@@ -183,7 +184,7 @@ def earlier_records(
         records = store.open_sweep(home, name).records()
         found += [r for r in records if r.status.is_finished and _is_point(space, r, known)]
     if folder is not None and found:
-        folder.add(earlier_entry(found))
+        folder.add(Earlier(records=found))
     return found
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import Any
 
 from search_spaces.parts import Budget
 from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
 from sweep.spending.ledger import Ledger
+from sweep.store.state import SweepState
 from sweep.store.sweeps import SweepFolder
 from trainables import accountants, formats
 from trainables.accountants import (
@@ -27,7 +28,7 @@ from trainables.accountants import (
     paper_zcdp,
     release,
 )
-from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.errors import CannotAnalyze
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
 
@@ -93,36 +94,11 @@ def total_refusal(
 
 
 @dataclass
-class TimeSpent:
-    """`before`: wall-clock seconds of earlier runs. `of_trials`: seconds of training."""
-
-    before: float = 0.0
-    of_trials: dict[str, float] = field(default_factory=dict)
-    clock: Callable[[], float] = time.monotonic
-
-    def __post_init__(self) -> None:
-        self.before -= self.clock()
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock of the sweep so far, earlier runs included."""
-        return self.before + self.clock()
-
-    def add(self, trial_id: str, seconds: float) -> None:
-        """Add `seconds` of training of a trial."""
-        self.of_trials[trial_id] = self.of_trials.get(trial_id, 0.0) + seconds
-
-    def add_rest(self, trial_id: str, whole: float) -> None:
-        """Extend a trial's time to `whole` seconds in total, measuring included."""
-        self.of_trials[trial_id] = max(whole, self.of_trials.get(trial_id, 0.0))
-
-
-@dataclass
 class SpendGate:
     """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
     threads. An answer is the reason of a refusal, or None; so is that of `charge`, which writes an
-    entry down before it permits (`Ledger.charge`). `trials` are by id; who is among the `ended`
-    spends no more.
+    entry down before it permits (`Ledger.charge`). `trials` are by id; one that is
+    over in the sweep's `state` spends no more.
 
     `spent` are the sweep's entries so far. With `total_filter` the budget's total holds for
     adaptively chosen trials.
@@ -134,10 +110,11 @@ class SpendGate:
     charge: Callable[..., str | None]
     total_filter: InitVar[RdpFilter | None] = None
     spent: InitVar[Iterable[Entry]] = ()
-    ended: set[str] = field(default_factory=set)
-    time: TimeSpent = field(default_factory=TimeSpent)
+    state: Callable[[], SweepState] = SweepState
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self, total_filter: RdpFilter | None, spent: Iterable[Entry]) -> None:
+        self._began = self.clock() - self.state().seconds_run
         self._total = Account(total_filter)
         self._spent: dict[str, dict[tuple[str, int, int], Entry]] = {}
         self._attempts: dict[str, tuple[int, int]] = {}  # number and first epoch
@@ -166,17 +143,21 @@ class SpendGate:
         return stop or self.time_is_up() or self._charge(trial_id, number, first, epochs_done)
 
     @property
+    def seconds(self) -> float:
+        """Wall-clock of the sweep so far, earlier runs included."""
+        return self.clock() - self._began
+
+    @property
     def accelerator_hours(self) -> float:
         """GPU hours of the trials so far; 0 without GPUs."""
-        seconds = self.time.of_trials
-        return sum(each.gpus * seconds.get(name, 0.0) for name, each in self.trials.items()) / 3600
+        ran = self.state().trial
+        return sum(t.gpus * ran(name).seconds_spent for name, t in self.trials.items()) / 3600
 
     def time_is_up(self) -> str | None:
         """The reason why no further trial may begin, whatever its cost, or None."""
-        spent = {"accelerator_hours": self.accelerator_hours, "seconds": self.time.seconds}
-        for name, value in spent.items():
+        for name in ("accelerator_hours", "seconds"):
             limit = getattr(self.budget, name)
-            if limit is not None and value >= limit:
+            if limit is not None and getattr(self, name) >= limit:
                 return f"budget.{name}={limit:g} reached"
         return None
 
@@ -188,9 +169,9 @@ class SpendGate:
         if self.budget.total is None or not counted:
             return None
         more: dict[Any, Release | None] = {}
-        delta = 1.0
+        delta, state = 1.0, self.state()
         for each in (*self.trials.values(), *counted):
-            if not each.trial.is_exempt and each.trial.id not in self.ended:
+            if not each.trial.is_exempt and not state.trial(each.trial.id).is_over:
                 more |= dict.fromkeys(self._spent.get(each.trial.id, {}))
                 more[each.trial.id] = release(each.mechanism)
                 delta = min(delta, each.mechanism.delta)
@@ -267,24 +248,6 @@ def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[in
     return sorted(missing)
 
 
-def require_paid(folder: SweepFolder, trials: Iterable[PricedTrial], *, ledger: Ledger) -> None:
-    """Require an entry of the ledger for each epoch on disk: without it (a lost or older ledger, a
-    sweep from another home) the sweep would spend its budget again.
-
-    Raises: InvalidInput naming a trial.
-    """
-    records = {record.plan.id: record for record in folder.records(running=False)}
-    entries = ledger.of_sweep(folder.ledger_name)
-    for each in trials:
-        record = records[each.trial.id]
-        if not each.mechanism.is_free and unpaid(record.plan.id, record.epochs_done, entries):
-            raise InvalidInput(
-                f"expected the ledger to have every epoch of {folder.name}, got none for some of"
-                f" trial {record.plan.id}: restore the ledger from a copy, or charge them again"
-                " (`sweep ledger --check --repair`)"
-            )
-
-
 def open_gate(
     folder: SweepFolder,
     trials: Iterable[PricedTrial],
@@ -294,7 +257,7 @@ def open_gate(
     budget_total: float | None = None,
 ) -> SpendGate:
     """The gate of a sweep in the state of its folder and the ledger."""
-    name, records = folder.ledger_name, folder.records(running=False)
+    name = folder.ledger_name
     return SpendGate(
         sweep=name,
         trials={priced.trial.id: priced for priced in trials},
@@ -302,9 +265,5 @@ def open_gate(
         charge=partial(ledger.charge, budget_total=budget_total),
         total_filter=total_filter,
         spent=ledger.of_sweep(name),
-        ended={record.plan.id for record in records if record.status.is_over},
-        time=TimeSpent(
-            before=folder.state().seconds_run,
-            of_trials={record.plan.id: record.seconds for record in records},
-        ),
+        state=folder.state,
     )

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from sweep.spending.entries import ENTRY, Entry, attempt_key, sweep_id_in
-from sweep.spending.home_key import HomeKey, RecordHashes
+from sweep.spending.home_key import HomeKey
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
 from trainables.accountants import Account, Certificate, Release, certify
@@ -68,7 +68,6 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._log = ChainedLog(path, ENTRY, advice=_ADVICE)
         self._key = HomeKey(path.with_suffix(".key"))
-        self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
         self._entries: dict[Hashable, Entry] = {}  # the furthest of each attempt at a trial
         self._accounts: dict[frozenset[str], Account] = {}  # of data sets that share records
 
@@ -106,13 +105,13 @@ class Ledger:
                 self._log.append(named)
         return None
 
-    def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
+    def register(self, fingerprint: str, records: Iterable[bytes]) -> None:
         """Register a data set's records, so that a later one that shares some is recognised.
 
         `records` are the values that two data sets can share (such as an utterance's tokens), read
-        only where the fingerprint is new. Returns the number of distinct records.
+        only where the fingerprint is new.
         """
-        return self._hashes.register(fingerprint, records)
+        self._key.register(fingerprint, records)
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first, read anew."""
@@ -139,7 +138,7 @@ class Ledger:
         smallest that any of its trials was charged at, or 1e-5).
         """
         self._read_new()
-        name, shared = self.name_of(fingerprint), self._hashes.overlaps(fingerprint)
+        name, shared = self.name_of(fingerprint), self._key.overlaps(fingerprint)
         counted = self._about({name, *shared})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
         compose = partial(certify, delta=at, effort="exact" if exact else "total")
@@ -154,7 +153,7 @@ class Ledger:
             num_unaccounted=len(releases) - len(finite),
             sweeps=tuple({entry.sweep_id: entry.sweep for entry in counted}.values()),
             shared=shared,
-            recognised=self._hashes.is_registered(fingerprint),
+            recognised=self._key.is_registered(fingerprint),
             by_unit={
                 unit: compose([what for what in finite if what.unit == unit])
                 for unit in sorted({what.unit for what in releases})
@@ -189,7 +188,7 @@ class Ledger:
     def beside(self, entry: Entry) -> list[Entry]:
         """What other sweeps have charged to the entry's data set, without exempt baselines."""
         self._read_new()
-        names = {self.name_of(entry.dataset), *self._hashes.overlaps(entry.dataset)}
+        names = {self.name_of(entry.dataset), *self._key.overlaps(entry.dataset)}
         return [e for e in self._about(names) if e.sweep_id != entry.sweep_id and not e.is_exempt]
 
     def _is_further(self, entry: Entry) -> bool:
@@ -213,7 +212,7 @@ class Ledger:
 
     def _account(self, fingerprint: str) -> Account:
         """The account of a data set and of those that share records with it."""
-        names = frozenset({self.name_of(fingerprint), *self._hashes.overlaps(fingerprint)})
+        names = frozenset({self.name_of(fingerprint), *self._key.overlaps(fingerprint)})
         if names not in self._accounts:
             account = Account()
             _put(account, self._about(names))  # which raises where a key was lost

@@ -25,8 +25,9 @@ from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from sweep.store.files import jsonable, write_text
+from sweep.store.files import write_text
 from trainables.errors import InvalidData, one_line
+from trainables.privacy.summary import plain
 from trainables.system.locks import alone
 
 _BYTES = 16  # of a digest
@@ -90,6 +91,8 @@ class ChainedLog(Generic[_Entry]):
 
         Raises: InvalidData naming the damage; nothing then counts as read.
         """
+        if self._found() == (self._position.inode, self._position.offset):
+            return []
         try:
             return self._read_new()
         except InvalidData:
@@ -117,14 +120,14 @@ class ChainedLog(Generic[_Entry]):
 
         Raises: OSError where it could not be written (the log is then as it was).
         """
-        self._append(jsonable(self._kind.dump_python(entry, by_alias=True)), after=self._position)
+        self._append(plain(self._kind.dump_python(entry, by_alias=True)), after=self._position)
 
     def accept(self) -> None:
         """Accept the present content of the log in spite of damage; `read_new` reads the rest. Only
         while `alone`. Nothing is removed: a line is added that covers all before it.
         """
         self._position = _Position()
-        position = _Position(inode=self._inode())
+        position = _Position(inode=self._found()[0])
         lines = self._lines(position)
         for line in lines:
             position = position.after(line)
@@ -151,7 +154,7 @@ class ChainedLog(Generic[_Entry]):
 
     def _read_new(self) -> list[_Entry]:
         position, head = self._position, self._read_head()
-        inode = self._inode()
+        inode, _ = self._found()
         if position.inode != inode:
             position = _Position(inode=inode)
         entries: list[_Entry] = []
@@ -206,11 +209,13 @@ class ChainedLog(Generic[_Entry]):
             before = file.read(position.offset)
         return bool(accepted == _digest_of(before[:-1]).decode())
 
-    def _inode(self) -> int:
+    def _found(self) -> tuple[int, int]:
+        """Inode and bytes of the file; -1 bytes for none, which a head may miss."""
         try:
-            return self.path.stat().st_ino
+            found = self.path.stat()
         except FileNotFoundError:
-            return 0
+            return 0, -1
+        return found.st_ino, found.st_size
 
     def _lines(self, position: _Position) -> list[bytes]:
         """Whole lines after `position`, without their newlines."""

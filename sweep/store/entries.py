@@ -1,16 +1,18 @@
 """The entries of a sweep's log, oldest first: how it was made, its plan, what became of its trials.
 
-Fields that are not named here are kept unchanged.
+Fields of facts, epochs and results that are not named here are kept unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, TypeAdapter
 from typing_extensions import TypedDict
 
+from sweep.store.plans import Plan, PlannedTrial
 from trainables.cards.card import PrivacyCard
 from trainables.frozen import MAX_EPOCHS
 
@@ -20,35 +22,69 @@ Figure = float | None  # an infinity is text on the disk
 _OPEN = ConfigDict(extra="allow")
 
 
-class About(TypedDict):
-    """Of a sweep: its id, when it was created, by which command, with which versions."""
+class TrialStatus(StrEnum):
+    """What became of a trial; its value is the word in JSON and tables.
 
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-    id: str
-    created: Annotated[float, Field(strict=True)]
+    refused      the plan does not run it
+    planned      nothing has run yet
+    running      a live process trains it
+    interrupted  epochs have run, and no process trains it now
+    done         trained to its last epoch and measured
+    stopped      stopped early (scheduler, budget), and measured
+    failed       raised an error, `sweep resume` tries it again
+    """
+
+    REFUSED = "refused"
+    PLANNED = "planned"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has a result: done or stopped."""
+        return self in (TrialStatus.DONE, TrialStatus.STOPPED)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended in this run of the sweep: finished or failed."""
+        return self.is_finished or self is TrialStatus.FAILED
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is planned, running or interrupted."""
+        return not self.is_over and self is not TrialStatus.REFUSED
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any epoch has run."""
+        return self not in (TrialStatus.REFUSED, TrialStatus.PLANNED)
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether `sweep resume` runs it: pending or failed."""
+        return self.is_pending or self is TrialStatus.FAILED
 
 
-class CommandFacts(About):
-    """Of a sweep that a command has made, as exports and reports use them."""
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """The record of one trial. `metrics` are the final ones, else the last epoch's, and those of
+    the comparison with other trials. `violation` has a certified bound on epsilon and the claim
+    that it violates. `ended_at`: when its result was written.
+    """
 
-    command: list[str]
-    git_commit: str | None
-    versions: dict[str, str]
-
-
-class TrialRow(TypedDict):
-    """A planned trial (`PlannedTrial.to_dict`); it runs where there is no reason against it."""
-
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-    id: str
+    plan: PlannedTrial
+    status: TrialStatus
+    epochs_done: int
+    metrics: dict[str, Figure]
+    seconds: float
     reason: str | None
-
-
-class PlanRow(TypedDict):
-    """A plan (`Plan.to_dict`)."""
-
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
-    trials: list[TrialRow]
+    notes: tuple[str, ...] = ()
+    privacy: PrivacyCard | None = None
+    violation: dict[str, float] | None = None
+    ended_at: float | None = None
 
 
 class EpochRow(TypedDict):
@@ -90,10 +126,15 @@ class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class OfTrial(_Entry):
-    """An entry about one trial."""
+class About(_Entry):
+    """Of a sweep: its id, when it was created, by which command, with which versions."""
 
-    trial: str
+    model_config = _OPEN
+    id: str
+    created: StrictFloat
+    command: list[str] = []
+    git_commit: str | None = None
+    versions: dict[str, str] = {}
 
 
 class Made(_Entry):
@@ -114,7 +155,7 @@ class Planned(_Entry):
     """The plan and its space (`SearchSpace.document`), instead of earlier ones."""
 
     entry: Literal["planned"] = "planned"
-    plan: PlanRow
+    plan: Plan
     space: dict[str, Any]
 
 
@@ -122,7 +163,7 @@ class Chosen(_Entry):
     """The trials of one choice of a search."""
 
     entry: Literal["chosen"] = "chosen"
-    trials: list[TrialRow]
+    trials: tuple[PlannedTrial, ...]
 
 
 class SearchDenied(_Entry):
@@ -136,7 +177,7 @@ class Earlier(_Entry):
     """The records of other sweeps' trials, which a search starts from."""
 
     entry: Literal["earlier"] = "earlier"
-    records: list[Mapping[str, Any]]
+    records: list[TrialRecord]
 
 
 class Ran(_Entry):
@@ -144,6 +185,12 @@ class Ran(_Entry):
 
     entry: Literal["ran"] = "ran"
     seconds: float
+
+
+class OfTrial(_Entry):
+    """An entry about one trial."""
+
+    trial: str
 
 
 class Turn(OfTrial):

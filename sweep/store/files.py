@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,17 @@ _MAX_BYTES = 1 << 30
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file by `text` atomically: a reader sees the old content or the new one."""
+    """As `write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file by `content` atomically: a reader sees the old content or the new one."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
@@ -44,15 +48,6 @@ def require_new_file(to: Path) -> None:
         raise InvalidInput(f"expected a folder to write to, got {to.parent}")
 
 
-def jsonable(value: Any) -> Any:
-    """Plain data that JSON can hold: an infinity is the string "inf", a NaN None.
-
-    >>> jsonable({"epsilon": math.inf, "loss": (0.5, math.nan)})
-    {'epsilon': 'inf', 'loss': [0.5, None]}
-    """
-    return _without_nan(plain(value))
-
-
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by the JSON of `value`, indented for people."""
     write_text(path, indented_json(value))
@@ -60,7 +55,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def indented_json(value: Any) -> str:
     """JSON as `write_json` writes it."""
-    return json.dumps(jsonable(value), allow_nan=False, indent=1) + "\n"
+    return json.dumps(plain(value), allow_nan=False, indent=1) + "\n"
 
 
 def read_json(path: str | Path) -> Any:
@@ -69,22 +64,3 @@ def read_json(path: str | Path) -> Any:
     Raises: InvalidData for a file that is missing or damaged.
     """
     return files.read_json(path, max_bytes=_MAX_BYTES)
-
-
-def number(value: Any) -> float | None:
-    """The float of a figure written by `plain`.
-
-    >>> number("inf"), number(None), number(1)
-    (inf, None, 1.0)
-    """
-    return None if value is None else float(value)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, list):
-        return [_without_nan(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return value

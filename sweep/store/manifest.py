@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,10 +68,10 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
     found = []
     for name, mark in _read(os.path.join(home, FILE)).files.items():
         path = os.path.join(home, name)
-        size, problem = _size_of(path), ""
-        if size is None:
+        problem = ""
+        if not os.path.isfile(path):  # nor is a name that is too long, or has NUL
             problem = "is missing"
-        elif size != mark.size:
+        elif os.path.getsize(path) != mark.size:
             problem = "has another size"
         elif (thorough or name == _LOOKED_AT) and _digest_of(path) != mark.sha256:
             problem = "has another content"
@@ -126,15 +125,6 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
         top = name.parts[0]
         if path.is_file() and top not in _LATER and not top.startswith(_TRANSIENT):
             yield name.as_posix(), path
-
-
-def _size_of(path: str) -> int | None:
-    """Bytes of a file; None where there is none that can be read."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):  # such as a name that is too long, or has NUL
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _digest_of(path: str) -> str:

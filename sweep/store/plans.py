@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
@@ -19,7 +19,6 @@ from trainables.figures import is_public
 from trainables.privacy.from_config import claims_privacy
 from trainables.privacy.summary import plain
 
-_Kind = TypeVar("_Kind")
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 CORPUS = ("name", "path")  # fields of `data` that say which corpus it is
 # Figures that follow from the number of training records, as on a card (`trainables.cards`).
@@ -47,7 +46,7 @@ class PlannedTrial:
     values: dict[str, Any]
     origin: Annotated[
         TrialConfig | dict[str, Any],
-        PlainValidator(dict),  # it is parsed where it is used
+        PlainValidator(TypeAdapter(dict[str, Any]).validate_python),  # parsed where it is used
         Field(validation_alias="config", serialization_alias="config"),
         PlainSerializer(lambda origin: _fields_of(origin)),
     ] = field(compare=False)
@@ -166,8 +165,8 @@ class Plan:
 
     An adaptive search adds its trials while it runs: `to_choose` configurations in all, each with
     `workers` processes, so that one group of processes serves them. `probes` are random points of
-    its space that are planned and not run. `filter_delta` is the smallest delta of a point, for the
-    filter of a sweep that depends on results under a total.
+    its space that are planned and not run; no log has them. `filter_delta` is the smallest delta of
+    a point, for the filter of a sweep that depends on results under a total.
     """
 
     name: str
@@ -176,7 +175,7 @@ class Plan:
     to_choose: int = 0
     workers: int = 1
     filter_delta: float | None = None
-    probes: tuple[PlannedTrial, ...] = ()
+    probes: Annotated[tuple[PlannedTrial, ...], Field(exclude=True)] = ()
 
     @property
     def to_run(self) -> tuple[PlannedTrial, ...]:
@@ -201,9 +200,7 @@ class Plan:
         return None if None in known else math.fsum(s for s in known if s is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; infinity is the string "inf". By hand, because it has counts that
-        are derived from the trials and leaves out the probes, which are planned again.
-        """
+        """Plain data for JSON with counts for people; infinity is the string "inf"."""
         return {
             "name": self.name,
             "merged": self.merged,
@@ -218,30 +215,6 @@ class Plan:
 
 
 _TRIAL: TypeAdapter[PlannedTrial] = TypeAdapter(PlannedTrial)
-_PLAN = TypeAdapter(Plan)
-
-
-def from_dict(document: Any) -> Plan:
-    """The plan that `to_dict` wrote.
-
-    Raises: InvalidData for anything else.
-    """
-    return _read(_PLAN, document, "plan of a sweep")
-
-
-def trial_from(row: Any) -> PlannedTrial:
-    """The trial whose fields `to_dict` wrote.
-
-    Raises: InvalidData for anything else.
-    """
-    return _read(_TRIAL, row, "fields of a planned trial")
-
-
-def _read(kind: TypeAdapter[_Kind], fields: Any, name: str) -> _Kind:
-    try:
-        return kind.validate_python(fields)
-    except (TypeError, ValueError):
-        raise InvalidData(f"expected the {name} as written, got others: damaged") from None
 
 
 def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,19 @@
 """Sweeps that are being started: a process plans or starts Ray and does not hold the sweep's lock
-yet. It holds the lock of a separate file in the home's `.starting`, so that it can be stopped.
+yet. It holds the lock of a file of the sweep's name in the home's `.starting`, so that it can be
+stopped.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sweep import interrupts
+from sweep.store.sweeps import PATIENCE_SECONDS, running_already
 from trainables.system import locks
 
 FOLDER = ".starting"
-_STOP = ".stop"
 
 
 @contextmanager
@@ -22,53 +21,37 @@ def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
     """Mark this process as starting the sweep `name`, which it may run inside the block. A request
     to stop interrupts the block (`interrupts.stop_when`); in a library it must poll the yielded
     function. Errors of the home's disk are ignored here.
+
+    Raises: InvalidInput where another process starts or runs it.
     """
-    claim = home / FOLDER / f"{name}.{os.getpid()}-{time.monotonic_ns()}"
+    request = _request_for(home, name)
     with ExitStack() as held:
         try:
-            claim.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Looked at under its own name, an empty file would be removed before it is locked.
-            fresh = claim.with_name(f".{claim.name}")
-            held.enter_context(locks.alone(fresh, patience=0.0))
-            fresh.rename(claim)
-        except (OSError, TimeoutError):
+            request.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            held.enter_context(locks.alone(home / FOLDER / name, patience=PATIENCE_SECONDS))
+            request.unlink(missing_ok=True)  # of a process that was killed
+        except TimeoutError:
+            raise running_already(name) from None
+        except OSError:
             yield lambda: False
             return
-        held.callback(_remove, claim)
-        yield held.enter_context(interrupts.stop_when(_request_for(claim).exists))
+        held.callback(request.unlink, missing_ok=True)
+        yield held.enter_context(interrupts.stop_when(request.exists))
 
 
 def is_starting(home: Path, name: str) -> bool:
     """Whether a process is starting the sweep."""
-    return bool(_live_files(home, name))
+    return locks.is_held(home / FOLDER / name)
 
 
 def request_stop(home: Path, name: str) -> bool:
-    """Request every process that is starting the sweep to stop; returns whether there was one."""
-    found = _live_files(home, name)
-    for claim in found:
-        _request_for(claim).touch(mode=0o600)
-    return bool(found)
+    """Request the process that is starting the sweep to stop; returns whether there was one."""
+    found = is_starting(home, name)
+    if found:
+        _request_for(home, name).touch(mode=0o600)
+    return found
 
 
-def _live_files(home: Path, name: str) -> list[Path]:
-    """The files of live processes; those of killed ones are removed."""
-    held = []
-    for claim in sorted(home.glob(f"{FOLDER}/*")):
-        if claim.suffix != _STOP and claim.stem == name:
-            if locks.is_held(claim):
-                held.append(claim)
-            else:
-                _remove(claim)
-    return held
-
-
-def _request_for(claim: Path) -> Path:
-    """The file whose presence requests the process with this file to stop."""
-    return claim.with_name(f"{claim.name}{_STOP}")
-
-
-def _remove(claim: Path) -> None:
-    for path in (claim, _request_for(claim)):
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
+def _request_for(home: Path, name: str) -> Path:
+    """The file whose presence requests the process to stop."""
+    return home / FOLDER / f"{name}.stop"

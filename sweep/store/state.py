@@ -3,88 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from sweep.store import entries as log
-from sweep.store import plans
-from sweep.store.files import number
-from trainables.cards.card import PrivacyCard
-from trainables.errors import InvalidData
+from sweep.store.entries import TrialRecord as TrialRecord  # re-exported, as is the next
+from sweep.store.entries import TrialStatus as TrialStatus
+from sweep.store.plans import Plan, PlannedTrial
 from trainables.figures import ATTACKS
 
-
-class TrialStatus(StrEnum):
-    """The status by a trial's files; its value is the word in JSON and tables.
-
-    refused      the plan does not run it
-    planned      nothing has run yet
-    running      a live process trains it
-    interrupted  epochs have run, and no process trains it now
-    done         trained to its last epoch and measured
-    stopped      stopped early (scheduler, budget), and measured
-    failed       raised an error, `sweep resume` tries it again
-    """
-
-    REFUSED = "refused"
-    PLANNED = "planned"
-    RUNNING = "running"
-    INTERRUPTED = "interrupted"
-    DONE = "done"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it has a result: done or stopped."""
-        return self in (TrialStatus.DONE, TrialStatus.STOPPED)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended in this run of the sweep: finished or failed."""
-        return self.is_finished or self is TrialStatus.FAILED
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether it is planned, running or interrupted."""
-        return not self.is_over and self is not TrialStatus.REFUSED
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether any epoch has run."""
-        return self not in (TrialStatus.REFUSED, TrialStatus.PLANNED)
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether `sweep resume` runs it: pending or failed."""
-        return self.is_pending or self is TrialStatus.FAILED
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialRecord:
-    """The record of one trial. `metrics` are the final ones, else the last epoch's, and those of
-    the comparison with other trials. `violation` has a certified bound on epsilon and the claim
-    that it violates. `ended_at`: when its result was written.
-    """
-
-    plan: plans.PlannedTrial
-    status: TrialStatus
-    epochs_done: int
-    metrics: dict[str, float | None]
-    seconds: float
-    reason: str | None
-    notes: tuple[str, ...] = ()
-    privacy: PrivacyCard | None = None
-    violation: dict[str, float] | None = None
-    ended_at: float | None = None
-
-
-_RECORDS = TypeAdapter(list[TrialRecord])
+_NO_PANEL: log.Panel = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
 
 
 @dataclass
@@ -109,9 +38,38 @@ class TrialState:
         return self.rows[-1]["epochs_done"] if self.rows else 0
 
     @property
+    def seconds_spent(self) -> float:
+        """Seconds so far, those of measuring included once it has its result."""
+        return (self.result and self.result["seconds"].get("total")) or self.seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended: it has its result, or failed."""
+        return self.result is not None or self.failed is not None
+
+    @property
     def has_begun(self) -> bool:
         """Whether an epoch of the trial was ever permitted."""
         return bool(self.rows) if self.denied is not None else self.has_started
+
+    def add(self, entry: log.Turn | log.Epoch | log.Ended | log.Compared) -> None:
+        """Add the next entry about the trial."""
+        match entry:
+            case log.Turn(entry="begun"):
+                self.has_started, self.failed, self.denied = True, None, None
+            case log.Turn(entry="denied", reason=reason):
+                self.denied = reason
+            case log.Turn(entry="failed", reason=reason):
+                self.failed = reason
+            case log.Turn(entry="reopened"):
+                self.seconds, self.is_taken_up = self.seconds_spent, True
+                self.result, self.panel = None, None
+            case log.Epoch(row=row):
+                self.add_epoch(row)
+            case log.Ended(result=result):
+                self.result = result
+            case log.Compared(panel=panel):
+                self.panel = panel
 
     def add_epoch(self, row: log.EpochRow) -> None:
         """Count an epoch instead of those from its number on."""
@@ -137,7 +95,7 @@ class TrialState:
         running = running and self.denied is None
         return TrialStatus.RUNNING if running else TrialStatus.INTERRUPTED
 
-    def record(self, plan: plans.PlannedTrial, *, running: bool) -> TrialRecord:
+    def record(self, plan: PlannedTrial, *, running: bool) -> TrialRecord:
         """The record of the trial with this plan."""
         status = self.status(runs=plan.runs, running=running)
         if self.result is None:
@@ -150,14 +108,13 @@ class TrialState:
                 seconds=self.seconds,
                 reason=self.failed if status is TrialStatus.FAILED else denied or plan.reason,
             )
-        result = self.result
-        panel = self.panel or {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
+        result, panel = self.result, self.panel or _NO_PANEL
         return TrialRecord(
             plan=plan,
             status=status,
             epochs_done=result["epochs_done"],
             metrics=with_leakage(result["metrics"] | panel["metrics"]),
-            seconds=float(result["seconds"].get("total") or self.seconds),
+            seconds=self.seconds_spent,
             # A scheduler also ends trials after their last epoch, which stops nothing.
             reason=result["reason"] if result["stopped_early"] else None,
             notes=(*result["notes"], *panel["notes"]),
@@ -168,37 +125,38 @@ class TrialState:
 
 
 class SweepState:
-    """What the entries of a sweep's log, added in their order, come to."""
+    """What the entries of a sweep's log, added in their order, come to. `space` is as
+    `SearchSpace.document` has it; `planned` are the trials of the plan and those that a search has
+    chosen, `earlier_trials` the records of other sweeps' trials that it started from, or None.
+    """
 
     def __init__(self) -> None:
         self.about: dict[str, Any] = {}
-        self.space: dict[str, Any] = {}  # as `SearchSpace.document` has it
+        self.space: dict[str, Any] = {}
+        self.planned: dict[str, PlannedTrial] = {}
         self.seconds_run = 0.0
         self.search_denied: str | None = None
-        self._earlier: list[Mapping[str, Any]] | None = None
+        self.earlier_trials: list[TrialRecord] | None = None
+        self._plan = Plan(name="", trials=())
         self._trials: dict[str, TrialState] = {}
-        self._plan: log.PlanRow | None = None
-        self._rows: dict[str, log.TrialRow] = {}  # of the plan and of what a search has chosen
 
     def add(self, entry: log.SweepEntry) -> None:
         """Add the next entry."""
         match entry:
-            case log.Made(about=facts) | log.Noted(facts=facts):
+            case log.Made(about=about):
+                self.about = about.model_dump()
+            case log.Noted(facts=facts):
                 self.about |= facts
             case log.Planned(plan=plan, space=space):
-                self.space = space
-                self._plan, self._rows = plan, {row["id"]: row for row in plan["trials"]}
-                self.__dict__.pop("plan", None)
-            case log.Chosen(trials=rows):
-                new = {row["id"]: row for row in rows if row["id"] not in self._rows}
-                self._rows |= new
-                if "plan" in self.__dict__:
-                    more = tuple(map(plans.trial_from, new.values()))
-                    self.plan = replace(self.plan, trials=(*self.plan.trials, *more))
+                self._plan, self.space = plan, space
+                self.planned = {trial.id: trial for trial in plan.trials}
+            case log.Chosen(trials=trials):
+                for trial in trials:
+                    self.planned.setdefault(trial.id, trial)
             case log.SearchDenied(reason=reason):
                 self.search_denied = reason
             case log.Earlier(records=records):
-                self._earlier = records
+                self.earlier_trials = records
             case log.Ran(seconds=seconds):
                 self.seconds_run = seconds
             case log.Released(trial=name, epochs=rows, result=result):
@@ -206,34 +164,12 @@ class SweepState:
                 for row in rows:
                     released.add_epoch(row)
             case _:
-                self._add_of_trial(self._trials.setdefault(entry.trial, TrialState()), entry)
+                self._trials.setdefault(entry.trial, TrialState()).add(entry)
 
-    def _add_of_trial(
-        self, trial: TrialState, entry: log.Turn | log.Epoch | log.Ended | log.Compared
-    ) -> None:
-        match entry:
-            case log.Turn(entry="begun"):
-                trial.has_started, trial.failed, trial.denied = True, None, None
-            case log.Turn(entry="denied", reason=reason):
-                trial.denied = reason
-            case log.Turn(entry="failed", reason=reason):
-                trial.failed = reason
-            case log.Turn(entry="reopened"):
-                trial.result, trial.panel, trial.is_taken_up = None, None, True
-            case log.Epoch(row=row):
-                trial.add_epoch(row)
-            case log.Ended(result=result):
-                trial.result = result
-            case log.Compared(panel=panel):
-                trial.panel = panel
-
-    @cached_property
-    def plan(self) -> plans.Plan:
-        """The plan with all that a search has chosen.
-
-        Raises: InvalidData where its fields make none.
-        """
-        return plans.from_dict({**(self._plan or {}), "trials": list(self._rows.values())})
+    @property
+    def plan(self) -> Plan:
+        """The plan with all that a search has chosen."""
+        return replace(self._plan, trials=tuple(self.planned.values()))
 
     def trial(self, trial_id: str) -> TrialState:
         """The state of a trial; a new one where nothing has become of it yet."""
@@ -245,31 +181,16 @@ class SweepState:
         return {trial_id for trial_id, trial in self._trials.items() if trial.has_begun}
 
     def statuses(self, *, running: bool) -> Counter[TrialStatus]:
-        """The number of trials by status, without the trials' plans, which take long to parse."""
+        """The number of trials by status, faster than their records."""
         return Counter(
-            self.trial(row["id"]).status(runs=row["reason"] is None, running=running)
-            for row in self._rows.values()
+            self.trial(name).status(runs=trial.runs, running=running)
+            for name, trial in self.planned.items()
         )
 
-    @property
-    def earlier_trials(self) -> list[TrialRecord] | None:
-        """The records of other sweeps' trials that the search started from, or None."""
-        if self._earlier is None:
-            return None
-        try:
-            return _RECORDS.validate_python(self._earlier)
-        except (TypeError, ValueError):
-            raise InvalidData("expected earlier trials as they were written") from None
 
-
-def earlier_entry(records: Iterable[TrialRecord]) -> log.Earlier:
-    """The entry from which `SweepState.earlier_trials` makes the records again."""
-    return log.Earlier(records=_RECORDS.dump_python(list(records), by_alias=True))
-
-
-def with_leakage(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    """Stored metrics, extended by the figures of the strongest attack."""
-    found = {name: number(value) for name, value in metrics.items()}
+def with_leakage(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Metrics, extended by the figures of the strongest attack."""
+    found = dict(metrics)
     if any(name.startswith(ATTACKS) for name in found):
         from trainables.attacks import strongest  # SciPy, only where attacks ran
 

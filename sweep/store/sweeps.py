@@ -24,7 +24,6 @@ import subprocess
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -32,7 +31,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from filelock import FileLock
 
 from search_spaces.parts import Budget
 from search_spaces.space import SearchSpace, check_name, parse
@@ -40,19 +39,18 @@ from sweep.settings import Settings, hide_passwords
 from sweep.store import entries as log
 from sweep.store import manifest, plans
 from sweep.store.chained_log import ChainedLog
-from sweep.store.files import jsonable, write_text
-from sweep.store.state import SweepState, TrialStatus
+from sweep.store.files import write_text
+from sweep.store.state import SweepState
 from sweep.store.state import TrialRecord as TrialRecord  # re-exported
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
-from trainables.system import collector, disk, locks, phase
+from trainables.system import collector, disk, locks
 
 LOG = "sweep.jsonl"
 _ADVICE = "restore the sweep's folder from a copy; the ledger keeps what was spent"
-_PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
-_COMMAND_FACTS: TypeAdapter[log.CommandFacts] = TypeAdapter(log.CommandFacts)
+PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
 # Other files in the home: names, and prefixes of them (the ledger's key and records).
 _OWN_NAMES = ("cache", "mlartifacts", "mlruns")
 _OWN_PREFIXES = ("ledger.", "mlflow-server.", "mlflow.")
@@ -65,13 +63,9 @@ class SweepFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._holds_lock = False
+        self._lock_file = FileLock(path / "lock", mode=0o600)
         self._threads = threading.RLock()
-        self._mark = (0, 0)  # inode and bytes of the log when it was last read
-        self._begin_reading()
-
-    def _begin_reading(self) -> None:
-        self._log = ChainedLog(self.path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
+        self._log = ChainedLog(path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
         self._state = SweepState()
 
     # ---- the log
@@ -82,16 +76,12 @@ class SweepFolder:
         Raises: InvalidData for a missing or damaged log.
         """
         with self._threads:
-            try:
-                found = os.stat(self._log.path)
-            except OSError as error:
-                raise InvalidData(f"cannot read {self._log.path}: {error.strerror}") from None
-            if self._mark[0] not in (0, found.st_ino):  # restored from a copy
-                self._begin_reading()
-            if self._mark != (found.st_ino, found.st_size):
-                for entry in self._log.read_new():
-                    self._state.add(entry)
-                self._mark = (found.st_ino, found.st_size)
+            if not self.is_there:
+                raise InvalidData(f"cannot read {self._log.path}: it does not exist")
+            for entry in self._log.read_new():
+                if isinstance(entry, log.Made):  # read anew where the log was restored from a copy
+                    self._state = SweepState()
+                self._state.add(entry)
             return self._state
 
     def add(self, entry: log.SweepEntry) -> None:
@@ -102,10 +92,10 @@ class SweepFolder:
                 self.state()
                 self._log.append(entry)
 
-    def create(self, about: Mapping[str, Any], space: SearchSpace, plan: plans.Plan) -> None:
+    def begin(self, about: Mapping[str, Any], space: SearchSpace, plan: plans.Plan) -> None:
         """Write the files of a new sweep."""
         with self._log.alone():
-            self._log.append(log.Made.model_validate({"about": about}))
+            self._log.append(log.Made(about=log.About.model_validate(about)))
         self.replace_plan(space, plan)
 
     def made(self) -> log.About:
@@ -132,7 +122,7 @@ class SweepFolder:
         """The sweep's name in the ledger, which knows it by the id after the name: unique among
         deleted sweeps of that name, and the same for a folder that was renamed or copied.
         """
-        return f"{self.name}@{self.made()['id'][:8]}"
+        return f"{self.name}@{self.made().id[:8]}"
 
     def space(self) -> SearchSpace:
         """The space as it was run."""
@@ -163,33 +153,12 @@ class SweepFolder:
         """
         with self._lock():
             document = plain(space.document())
-            self.add(log.Planned.model_validate({"plan": plan.to_dict(), "space": document}))
+            self.add(log.Planned(plan=plan, space=document))
             write_text(self.path / "space.yaml", format_yaml(document))
-
-    def add_choice(self, trials: Sequence[plans.PlannedTrial]) -> None:
-        """Add the trials of one choice of a search to the plan, on the disk when this returns.
-
-        Raises: InvalidInput where another process runs the sweep.
-        """
-        with self._lock():
-            rows = [trial.to_dict() for trial in trials]
-            self.add(log.Chosen.model_validate({"trials": rows}))
 
     def about(self) -> dict[str, Any]:
         """When the sweep was made, by which command, with which versions, and what was noted."""
         return dict(self.state().about)
-
-    def command_facts(self) -> log.CommandFacts:
-        """As `about`, of a sweep that a command has made: `created`, `command`, `git_commit` and
-        `versions` exist.
-        """
-        try:
-            return _COMMAND_FACTS.validate_python(self.about())
-        except ValidationError as error:
-            field = error.errors(include_url=False)[0]["loc"][0]
-            raise InvalidData(
-                f"expected {field} among the facts of {self.name} as it was written"
-            ) from None
 
     def note(self, **facts: Any) -> None:
         """Add facts to those of the sweep."""
@@ -211,11 +180,6 @@ class SweepFolder:
         with collector.paused(), self._threads:
             state = self.state()
             return [state.trial(t.id).record(t, running=alive) for t in state.plan.trials]
-
-    def statuses(self) -> Counter[TrialStatus]:
-        """The number of trials by status, faster than `records`."""
-        with collector.paused(), self._threads:
-            return self.state().statuses(running=self.is_running)
 
     # ---- its trials
 
@@ -242,17 +206,15 @@ class SweepFolder:
         with self._threads:
             return list(self.state().trial(trial_id).rows)
 
-    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Record an epoch; False where it was trained before: a trial that is resumed reports the
-        epoch of its checkpoint again. After an earlier epoch than the last one, later ones no
-        longer count, but their seconds do.
+    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> None:
+        """Record an epoch, unless it is the last one: a trial that is resumed reports the epoch of
+        its checkpoint again. After an earlier epoch than the last one, later ones no longer count,
+        but their seconds do.
         """
         with self._threads:
-            last = self.state().trial(trial_id).epochs_done
-            if report.epochs_done != last:
+            if report.epochs_done != self.state().trial(trial_id).epochs_done:
                 row = {**asdict(report), "time": when}
                 self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
-        return report.epochs_done > last
 
     def begin_anew(self, trial_id: str, *, when: float) -> None:
         """Record that the trial begins anew: none of its epochs counts, but their seconds do."""
@@ -278,7 +240,7 @@ class SweepFolder:
     def write_panel(self, trial_id: str, panel: Mapping[str, Any]) -> bool:
         """Record the comparison of the trial with others; False where it is unchanged."""
         before = self.state().trial(trial_id).panel
-        if before and jsonable(before) == jsonable({**panel, "time": before["time"]}):
+        if before and plain(before) == plain({**panel, "time": before["time"]}):
             return False
         fields = {"trial": trial_id, "panel": {**panel, "time": time.time()}}
         self.add(log.Compared.model_validate(fields))
@@ -310,37 +272,30 @@ class SweepFolder:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Hold the lock; this object may hold it already."""
-        if self._holds_lock:
-            yield
-            return
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(locks.alone(self.path / "lock", patience=_PATIENCE_SECONDS))
-            except FileNotFoundError:
-                raise self._deleted_error() from None
-            except TimeoutError:
-                raise running_already(self.name) from None
+        """Hold the lock; this thread may hold it already."""
+        deleted = InvalidInput(f"no sweep named {self.name}: it was deleted")
+        if not self.path.is_dir():
+            raise deleted
+        try:
+            held = self._lock_file.acquire(PATIENCE_SECONDS)
+        except TimeoutError:
+            raise running_already(self.name) from None
+        with held:
             if [path.name for path in self.path.iterdir()] == ["lock"]:
                 # Deleted while this process waited; it has recreated the folder.
                 shutil.rmtree(self.path)
-                raise self._deleted_error()
-            self._holds_lock = True
-            stack.callback(setattr, self, "_holds_lock", False)
+                raise deleted
             yield
-
-    def _deleted_error(self) -> InvalidInput:
-        return InvalidInput(f"no sweep named {self.name}: it was deleted")
 
     def copies(self) -> list[SweepFolder]:
         """The other folders beside it that are the same sweep; a link to it is no other folder."""
-        mine, here = self.made()["id"], self.path.resolve()
+        mine, here = self.made().id, self.path.resolve()
         found = []
         for place in self.path.parent.iterdir():
             with contextlib.suppress(InvalidData, OSError):
                 if place.resolve() != here and (place / LOG).is_file():
                     other = SweepFolder(place)
-                    found += [other] if other.made()["id"] == mine else []
+                    found += [other] if other.made().id == mine else []
         return found
 
     @property
@@ -392,24 +347,20 @@ def create(
     fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
     # A name can be used again after a deletion; the id cannot.
     about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
-    try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh.mkdir(mode=0o700)
-        (fresh / "trials").mkdir(mode=0o700)
-        SweepFolder(fresh).create(about, space, plan)
+    with _writing("SWEEP_HOME", home):
         try:
-            fresh.rename(place)
-        except OSError:
-            if place.exists():  # another process has taken the name meanwhile
-                shutil.rmtree(fresh)
-                require_free(home, space.name)
-            raise
-        disk.flush(home)
-    except OSError as error:
-        shutil.rmtree(fresh, ignore_errors=True)
-        if (failure := disk.failure_of(error, home)) is not None:
-            raise StorageFailed(f"{failure}: {how_to_go_on(home, space.name)}") from None
-        raise InvalidInput(f"cannot write to SWEEP_HOME={home}: {error.strerror}") from None
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh.mkdir(mode=0o700)
+            (fresh / "trials").mkdir(mode=0o700)
+            SweepFolder(fresh).begin(about, space, plan)
+            try:
+                fresh.rename(place)
+            except OSError:
+                require_free(home, space.name)  # another process may have taken the name meanwhile
+                raise
+            disk.flush(home)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
     return SweepFolder(place)
 
 
@@ -446,11 +397,6 @@ def how_to_go_on(home: Path, name: str) -> str:
     return "no trial has begun; run the same command again"
 
 
-def phase_of(home: Path, name: str, trial_id: str) -> str:
-    """The phase of a running trial outside of training; empty where unknown."""
-    return phase.of(SweepFolder(home / name).trial_folder(trial_id))
-
-
 def names(home: Path) -> list[str]:
     """The names of all sweeps, oldest first."""
     if not home.is_dir():
@@ -482,7 +428,7 @@ def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
 
 def _creation_time(folder: Path) -> tuple[float, str]:
     try:
-        return SweepFolder(folder).made()["created"], folder.name
+        return SweepFolder(folder).made().created, folder.name
     except InvalidData:
         return 0.0, folder.name  # a damaged sweep has a name, too
 
@@ -604,12 +550,21 @@ def require_storage(
     Raises: StorageFailed where the disk fails; InvalidInput for any other reason.
     """
     for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
-        try:
+        with _writing(name, folder):
             check(folder)
-        except (OSError, StorageFailed) as error:
-            if (failure := disk.failure_of(error, folder)) is not None:
-                raise StorageFailed(
-                    f"{failure}: nothing was started; run the same command again"
-                ) from None
-            why = getattr(error, "strerror", error)
-            raise InvalidInput(f"cannot write to {name}={folder}: {why}") from None
+
+
+@contextlib.contextmanager
+def _writing(name: str, folder: Path) -> Iterator[None]:
+    """Raises: StorageFailed where the folder's disk fails, InvalidInput for any other error of the
+    system, with the `name` of the setting.
+    """
+    try:
+        yield
+    except (OSError, StorageFailed) as error:
+        if (failure := disk.failure_of(error, folder)) is not None:
+            raise StorageFailed(
+                f"{failure}: nothing was started; run the same command again"
+            ) from None
+        why = getattr(error, "strerror", error)
+        raise InvalidInput(f"cannot write to {name}={folder}: {why}") from None

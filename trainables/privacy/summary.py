@@ -76,13 +76,13 @@ class PrivacySummary:
 
 
 def plain(value: Any) -> Any:
-    """A value in a form that JSON supports.
+    """A value in a form that JSON supports: an infinity is the string "inf", a NaN None.
 
-    >>> plain((1.0, math.inf))
-    [1.0, 'inf']
+    >>> plain((1.0, math.inf, {"loss": math.nan}))
+    [1.0, 'inf', {'loss': None}]
     """
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, dict):

@@ -7,6 +7,7 @@ from search_spaces.space import with_fallback
 from sweep.planning import prepare
 from sweep.planning.prepare import prepare_space, replace_space
 from sweep.store import sweeps as store
+from sweep.store.entries import Chosen
 from sweep.store.sweeps import SweepFolder
 from tests.refusals import refused
 from tests.sweep.sweeps import space_in
@@ -221,7 +222,7 @@ def test_the_rules_of_choosing_are_fixed_before_the_first_trial(settings, change
     fields = {**_CHOOSING, **changes}
     change(folder, settings, **fields)  # nothing has begun
     change(folder, settings, **_CHOOSING)
-    folder.add_choice([trial])
+    folder.add(Chosen(trials=(trial,)))
     folder.start_trial(trial)
     with refused(f"^expected {field}=.* unchanged, got"):
         change(folder, settings, **fields)

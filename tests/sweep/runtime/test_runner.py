@@ -29,7 +29,7 @@ from sweep.serve import mlflow_server
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.mlflow_client import EXPERIMENT
+from sweep.tracking.mlflow_store import EXPERIMENT
 from sweep.tracking.text import escape
 from tests.sweep.sweeps import TOY, make_store, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
@@ -447,7 +447,7 @@ def test_a_server_that_does_not_answer_is_refused_at_once(refused):
     settings = replace(settings_in(refused), tracking_uri="http://127.0.0.1:9")
     prepared = prepare_space(space_in(refused), settings=settings)
     started = time.monotonic()
-    with pytest.raises(InvalidInput, match=r"tracking server http://127.0.0.1:9 does not answer"):
+    with pytest.raises(InvalidInput, match=r"tracking store http://127.0.0.1:9 does not answer"):
         runner.start(prepared, settings, function=TOY)
     assert time.monotonic() - started < 10
 

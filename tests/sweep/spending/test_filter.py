@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from sweep.spending.filter import (
     total_of,
 )
 from tests.sweep.sweeps import space_in
-from trainables.accountants import Account, RdpFilter, Release, certify, release
+from trainables.accountants import RdpFilter, Release, certify, release
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build_from
@@ -37,13 +36,6 @@ def trial(**privacy: Any) -> Release:
     return release(mechanism)
 
 
-def held(kept: RdpFilter, releases: Sequence[Release]) -> bool:
-    account = Account(kept)
-    for number, what in enumerate(releases):
-        account.put(number, what, delta=DELTA)
-    return account.total().epsilon == kept.epsilon
-
-
 def space(place: Path, *, total: float | None = None, **changes: Any) -> SearchSpace:
     budget = {} if total is None else {"budget": {"total": total}}
     return space_in(place, base={"engine": "dp_sgd"}, **budget, **changes)
@@ -57,15 +49,6 @@ def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path):
     assert filter_of(adaptive, DELTA) == RdpFilter.of(3.0, delta=DELTA)
     with pytest.raises(InvalidInput):
         filter_of(adaptive, None)
-
-
-def test_a_filter_admits_until_it_is_full():
-    """What it admits stays within the total by composition; one trial more is refused."""
-    kept = RdpFilter.of(3.0, delta=DELTA)
-    most = max(number for number in range(200) if held(kept, [trial()] * number))
-    assert most >= 3
-    assert not held(kept, [trial()] * (most + 1))
-    assert certify([trial()] * most, delta=DELTA, effort="total").epsilon <= 3.0
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from search_spaces.parts import Budget
 from search_spaces.space import SearchSpace
 from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
-from sweep.spending.gate import SpendGate, TimeSpent, open_gate
+from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
+from sweep.store import entries as log
 from sweep.store.plans import PlannedTrial
-from sweep.store.state import TrialStatus
+from sweep.store.state import SweepState
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, certify, paper_zcdp, release
 from trainables.config import PrivacyConfig, TrainingConfig, parse
@@ -210,10 +211,11 @@ def test_what_may_begin_is_asked_at_the_smallest_delta_of_all(is_over):
         certify(both, delta=1e-9, effort="total").epsilon
         + certify(both, delta=1e-3, effort="total").epsilon
     ) / 2
-    opened = gate(trial("a", mechanism=strict), total=total)
+    state = SweepState()
+    opened = gate(trial("a", mechanism=strict), total=total, state=lambda: state)
     assert train(opened, "a", 0, 1, 2) == [None] * 3
     if is_over:
-        opened.ended.add("a")
+        state.add(log.Turn(entry="failed", trial="a"))
     assert "exceeds budget.total" in str(opened.refusal(trial("b", mechanism=lax)))
 
 
@@ -241,35 +243,37 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial():
     assert opened.refusal(trial("c", baseline=True)) is not None
 
 
+def trained(name: str, epochs_done: int, seconds: float) -> log.Epoch:
+    row: log.EpochRow
+    row = {"epochs_done": epochs_done, "seconds": seconds, "time": 1.0, "metrics": {}}
+    return log.Epoch(trial=name, row=row)
+
+
 def test_time_and_gpu_hours_are_counted_over_resumes():
-    """GPU hours are those that trials hold: one without a GPU counts none, earlier runs of a trial
-    and what it measures after its epochs count once, and a clock that went back takes nothing away.
+    """GPU hours are those that trials hold: one without a GPU counts none, and a clock that went
+    back takes nothing away.
     """
-    now = [50.0]
-    time = TimeSpent(before=99.0, of_trials={"a": 1800.0, "cpu": 1e6}, clock=lambda: now[0])
+    now, state = [50.0], SweepState()
+    state.add(log.Ran(seconds=99.0))
+    for name, seconds in (("a", 1800.0), ("cpu", 1e6), ("late", 7200.0)):
+        state.add(trained(name, 1, seconds))
+    watched = {"state": lambda: state, "clock": lambda: now[0]}
     trials = [trial("a", gpus=2.0), trial("cpu", gpus=0.0)]
-    limits = Budget(seconds=100.0, accelerator_hours=2.0)
-    opened = gate(*trials, budget=limits, time=time)
-    assert (opened.accelerator_hours, time.seconds) == (1.0, 99.0)
+    opened = gate(*trials, budget=Budget(seconds=100.0, accelerator_hours=2.0), **watched)
+    assert (opened.accelerator_hours, opened.seconds) == (1.0, 99.0)
     assert opened.time_is_up() is None
-    time.add("a", 900.0)
-    time.add_rest("a", 10.0)
-    assert opened.accelerator_hours == 1.5
-    for _ in range(2):
-        time.add_rest("a", 3600.0)
-        assert opened.accelerator_hours == 2.0
+    state.add(trained("a", 2, 1800.0))
+    assert opened.accelerator_hours == 2.0
     assert opened.time_is_up() == "budget.accelerator_hours=2 reached"
     opened.trials["late"] = trial("late", gpus=0.5)
-    time.add_rest("late", 7200.0)
     assert opened.accelerator_hours == 3.0
+    opened, unlimited = (gate(budget=b, **watched) for b in (Budget(seconds=100.0), Budget()))
     now[0] = 50.9
-    assert gate(budget=Budget(seconds=100.0), time=time).time_is_up() is None
+    assert opened.time_is_up() is None
     now[0] = 51.0
-    assert gate(budget=Budget(seconds=100.0), time=time).time_is_up() == (
-        "budget.seconds=100 reached"
-    )
-    assert gate(time=time).time_is_up() is None
-    assert TimeSpent(clock=lambda: now[0]).seconds == gate().accelerator_hours == 0.0
+    assert opened.time_is_up() == "budget.seconds=100 reached"
+    assert unlimited.time_is_up() is None
+    assert gate(clock=lambda: now[0]).seconds == gate().accelerator_hours == 0.0
 
 
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
@@ -333,16 +337,11 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
 
 def folder_with(space: SearchSpace, ended: list[str], seconds: float = 0.0) -> Any:
     """What a gate reads of a sweep's folder."""
-    records = [
-        SimpleNamespace(plan=SimpleNamespace(id=name), seconds=0.0, status=TrialStatus.STOPPED)
-        for name in ended
-    ]
-    return SimpleNamespace(
-        space=lambda: space,
-        ledger_name="s",
-        records=lambda *, running: records,
-        state=lambda: SimpleNamespace(seconds_run=seconds),
-    )
+    state = SweepState()
+    state.add(log.Ran(seconds=seconds))
+    for name in ended:
+        state.add(log.Turn(entry="failed", trial=name))
+    return SimpleNamespace(space=lambda: space, ledger_name="s", state=lambda: state)
 
 
 def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):

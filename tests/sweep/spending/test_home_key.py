@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep.spending.home_key import HomeKey, RecordHashes
+from sweep.spending.home_key import HomeKey
 from trainables.errors import InvalidData, InvalidInput
 
 
@@ -87,38 +87,35 @@ def test_overlaps_are_exactly_the_shared_records(tmp_path_factory, sets, doubled
     """In both directions, however often a data set has each, and also in another process."""
     folder = tmp_path_factory.mktemp("hashes")
     key = HomeKey(folder / "ledger.key")
-    hashes = RecordHashes(folder / "records", key=key)
     for number, records in enumerate(sets):
         given_records = sorted(records) * (2 if doubled else 1)
-        assert hashes.register(f"d{number}", given_records) == len(records)
-    again = RecordHashes(folder / "records", key=HomeKey(key.file))
+        key.register(f"d{number}", given_records)
+    again = HomeKey(key.file)
     for one, records in enumerate(sets):
         expected = {
             key.name_of(f"d{other}"): len(records & theirs)
             for other, theirs in enumerate(sets)
             if other != one and records & theirs
         }
-        assert hashes.overlaps(f"d{one}") == again.overlaps(f"d{one}") == expected
+        assert key.overlaps(f"d{one}") == again.overlaps(f"d{one}") == expected
 
 
 def test_records_that_were_cut_into_other_tokens_are_the_same(key, tmp_path):
     """`sweep init --tokenize punctuation` makes other tokens of the same text."""
-    hashes = RecordHashes(tmp_path / "records", key=key)
-    hashes.register("space", [b"play it, maria!", b"stop", b"go on"])
-    hashes.register("punctuation", [b"play it , maria !", b"stop"])
-    assert hashes.overlaps("space") == {key.name_of("punctuation"): 2}
-    assert hashes.overlaps("punctuation") == {key.name_of("space"): 2}
+    key.register("space", [b"play it, maria!", b"stop", b"go on"])
+    key.register("punctuation", [b"play it , maria !", b"stop"])
+    assert key.overlaps("space") == {key.name_of("punctuation"): 2}
+    assert key.overlaps("punctuation") == {key.name_of("space"): 2}
 
 
 def test_a_later_data_set_is_seen_by_one_that_was_asked_before(key, tmp_path):
-    hashes = RecordHashes(tmp_path / "records", key=key)
-    hashes.register("a", [b"x", b"y"])
-    assert hashes.overlaps("a") == {}
-    RecordHashes(tmp_path / "records", key=key).register("b", [b"y", b"z"])
-    assert hashes.overlaps("a") == {key.name_of("b"): 1}
-    found = hashes.overlaps("a")
+    key.register("a", [b"x", b"y"])
+    assert key.overlaps("a") == {}
+    HomeKey(key.file).register("b", [b"y", b"z"])
+    assert key.overlaps("a") == {key.name_of("b"): 1}
+    found = key.overlaps("a")
     found.clear()
-    assert hashes.overlaps("a") == {key.name_of("b"): 1}, "an answer is the caller's own"
+    assert key.overlaps("a") == {key.name_of("b"): 1}, "an answer is the caller's own"
 
 
 def test_a_registered_data_set_is_not_read_again(key, tmp_path):
@@ -128,22 +125,20 @@ def test_a_registered_data_set_is_not_read_again(key, tmp_path):
         raise AssertionError("read again")
         yield
 
-    hashes = RecordHashes(tmp_path / "records", key=key)
-    assert not hashes.is_registered("a")
-    hashes.register("a", [b"x", b"y"])
-    assert hashes.is_registered("a")
-    assert hashes.register("a", never()) == 2  # type: ignore[arg-type]
-    assert hashes.overlaps("unknown") == {}
+    assert not key.is_registered("a")
+    key.register("a", [b"x", b"y"])
+    assert key.is_registered("a")
+    key.register("a", never())  # type: ignore[arg-type]
+    assert key.overlaps("unknown") == {}
 
 
 @pytest.mark.parametrize("damage", ["cut", "cut by a hash", "empty", "of another key"])
 def test_a_damaged_list_is_refused_and_counts_as_no_small_one(key, tmp_path, damage):
-    hashes = RecordHashes(tmp_path / "records", key=key)
-    hashes.register("a", [b"x", b"y"])
-    hashes.register("b", [b"y"])
-    path = tmp_path / "records" / f"{key.name_of('b')}.u64"
+    key.register("a", [b"x", b"y"])
+    key.register("b", [b"y"])
+    path = key.folder / f"{key.name_of('b')}.u64"
     content = path.read_bytes()
     kept = {"cut": -3, "cut by a hash": -8, "empty": 16}
     path.write_bytes(content[: kept[damage]] if damage in kept else bytes(16) + content[16:])
     with pytest.raises(InvalidData, match=r"restore the key or the file from a copy"):
-        RecordHashes(tmp_path / "records", key=key).overlaps("a")
+        HomeKey(key.file).overlaps("a")

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sweep import cli
@@ -131,9 +130,9 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
     """One record in ten thousand is enough; the spend of both adds up, in either direction."""
     first = [f"record {number}".encode() for number in range(10_000)]
     second = [f"other {number}".encode() for number in range(10_000)]
-    assert ledger.register("aaa", first) == 10_000
+    ledger.register("aaa", first)
     ledger.charge(entry("t1", dataset="aaa"))
-    assert ledger.register("bbb", [*second, first[77], first[77]]) == 10_001
+    ledger.register("bbb", [*second, first[77], first[77]])
     new = ledger.spend("bbb")
     assert new.shared == {ledger.name_of("aaa"): 1}
     assert new.total.epsilon == ledger.spend("aaa").total.epsilon > 0
@@ -182,19 +181,6 @@ def test_a_hash_of_a_record_has_64_bits(tmp_path, ledger):
     assert all(len(set(hashes[place::8])) > 20 for place in range(8))
 
 
-def test_a_list_of_whole_records_alone_finds_those_that_are_shared(tmp_path, ledger):
-    """As a home has them that is older than the hashes without spaces."""
-    ledger.register("aaa", [b"one", b"two words"])
-    [listed] = tmp_path.rglob("*.u64")
-    content = listed.read_bytes()
-    sizes = np.array([2, 0], "<u8").tobytes()
-    listed.write_bytes(content[:16] + sizes + content[32:48])
-    ledger.charge(entry("t1"))
-    ledger.register("bbb", [b"two words"])
-    assert ledger.spend("bbb").shared == {ledger.name_of("aaa"): 1}
-    assert ledger.spend("bbb").num_trials == 1
-
-
 def test_a_lost_key_loses_no_entry(tmp_path, ledger):
     """Without the key it is unknown which data set an entry is about: nothing may be spent."""
     ledger.charge(entry("t1"))
@@ -209,13 +195,6 @@ def test_a_lost_key_loses_no_entry(tmp_path, ledger):
         with pytest.raises(InvalidData, match=r"expected the key .* restore it from a copy"):
             ask()
     assert len(again.entries()) == 1
-
-
-def test_hashes_under_a_lost_key_are_refused(tmp_path, ledger):
-    ledger.register("aaa", [b"one"])
-    (tmp_path / "ledger.key").unlink()
-    with pytest.raises(InvalidData, match="restore the key or the file"):
-        Ledger(tmp_path / FILE).spend("aaa")
 
 
 def test_a_budget_counts_everything_that_went_before(ledger):

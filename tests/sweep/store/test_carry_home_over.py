@@ -60,6 +60,18 @@ def old_ledger(path: Path) -> None:
     )
 
 
+def old_hashes(home: Path) -> None:
+    """Write the record hashes as they were before: those of whole records, too."""
+    key = (home / "ledger.key").read_bytes()
+    purpose = b"record hashes, with and without spaces"
+    head = hashlib.blake2b(purpose, digest_size=16, key=key).digest()
+    for path in home.glob("ledger.records/*.u64"):
+        content = path.read_bytes()
+        whole = content[24:32] * 3
+        size = (3).to_bytes(8, "little")
+        path.write_bytes(head + size + content[16:24] + whole + content[24:])
+
+
 def seal(place: Path) -> None:
     """End the space's file with the digest of its lines, as it did before."""
     text = (place / "space.yaml").read_text()
@@ -130,6 +142,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def seen(home: Path) -> dict[str, Any]:
     """All that can be read in a home."""
     found: dict[str, Any] = {"ledger": Ledger(home / FILE).entries()}
+    found["hashes"] = sorted(path.read_bytes() for path in home.glob("ledger.records/*.u64"))
     for name in store.names(home):
         vault = Vault(folder := store.open_sweep(home, name))
         found[f"{name}: vault"] = vault.selection()
@@ -154,11 +167,13 @@ def make_old(home: Path) -> None:
             old_sweep(vault.draws.path)
         old_sweep(home / name)
     old_ledger(home / FILE)
+    old_hashes(home)
 
 
 def test_an_old_home_is_carried_over_whole(home, tmp_path):
     before = seen(home)
-    assert len(before) == 7
+    assert len(before) == 8
+    assert before["hashes"]
     make_old(home)
     listed = next(home.glob("toy/trials/*/manifest.json"))
     assert "result.json" in read_json(listed)["files"]
@@ -208,25 +223,6 @@ def test_what_is_damaged_is_refused_and_stays(home, damage):
     with pytest.raises(ValueError, match=r"^expected "):
         carry_over(home)
     assert before in [path.read_bytes() for path in home.glob(f"{FILE}*")]
-
-
-def test_what_a_person_accepted_stays_accepted(home):
-    """The damaged line is lost, as it was before."""
-    ledger = Ledger(home / FILE)
-    lines = (home / FILE).read_bytes().splitlines(keepends=True)
-    make_old(home)
-    old = (home / FILE).read_bytes().splitlines(keepends=True)[:-1]
-    old[1] = b"half a line\n"
-    digest = hashlib.sha256(b"").hexdigest()
-    for line in old:
-        digest = hashlib.sha256(bytes.fromhex(digest) + line[:-1]).hexdigest()
-    accepted = _old_line({"accepted": len(old), "previous": digest})
-    digest = hashlib.sha256(bytes.fromhex(digest) + accepted).hexdigest()
-    (home / FILE).write_bytes(b"".join([*old, accepted + b"\n"]))
-    head = {"lines": f"{len(old) + 1:020d}", "digest": digest}
-    (home / FILE).with_suffix(".head").write_bytes(_old_line(head) + b"\n")
-    assert carry_over(home) == len(lines) - 1
-    assert len(ledger.entries()) == len(lines) - 1
 
 
 def test_a_sweep_that_runs_is_refused(home):

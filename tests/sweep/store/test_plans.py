@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from search_spaces import space as spaces
 from sweep.store import plans
 from sweep.store.plans import Plan, PlannedTrial, RefusedBy, label, setting, short
+from sweep.store.sweeps import SweepFolder, create
+from tests.sweep.logs import rewrite_sweep
 from trainables.config import parse
 from trainables.errors import InvalidData
 
@@ -64,7 +68,7 @@ _PLANS = st.builds(
 def test_a_plan_comes_back_equal_with_every_figure(plan):
     """An infinite epsilon is text on the disk and infinite again when it is read."""
     document = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
-    again = plans.from_dict(document)
+    again = TypeAdapter(Plan).validate_python(document)
     assert again == plan
     assert [each.config for each in again.trials] == [each.config for each in plan.trials]
     assert again.seconds == plan.seconds
@@ -81,16 +85,23 @@ def test_a_plan_comes_back_equal_with_every_figure(plan):
         *(("epsilon", "much"), ("steps", "a"), ("refused_by", "chance"), ("broken", [["budget"]])),
     ],
 )
-def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value):
-    row = trial().to_dict()
-    assert plans.trial_from(row) == trial()
-    row |= {field: value}
-    if value is None:
-        del row[field]
-    with pytest.raises(InvalidData, match="the fields of a planned trial as written"):
-        plans.trial_from(row)
-    with pytest.raises(InvalidData, match="the plan of a sweep as written"):
-        plans.from_dict({**Plan(name="s", trials=()).to_dict(), "trials": [row]})
+def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value, tmp_path):
+    made = trial()
+    plan = Plan(name="toy", trials=(made,))
+    folder = create(tmp_path, spaces.parse({"name": "toy"}), plan, about={})
+
+    def damage(entry):
+        [row] = entry["plan"]["trials"]
+        row |= {field: value}
+        if value is None:
+            del row[field]
+        return entry
+
+    assert SweepFolder(folder.path).plan() == plan
+    rewrite_sweep(folder, "planned", damage)
+    place = rf"line 2 is without a valid planned\.plan\.trials\.0\.{field}"
+    with pytest.raises(InvalidData, match=place):
+        SweepFolder(folder.path).plan()
 
 
 def test_the_duration_is_unknown_where_one_trial_that_runs_has_none():

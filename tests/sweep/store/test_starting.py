@@ -1,56 +1,41 @@
-"""A starting sweep can be stopped like a running one."""
+"""A starting sweep can be stopped like a running one, and has one process."""
 
 from __future__ import annotations
 
-import fcntl
+import pytest
 
 from sweep import cli
 from sweep.store.starting import FOLDER, is_starting, request_stop, starting
+from trainables.errors import InvalidInput
 
 
 def test_stop_reaches_a_sweep_that_is_made_ready(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
-    with starting(tmp_path, "mine") as first, starting(tmp_path, "mine") as second:
-        assert not first()
+    with starting(tmp_path, "mine") as stop_requested:
+        assert not stop_requested()
         assert cli.run(["stop", "mine", "--wait", "0"]) == 0
-        assert first()
-        assert second()
+        assert stop_requested()
         assert "run the same command again" in capsys.readouterr().out
-    assert list((tmp_path / FOLDER).iterdir()) == []
     assert cli.run(["stop", "mine"]) == 2
 
 
-def test_a_look_while_the_claim_is_made_does_not_remove_it(tmp_path, monkeypatch):
-    """It took the file that was not locked yet for that of a killed process."""
-    real, looks = fcntl.flock, iter([True])
-
-    def lock(descriptor: int, operation: int) -> None:
-        if next(looks, False):
-            is_starting(tmp_path, "mine")
-        real(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", lock)
-    with starting(tmp_path, "mine") as stop_requested:
-        assert next(looks, False) is False
-        assert request_stop(tmp_path, "mine")
-        assert stop_requested()
-    assert list((tmp_path / FOLDER).iterdir()) == []
-
-
-def test_another_sweep_continues(tmp_path):
+def test_a_second_start_of_the_name_is_refused_and_another_continues(tmp_path):
     with starting(tmp_path, "mine.2") as stop_requested:
+        with pytest.raises(InvalidInput, match=r"^sweep mine\.2 is running already$"):
+            starting(tmp_path, "mine.2").__enter__()
         assert not request_stop(tmp_path, "mine")
         assert not request_stop(tmp_path, "../mine.2")
         assert not stop_requested()
         assert is_starting(tmp_path, "mine.2")
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path):
+def test_what_a_killed_process_left_stops_nothing(tmp_path):
     (tmp_path / FOLDER).mkdir()
-    (tmp_path / FOLDER / "mine.12-34").touch()
-    (tmp_path / FOLDER / "mine.12-34.stop").touch()
+    (tmp_path / FOLDER / "mine").touch()
+    (tmp_path / FOLDER / "mine.stop").touch()
     assert not is_starting(tmp_path, "mine")
-    assert list((tmp_path / FOLDER).iterdir()) == []
+    with starting(tmp_path, "mine") as stop_requested:
+        assert not stop_requested()
 
 
 def test_a_home_that_takes_no_file_is_no_failure(tmp_path):

@@ -18,7 +18,7 @@ from sweep.store import entries as log
 from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan
-from sweep.store.state import TrialStatus, earlier_entry
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import LOG, SweepFolder, TrialRecord, Vault, require_storage, storage_faults
 from tests.sweep.store.test_sweep_folder import TRIAL
 from tests.sweep.sweeps import settings_in, space_in
@@ -136,12 +136,10 @@ def folder(home: Path, space: SearchSpace) -> SweepFolder:
 
 
 def test_facts_are_added_and_none_is_lost(folder):
-    before = folder.command_facts()
+    before = folder.about()
     assert before["command"] == ["sweep", "run"]
     folder.note(budget_total=8.0)
-    about = folder.about()
-    assert {name: about[name] for name in before} == before
-    assert about["budget_total"] == 8.0
+    assert folder.about() == before | {"budget_total": 8.0}
     assert not folder.is_unsealed
     folder.note(unsealed=1.0)
     assert folder.is_unsealed
@@ -188,7 +186,7 @@ def test_earlier_trials_come_back_as_they_were(folder):
             plan=TRIAL, status=TrialStatus.DONE, epochs_done=3, metrics={}, seconds=0, reason=None
         ),
     ]
-    folder.add(earlier_entry(records))
+    folder.add(log.Earlier(records=records))
     assert SweepFolder(folder.path).state().earlier_trials == records
 
 
