@@ -65,7 +65,7 @@ def export(
     from sweep.results.export import export_trial, require_new
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.model_registry import Registry
+    from sweep.tracking.mlflow_store import Registry
 
     review, settings = _review(reviewer, decision), from_environment()
     folder = store.open_sweep(settings.home, name)

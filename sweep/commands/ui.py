@@ -46,6 +46,8 @@ def ui(
         exploration.dashboard(settings.home, host=serve.HOST) as explored,
     ):
         ray = serve.ray_dashboards()
+        if (sweeps := serve.mlflow_experiment(address)) is not None:
+            address += f"/#/experiments/{sweeps.get('experiment_id')}/runs"
         found = {"mlflow": address, "optuna": explored, "ray": ray[0] if ray else None}
         if as_json:
             print_json("ui", found)

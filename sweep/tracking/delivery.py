@@ -59,7 +59,7 @@ class Tracking:
         uri = settings.tracking_uri
         option = "" if uri in usual else f" --tracking-uri {hide_passwords(uri)}"
         later = f"the sweep goes on; `sweep resume {sweep}{option}` delivers the rest"
-        self._guard = Guard("MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on")
+        self.guard = Guard("MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on")
 
     def open(self, *, must_answer: bool) -> None:
         """Open the store. One that is away is opened later where it need not answer.
@@ -73,7 +73,7 @@ class Tracking:
         except (StoreAway, StorageFailed) as problem:
             if must_answer:
                 raise
-            with self._guard:
+            with self.guard:
                 raise problem
 
     def deliver(
@@ -82,7 +82,7 @@ class Tracking:
         """Update runs as `Tracker.deliver`; returns why that failed, or None."""
         if not self._settings.tracking:
             return None
-        with self._guard:
+        with self.guard:
             # After a failure the store is opened anew, and what it has is read again.
             tracker, self._tracker = self._tracker or self._opened(), None
             try:
@@ -94,21 +94,15 @@ class Tracking:
                 tracker = self._opened()
                 tracker.deliver(folder, trial_ids, running=running)
             self._tracker = tracker
-        return self._guard.problem
+        return self.guard.problem
 
     def delete(self, folder: SweepFolder) -> str | None:
         """Delete the sweep's runs; returns why that failed, or None."""
         if not self._settings.tracking:
             return None
-        with self._guard:
+        with self.guard:
             self._opened().delete(folder)
-        return self._guard.problem
-
-    def give_up(self) -> str | None:
-        """Say that the store takes too long; returns that."""
-        with self._guard:
-            raise TimeoutError("the tracking store is slow")
-        return self._guard.problem
+        return self.guard.problem
 
     def _opened(self) -> Tracker:
         from sweep.tracking import mlflow_store
@@ -142,7 +136,9 @@ class Delivery:
             self._changed.notify_all()
         self._thread.join(timeout)
         if self._thread.is_alive() and self._problem is None:
-            return self._tracking.give_up()
+            with self._tracking.guard:
+                raise TimeoutError("the tracking store is slow")
+            return self._tracking.guard.problem
         return self._problem
 
     def _work(self) -> None:

@@ -1,4 +1,5 @@
-"""Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial.
+"""Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial. Optionally an
+export becomes a version of a model in its registry.
 
 Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
 (`sweep.id`, `sweep.trial`), a metric by its step and time. Delivering again completes the runs.
@@ -11,47 +12,92 @@ folder, and what the store has is read once.
 from __future__ import annotations
 
 import json
+import logging
 import math
+import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from dashboards import report
 from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_data import gather
-from sweep.settings import Settings
+from sweep.settings import Settings, first_line, hide_passwords, sqlite_file, sqlite_uri
 from sweep.store.entries import EpochRow
-from sweep.store.files import indented_json, number
+from sweep.store.files import indented_json
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking import text
-from sweep.tracking.delivery import may_pass
-from sweep.tracking.mlflow_client import Run, Store, milliseconds
+from sweep.tracking.delivery import StoreAway, may_pass
 from sweep.tracking.text import CURATOR
 from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
+from trainables.errors import InvalidInput, StorageFailed
+from trainables.system import disk
+from trainables.system.locks import alone
 
+EXPERIMENT = "sweeps"
+Fields = Mapping[str, object]
 _TABLE = "figures.json"
 # With this tag MLflow's pages and `mlflow.load_table` find the table.
 _TABLES = {"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])}
 _RESULT = " after "  # in the state of a trial that has a result
 # Written last: the delivered state of a trial, and its last delivered epoch with its time.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
+_BATCH = 100  # params that MLflow takes at once
+_MOST_RUNS = 50_000  # that MLflow returns at once
+# Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
+_LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
 
 
 class Tracker:
     """Writes sweeps to one MLflow store. Not for several threads at once."""
 
     def __init__(self, settings: Settings) -> None:
-        """Open the store. Raises: as `Store`."""
-        self._store = Store(settings)
-        self._client = self._store.client
+        """Open the store, making it where it is a new SQLite file.
+
+        Raises: StoreAway where it does not answer; StorageFailed where its disk does not;
+        InvalidInput where it cannot be used: its driver is missing, its experiment is deleted or
+        keeps its artifacts in another home.
+        """
+        uri = hide_passwords(settings.tracking_uri)
+        # An unreachable server must not delay the sweep: delivery later is the retry.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "ERROR")  # what it warns of, it raises, too
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError  # which MLflow's client lets through
+
+        # It prints a traceback of each failure of the database, which is raised as well.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+        self._settings = settings
+        self._is_remote = settings.tracking_uri.startswith(("http://", "https://", "databricks"))
         self._sweep = ""  # the id of the sweep whose runs these are, by trial
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, Any] = {}
+        try:
+            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # MLflow fails where two processes create the tables of a database.
+            with alone(settings.home / ".mlflow.lock"):
+                self.client = self._open()
+                self.experiment_id = self._experiment()
+        except ImportError as problem:
+            raise InvalidInput(
+                f"expected tracking_uri with an installed driver, got {uri} ({first_line(problem)})"
+            ) from None
+        except (MlflowException, SQLAlchemyError, OSError) as problem:
+            file = sqlite_file(settings.tracking_uri)
+            failure = disk.failure_of(problem, file.parent) if file is not None else None
+            if failure is not None:
+                raise StorageFailed(f"{failure}: run the same command again") from None
+            raise StoreAway(
+                hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
+            ) from None
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Sequence[str] | None = None, *, running: bool
@@ -84,29 +130,129 @@ class Tracker:
 
     def delete(self, folder: SweepFolder) -> None:
         """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""
-        for run in self._store.runs_of(folder.about()["id"]):
-            self._client.delete_run(run.id)
+        for run in self.runs_of(folder.about()["id"]).values():
+            self.client.delete_run(run.info.run_id)
+
+    def runs_of(self, sweep_id: str) -> dict[str, Any]:
+        """The runs of a sweep as MLflow has them, by the trial's id; that of the sweep is ""."""
+        mine = f"tags.`sweep.id` = '{sweep_id}'"
+        found = self.client.search_runs([self.experiment_id], mine, max_results=_MOST_RUNS)
+        return {run.data.tags.get("sweep.trial", ""): run for run in found}
+
+    def create(self, name: str, *, started: float, tags: Fields) -> Any:
+        """Create a run."""
+        known = {tag.key: tag.value for tag in _tags(tags)}
+        when, name = _milliseconds(started), name[:_LONGEST_NAME]
+        return self.client.create_run(self.experiment_id, when, known, name)
+
+    def log(
+        self, run: Any, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
+    ) -> None:
+        """Log parameters, metrics and tags, each cut to MLflow's limits; an empty tag is removed.
+        The tags come last, because they mark the rest as complete.
+        """
+        from mlflow.entities import Param
+
+        given = [
+            Param(text.accepted(key), _in_utf8(value)[:_LONGEST_PARAM])
+            for key, value in (params or {}).items()
+        ]
+        kept, known, run_id = _tags(tags), run.data.tags, run.info.run_id
+        for key in (tags.keys() & known.keys()) - {tag.key for tag in kept}:
+            self.client.delete_tag(run_id, key)
+            del known[key]
+        is_one = len(given) + len(metrics) <= _BATCH  # which MLflow writes in this order
+        self.client.log_batch(run_id, metrics, given, kept if is_one else [])
+        if not is_one:
+            self.client.log_batch(run_id, tags=kept)
+        known.update({tag.key: tag.value for tag in kept})
+        run.data.metrics.update({metric.key: metric.value for metric in metrics})
+
+    # ---- the store
+
+    def _open(self) -> Any:
+        """The client. Files are made before MLflow makes them, which would let everyone read them
+        where the umask does, and a database is asked once, because MLflow asks for 100 seconds.
+        """
+        from mlflow import MlflowClient
+        from sqlalchemy import NullPool, create_engine
+
+        uri = self._settings.tracking_uri
+        if not self._is_remote:
+            self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
+            if (file := sqlite_file(uri)) is not None and not file.exists():
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                fresh = file.with_name(f"{file.name}.{time.time_ns()}")
+                try:  # an interrupt must not leave half of the tables
+                    fresh.touch(mode=0o600)
+                    MlflowClient(sqlite_uri(fresh)).search_experiments(max_results=1)
+                    fresh.rename(file)
+                finally:
+                    fresh.unlink(missing_ok=True)
+            create_engine(uri, poolclass=NullPool).connect().close()
+        return MlflowClient(tracking_uri=uri)
+
+    def _experiment(self) -> str:
+        """The id of the experiment of sweeps, which is made where it is missing.
+
+        Raises: InvalidInput for a deleted one, or one whose artifacts, those for the curator among
+        them, would be written into another folder than the home's.
+        """
+        here = self._settings.artifacts_dir
+        found = self.client.get_experiment_by_name(EXPERIMENT)
+        if found is None:
+            tags = {
+                "mlflow.note.content": text.ABOUT_EXPERIMENT,
+                "mlflow.experimentKind": "custom_model_development",  # pages show training
+            }
+            new = None if self._is_remote else here.as_uri()
+            return str(self.client.create_experiment(EXPERIMENT, new, tags))
+        uri, number = hide_passwords(self._settings.tracking_uri), found.experiment_id
+        named = f"MLflow's experiment {EXPERIMENT!r} (id {number}) in {uri}"
+        command = f"MLFLOW_TRACKING_URI='{uri}' mlflow experiments"
+        if found.lifecycle_stage != "active":
+            raise InvalidInput(
+                f"{named} is deleted: `{command} restore --experiment-id {number}` restores it"
+            )
+        place = urlsplit(str(found.artifact_location))
+        is_here = Path(unquote(place.path)).resolve() == here.resolve()
+        is_served = place.scheme == "mlflow-artifacts"
+        is_local = not self._is_remote and (is_served or place.scheme in ("", "file"))
+        if is_local and (is_served or not is_here):
+            raise InvalidInput(
+                f"{named} keeps its artifacts in {found.artifact_location}, expected {here}:"
+                f" `{command} rename --experiment-id {number} --new-name {EXPERIMENT}-before` makes"
+                " room for a new one, to which `sweep resume` delivers its sweep again"
+            )
+        return str(number)
+
+    # ---- a sweep
 
     def _read_runs(self, folder: SweepFolder) -> None:
         """Read the sweep's run and those of its trials once; make the former with its artifacts."""
         about = folder.about()
         if self._sweep == about["id"]:
             return
-        runs = {run.tags.get("sweep.trial", ""): run for run in self._store.runs_of(about["id"])}
+        runs = self.runs_of(about["id"])
         if "" not in runs:
-            tags = {"sweep.id": about["id"], "sweep.name": folder.name}
-            tags |= {"sweep.source": folder.space().source, "mlflow.source.name": "sweep"}
-            tags |= {f"version.{name}": words for name, words in about.get("versions", {}).items()}
-            tags |= {"mlflow.source.git.commit": about.get("git_commit")}
-            runs[""] = self._store.create(folder.name, started=about["created"], tags=tags)
-        run = runs[""]
-        self._client.update_run(run.id, status="RUNNING")
-        self._store.log(run, tags={"sweep.status": "running"})
-        if len(self._client.list_artifacts(run.id)) < 2:
-            self._client.log_text(run.id, format_yaml(folder.state().space), "space.yaml")
+            tags = {
+                "sweep.status": "running",
+                "sweep.name": folder.name,
+                "sweep.source": folder.space().source,
+                "sweep.id": about["id"],
+                "mlflow.source.name": "sweep",
+                "mlflow.source.git.commit": about["git_commit"],
+                **{f"version.{name}": words for name, words in about["versions"].items()},
+            }
+            runs[""] = self.create(folder.name, started=about["created"], tags=tags)
+        run_id = runs[""].info.run_id
+        self.client.update_run(run_id, status="RUNNING")
+        self.log(runs[""], tags={"sweep.status": "running"})
+        if len(self.client.list_artifacts(run_id)) < 2:
+            self.client.log_text(run_id, format_yaml(folder.state().space), "space.yaml")
             # A plan has the number of records, declared or counted.
             plan = indented_json(folder.plan().to_dict())
-            self._client.log_text(run.id, plan, f"{CURATOR}/plan.json")
+            self.client.log_text(run_id, plan, f"{CURATOR}/plan.json")
         self._runs, self._sweep = runs, about["id"]
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
@@ -119,59 +265,59 @@ class Tracker:
             state += f"{_RESULT}{record.epochs_done} epochs"
             state += f", compared at {compared}" if compared else ""
         run = self._runs.get(plan.id)
-        if run is not None and _holds_others(run.tags, rows, state):
-            self._client.delete_run(run.id)
+        if run is not None and _holds_others(run.data.tags, rows, state):
+            self.client.delete_run(run.info.run_id)
             run = None
         if run is None:
             begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
             own = {
-                "mlflow.parentRunId": self._runs[""].id,
+                "mlflow.parentRunId": self._runs[""].info.run_id,
+                "sweep.status": record.status.value,
                 "engine": plan.engine,
-                "sweep.id": self._sweep,
-                "sweep.name": folder.name,
-                "sweep.trial": plan.id,
                 "sweep.variant": plan.variant,
+                "sweep.trial": plan.id,
+                "sweep.name": folder.name,
                 "sweep.baseline": str(plan.baseline).lower(),
                 "sweep.group": plan.group,
+                "sweep.id": self._sweep,
                 "sweep.warnings": "; ".join(plan.warnings),
             }
-            run = self._store.create(text.run_name(plan), started=begun, tags=own)
-            self._runs[plan.id] = run
-        is_new, is_changed = _STATE not in run.tags, state != run.tags.get(_STATE)
-        delivered = int(run.tags.get(_EPOCH, "0").partition(" at ")[0])
+            run = self._runs[plan.id] = self.create(plan.name, started=begun, tags=own)
+        known, run_id = run.data.tags, run.info.run_id
+        is_new, is_changed = _STATE not in known, state != known.get(_STATE)
+        delivered = int(known.get(_EPOCH, "0").partition(" at ")[0])
         new = [row for row in rows if int(row["epochs_done"]) > delivered]
         if not is_changed and not new:
             return
         curves, metrics = text.learning_curves(plan.task), []
         for row in new:
-            known = {name: row["metrics"].get(name) for name in curves}
-            metrics += _metrics(known, step=int(row["epochs_done"]), when=row["time"])
+            by_name = {name: row["metrics"].get(name) for name in curves}
+            metrics += _metrics(by_name, step=int(row["epochs_done"]), when=row["time"])
         tags = {"sweep.status": record.status.value, "sweep.reason": ""}
-        if is_new or is_over:
-            tags["mlflow.note.content"] = text.trial_note(record)
         if is_over:
-            self._log_artifacts(folder, run, record)
+            self._log_artifacts(folder, run_id, record)
             shown = text.headline(record) if record.status.is_finished else {}
-            final = {key: v for key, (_, v) in shown.items() if v != run.metrics.get(key)}
+            final = {key: v for key, (_, v) in shown.items() if v != run.data.metrics.get(key)}
             when = compared or record.ended_at or time.time()
-            metrics += _metrics(final, step=record.epochs_done, when=when)
+            # First, because MLflow shows figures in the order in which they came.
+            metrics = [*_metrics(final, step=record.epochs_done, when=when), *metrics]
             tags |= text.result_tags(record, shown)
             tags |= _TABLES if record.status.is_finished else {}
             # MLflow's duration is that of the work: a paused trial has not worked while it waited.
-            self._client.set_terminated(
-                run.id,
+            self.client.set_terminated(
+                run_id,
                 status="FAILED" if record.status is TrialStatus.FAILED else "FINISHED",
-                end_time=run.started + milliseconds(record.seconds),
+                end_time=run.info.start_time + _milliseconds(record.seconds),
             )
         elif is_changed and not (is_new and record.status is TrialStatus.RUNNING):
             is_running = record.status is TrialStatus.RUNNING
-            self._client.update_run(run.id, status="RUNNING" if is_running else "KILLED")
+            self.client.update_run(run_id, status="RUNNING" if is_running else "KILLED")
         tags[_STATE] = state
         tags[_EPOCH] = f"{rows[-1]['epochs_done']} at {rows[-1]['time']}" if rows else ""
         params = text.params_of(plan) if is_new else {}
-        self._store.log(run, params=params, metrics=metrics, tags=tags)
+        self.log(run, params=params, metrics=metrics, tags=tags)
 
-    def _log_artifacts(self, folder: SweepFolder, run: Run, record: TrialRecord) -> None:
+    def _log_artifacts(self, folder: SweepFolder, run_id: str, record: TrialRecord) -> None:
         """Log an ended trial's config and, as far as they are there, the card, ROC curves and
         figures.
         """
@@ -187,7 +333,7 @@ class Tracker:
                 (place / MARKDOWN).write_text(to_markdown(card), encoding="utf-8")
             if record.status.is_finished:
                 (place / _TABLE).write_text(json.dumps(text.figure_table(record)))
-            self._client.log_artifacts(run.id, name)
+            self.client.log_artifacts(run_id, name)
 
     def _end(self, folder: SweepFolder, records: Sequence[TrialRecord]) -> None:
         """Write the counts, the best trial and the report on the sweep's run."""
@@ -199,15 +345,68 @@ class Tracker:
         tags = {"sweep.status": status.lower(), "mlflow.note.content": note}
         tags[CURATOR] = f"best_{text.MIA_AUC}" if f"best_{text.MIA_AUC}" in found else ""
         when = max((record.ended_at or 0.0 for record in finished), default=created)
-        metrics = _metrics(found, step=len(finished), when=when)
-        self._store.log(run, metrics=metrics, tags=tags)
+        self.log(run, metrics=_metrics(found, step=len(finished), when=when), tags=tags)
         # Wall-clock without pauses; the trials of a private selection have another clock.
         ran = folder.state().seconds_run or sum(record.seconds for record in records)
-        self._client.set_terminated(run.id, status=status, end_time=milliseconds(created + ran))
+        end, run_id = _milliseconds(created + ran), run.info.run_id
+        self.client.set_terminated(run_id, status=status, end_time=end)
         for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
             page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
             name = "report.html" if place == 1 else f"report-{place}.html"
-            self._client.log_text(run.id, report.html(page, public=True), name)
+            self.client.log_text(run_id, report.html(page, public=True), name)
+
+
+class Registry:
+    """Model `name` in the registry of the settings' tracking store."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        """Check that the registry would accept the name; nothing is written.
+
+        Raises: InvalidInput where the store does not answer or refuses the name.
+        """
+        self._name, self._tracker = name, Tracker(settings)
+        from mlflow.exceptions import MlflowException
+
+        self._error: type[Any] = MlflowException
+        self._is_new = False
+        try:
+            self._tracker.client.get_registered_model(name)
+        except MlflowException as problem:
+            if problem.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise self._refusal(problem) from None
+            self._is_new = True
+
+    def add(self, exported: Path, *, folder: SweepFolder, record: TrialRecord) -> int:
+        """Register `exported` as the next version of the model; the version's number.
+
+        The version points to the folder and to the trial's run, and carries its epsilon as a tag.
+        The folder stays where it is.
+
+        Raises: InvalidInput where the registry refuses it; the folder is then removed, so that the
+        export can be repeated.
+        """
+        client, trial = self._tracker.client, record.plan.id
+        run = self._tracker.runs_of(folder.about()["id"]).get(trial)
+        tags = {"sweep": folder.name, "trial": trial}
+        tags |= {name: str(record.metrics.get(name)) for name in ("epsilon", "ser")}
+        try:
+            if self._is_new:
+                client.create_registered_model(self._name, description="From `sweep export`.")
+                self._is_new = False
+            made = client.create_model_version(
+                self._name,
+                source=exported.resolve().as_uri(),
+                run_id=run and run.info.run_id,
+                tags=tags,
+            )
+        except self._error as problem:
+            shutil.rmtree(exported)
+            raise self._refusal(problem) from None
+        return int(made.version)
+
+    def _refusal(self, problem: Exception) -> InvalidInput:
+        refused = f"MLflow's registry refused model {self._name!r}"
+        return InvalidInput(f"{refused} ({first_line(problem)})")
 
 
 def _holds_others(tags: Mapping[str, str], rows: Sequence[EpochRow], state: str) -> bool:
@@ -219,12 +418,32 @@ def _holds_others(tags: Mapping[str, str], rows: Sequence[EpochRow], state: str)
     return bool(last) and last not in {str(row["time"]) for row in rows}
 
 
-def _metrics(found: Mapping[str, Any], *, step: int, when: float) -> list[Any]:
+def _metrics(found: Mapping[str, float | None], *, step: int, when: float) -> list[Any]:
     """Figures for MLflow, except infinities and missing values, unknown to it."""
     from mlflow.entities import Metric
 
     return [
-        Metric(name, value, milliseconds(when), step)
-        for name, given in found.items()
-        if (value := number(given)) is not None and math.isfinite(value)
+        Metric(name, value, _milliseconds(when), step)
+        for name, value in found.items()
+        if value is not None and math.isfinite(value)
     ]
+
+
+def _tags(given: Fields) -> list[Any]:
+    """Tags within MLflow's limits. An empty one would be a line of nothing on the run's page."""
+    from mlflow.entities import RunTag
+
+    return [
+        RunTag(key, _in_utf8(value)[:_LONGEST_TAG])
+        for key, value in given.items()
+        if value not in (None, "")
+    ]
+
+
+def _in_utf8(value: Any) -> str:
+    """The value in characters that every store keeps."""
+    return str(value).replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sweep.results import select
-from sweep.store.plans import PlannedTrial, flat, setting
+from sweep.store.plans import PlannedTrial, flat
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 from trainables.errors import InvalidInput
@@ -22,9 +22,9 @@ CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag
 _LONGEST_DESCRIPTION = 1_000  # characters of what a space says of itself
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
 _BOUND = "epsilon_lower_bound"
-# Beside the figures of the task that are listed in tables or that a search may optimise.
-_OF_NOISE = ("noise_multiplier", "delta")
-_COMPARED = ("icer", "slot_f1", EPSILON, EPSILON_PAPER, _BOUND, *_OF_NOISE)
+# In this order, before other figures of the task that are in tables or that a search may optimise.
+_OF_NOISE = ("delta", "noise_multiplier")
+_FIRST = ("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, _BOUND, *_OF_NOISE, "seconds")
 _NAMES = {LEAKAGE: MIA_AUC, "icer": "intent_error", EPSILON_PAPER: "paper_epsilon"}
 _READING = (
     "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's formula and"
@@ -60,20 +60,22 @@ def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
     plan = record.plan
     stated = {path.rpartition(".")[2] for path in params_of(plan)}
     stated |= set() if claims_privacy(plan.engine) else set(_OF_NOISE)
-    found = {}
-    for name, figure in figures.registry().items():
-        is_compared = name in _COMPARED or figure.is_listed or figure.objective
-        if is_compared and figure.task in (None, plan.task) and name not in stated:
-            value = getattr(plan, name) if name in _OF_NOISE else select.value(record, name)
-            if value is not None:
-                found[metric_name(name)] = name, value
-    if MIA_AUC in found:
-        from trainables.attacks import strongest  # SciPy, only where attacks ran
+    found, registry = {}, figures.registry()
+    for name in dict.fromkeys((*_FIRST, *registry)):
+        figure = registry[name]
+        is_compared = name in _FIRST or figure.is_listed or figure.objective
+        if not is_compared or figure.task not in (None, plan.task) or name in stated:
+            continue
+        value = getattr(plan, name) if name in _OF_NOISE else select.value(record, name)
+        if value is not None:
+            found[metric_name(name)] = name, value
+        if name == LEAKAGE and value is not None:
+            from trainables.attacks import strongest  # SciPy, only where attacks ran
 
-        best = strongest(record.metrics)
-        name = f"mia_{best.attack}_tpr_1pct" if best is not None and not best.inverted else ""
-        if (rate := record.metrics.get(name)) is not None:
-            found[_TPR] = name, rate
+            best = strongest(record.metrics)
+            rate = f"mia_{best.attack}_tpr_1pct" if best is not None and not best.inverted else ""
+            if (share := record.metrics.get(rate)) is not None:
+                found[_TPR] = rate, share
     return found
 
 
@@ -91,22 +93,21 @@ def figure_table(record: TrialRecord) -> dict[str, list[Any]]:
 
 
 def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
-    """The number of trials by status, and the figures of the best one. Pure."""
+    """The figures of the best trial, and the number of trials by status. Pure."""
     finished = [record for record in records if record.status.is_finished]
-    found: dict[str, float] = {"trials": len(records), "trials_done": len(finished)}
-    found |= {f"trials_{w}": sum(r.status == w for r in records) for w in ("failed", "refused")}
-    try:
+    found: dict[str, float] = {}
+    with suppress(InvalidInput):  # no figure that all have, or no trial
         # As everywhere: by what was found on validation records, where that is known.
         best, *others = select.best_of_each(select.finished(finished) or finished)
-    except InvalidInput:  # no figure that all have, or no trial
-        return found
-    if not others:  # on one corpus
-        names = (select.headline(records), LEAKAGE, EPSILON, EPSILON_PAPER, "seconds")
-        for name in names:
+        for name in (select.headline(records), LEAKAGE, EPSILON, EPSILON_PAPER, "seconds"):
             value = select.value(best, name)
-            if value is not None and not best.plan.reveals_count(name):
+            # The best of one corpus alone.
+            if value is not None and not others and not best.plan.reveals_count(name):
                 found[f"best_{metric_name(name)}"] = value
-    return found
+    found |= {"trials": len(records), "trials_done": len(finished)}
+    return found | {
+        f"trials_{w}": sum(r.status == w for r in records) for w in ("failed", "refused")
+    }
 
 
 def params_of(plan: PlannedTrial) -> dict[str, object]:
@@ -145,23 +146,13 @@ def violation_text(violation: Mapping[str, float] | None) -> str:
     return f"{certified} above the claimed {format_epsilon(claim)}"
 
 
-def run_name(plan: PlannedTrial) -> str:
-    """A trial's name with its axes first: what a narrow column cuts off is the variant."""
-    return ", ".join([*(setting(path, v) for path, v in plan.values.items()), plan.variant])
-
-
 def accepted(name: str) -> str:
-    """A name of a param or tag as every MLflow accepts it; a changed one ends with a digest, so
-    that two remain two.
+    """The path of a field, which may end with a user's own words, as every MLflow accepts it.
 
-    >>> accepted("privacy.delta"), accepted("model.options.a@b#c"), accepted("../x")
-    ('privacy.delta', 'model.options.a_b_c-0bb0519c', '_x-d6b96a97')
+    >>> accepted("privacy.delta"), accepted("model.options.a@b#c")
+    ('privacy.delta', 'model.options.a-40-b-23-c')
     """
-    if re.fullmatch(r"\w[\w.\- ]*", name) and len(name) <= 250:
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    kept = re.sub(r"[^\w.\- ]", "_", name).lstrip(".")[:241]
-    return f"{kept}-{digest}"
+    return re.sub(r"[^\w. ]", lambda sign: f"-{ord(sign[0]):x}-", name)[:250]
 
 
 def escape(text: str) -> str:
@@ -184,15 +175,6 @@ def sweep_note(description: str, records: Sequence[TrialRecord]) -> str:
         f" {formats.figure(main, select.value(r, main))}**, {escape(r.plan.name)}"
         for r in sorted(front, key=lambda r: select.value(r, EPSILON) or 0.0)
     ]
-    parts = [escape(description[:_LONGEST_DESCRIPTION])]
-    parts += ["\n".join(["**Best trial by epsilon**\n", *best[:12]])] if best else []
-    return "\n\n".join(filter(None, [*parts, _READING]))
-
-
-def trial_note(record: TrialRecord) -> str:
-    """What a trial's run says of itself: what it is, and what its figures are worth."""
-    plan = record.plan
-    parts = [f"**{escape(plan.name)}**, engine {escape(plan.engine)}: {record.status}."]
-    if record.reason:
-        parts.append(f"Why: {escape(record.reason)}.")
-    return "\n\n".join([*parts, _READING, *(f"* {escape(words)}" for words in plan.warnings)])
+    parts = ["\n".join(["**Best trial by epsilon**\n", *best[:12]])] if best else []
+    about = escape(description[:_LONGEST_DESCRIPTION])
+    return "\n\n".join(filter(None, [*parts, about, _READING]))

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from sweep.spending.entries import ENTRY, Entry
-from sweep.store.files import jsonable
 from trainables.config import Engine, TrainingConfig
 from trainables.guarantee.mechanism import Mechanism, NeighboringRelation
 from trainables.guarantee.releases import Allocated, Gaussian, Release, Sampled, Step, Training
 from trainables.privacy.from_config import build_from
+from trainables.privacy.summary import plain
 
 
 def mechanism(
@@ -70,4 +70,4 @@ def through_the_ledger(what: Release) -> Release:
         dataset="d", sweep="s", trial="t", attempt=1, first_epoch=0, epochs=1, delta=1e-5,
         release=what,
     )  # fmt: skip
-    return ENTRY.validate_json(json.dumps(jsonable(ENTRY.dump_python(entry)))).release
+    return ENTRY.validate_json(json.dumps(plain(ENTRY.dump_python(entry)))).release

@@ -166,7 +166,7 @@ def test_more_workers_than_resources(place, line):
 
 def test_a_server_that_does_not_answer(place, line):
     said = line.refused("run", space_file(place), "--tracking-uri", "http://127.0.0.1:9")
-    assert "tracking server http://127.0.0.1:9 does not answer" in said
+    assert "tracking store http://127.0.0.1:9 does not answer" in said
     assert not (place / "home" / "toy").exists()
 
 

@@ -1,4 +1,4 @@
-"""The documents of the ledger: every field that an entry can have, comes back."""
+"""The documents of the ledger: every field that an entry can have comes back."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 
 from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.mlflow_client import EXPERIMENT, Store
+from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import run_untracked
@@ -33,7 +33,7 @@ def sweep(finished: SweepFolder, tmp_path: Path) -> SweepFolder:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new store in a home. MLflow makes its tables for seconds, so tests copy it."""
     place = tmp_path_factory.mktemp("made")
-    Store(settings_in(place))
+    Tracker(settings_in(place))
     return settings_in(place).home
 
 

@@ -18,8 +18,7 @@ from sweep.runtime import runner
 from sweep.settings import Settings, from_environment
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import for_sweep, may_pass
-from sweep.tracking.mlflow_client import EXPERIMENT, Run, Store
-from sweep.tracking.mlflow_store import Tracker
+from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
 from sweep.tracking.text import accepted
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import TOY, run_toy, settings_in
@@ -125,15 +124,15 @@ def test_a_damaged_trial_costs_the_report_and_nothing_else(sweep, settings):
 
 def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, monkeypatch):
     (refused, *others) = [trial.id for trial in sweep.plan().trials]
-    log = Store.log
+    log = Tracker.log
 
-    def picky(self: Store, run: Run, *, params: Any = (), **others: Any) -> None:
-        is_refused = params and run.tags["sweep.trial"] == refused
+    def picky(self: Tracker, run: Any, *, params: Any = (), **others: Any) -> None:
+        is_refused = params and run.data.tags["sweep.trial"] == refused
         with monkeypatch.context() as patch:
-            patch.setattr("sweep.tracking.mlflow_client.accepted", lambda name: name)
+            patch.setattr("sweep.tracking.text.accepted", lambda name: name)
             log(self, run, params={**dict(params), **({"": 1} if is_refused else {})}, **others)
 
-    monkeypatch.setattr(Store, "log", picky)
+    monkeypatch.setattr(Tracker, "log", picky)
     with pytest.raises(MlflowException) as problem:
         Tracker(settings).deliver(sweep, running=False)
     assert not may_pass(problem.value)
@@ -144,23 +143,52 @@ def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, mon
 
 
 def test_any_name_and_any_length_is_accepted(settings):
-    store = Store(settings)
-    names = [
-        *("a@b#c", "a#b@c", "kéy", "x y", "", ".", "..", "../x", "/x", "x//y", "x/./y", "x/", ":"),
-        *("a\0b", "é" * 300, "/" * 300, "..x", " ", "\n", "漢字", "model.options.a@b#c", "e\ud800"),
-        *(f"p{n}" for n in range(100)),  # more than MLflow takes at once
+    store = Tracker(settings)
+    words = [
+        "a@b#c",
+        "a#b@c",
+        "kéy",
+        "x y",
+        "",
+        ".",
+        "..",
+        "../x",
+        "/x",
+        "x//y",
+        "x/./y",
+        "x/",
+        ":",
     ]
+    words += ["a\0b", "é" * 300, "/" * 300, "..x", " ", "\n", "漢字", "e\ud800"]
+    # And more than MLflow takes at once.
+    names = [*(f"model.options.{word}" for word in words), *(f"p{n}" for n in range(100))]
     run = store.create("n" * 999, started=0.0, tags={"note": "x" * 99_999})
     values = {name: f"{name}\0\ud800" + "é" * 9_999 for name in names}
-    store.log(run, params=values, metrics=[], tags=values)
-    data = store.client.get_run(run.id).data
+    store.log(
+        run, params=values, metrics=[], tags={f"t{n}": v for n, v in enumerate(values.values())}
+    )
+    data = store.client.get_run(run.info.run_id).data
     assert set(data.params) == {accepted(name) for name in names}
     assert len(data.params) == len(names), "two names remain two"
-    assert data.params["kéy"].startswith("kéy")
+    assert data.params["model.options.kéy"].startswith("model.options.kéy")
+
+
+def test_an_interrupt_while_the_tables_are_made_leaves_no_half_store(tmp_path, monkeypatch):
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    settings = settings_in(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "search_experiments", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Tracker(settings)
+    assert not list(settings.home.glob("mlflow.db*"))
+    Tracker(settings)
+    assert [path.name for path in settings.home.glob("mlflow.db*")] == ["mlflow.db"]
 
 
 def test_a_failing_database_says_so_by_its_exception_alone(settings, capsys):
-    store = Store(settings)
+    store = Tracker(settings)
     connection = sqlite3.connect(settings.home / "mlflow.db")
     connection.execute("DROP TABLE tags")
     connection.close()
@@ -181,9 +209,9 @@ def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path):
     """Also where a notebook made it: it holds figures that are for the curator alone."""
     settings = settings_in(tmp_path)
     settings.home.mkdir(mode=0o755)
-    store = Store(settings)
+    store = Tracker(settings)
     run = store.create("t1", started=0.0, tags={})
-    store.client.log_text(run.id, "mia_auc", "curator_only/roc.json")
+    store.client.log_text(run.info.run_id, "mia_auc", "curator_only/roc.json")
     entries = {path.name: path.stat().st_mode & 0o077 for path in settings.home.iterdir()}
     assert {"mlflow.db", "mlartifacts"} <= entries.keys()
     assert [name for name, others in entries.items() if others] == []
@@ -196,46 +224,33 @@ def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path):
 def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
     settings,
 ):
-    store = Store(settings)
+    store = Tracker(settings)
     store.client.delete_experiment(store.experiment_id)
     with pytest.raises(InvalidInput) as problem:
-        Store(settings)
+        Tracker(settings)
     assert not may_pass(problem.value)
     words, number = str(problem.value), store.experiment_id
     assert f"{EXPERIMENT!r} (id {number}) in {settings.tracking_uri}" in words
     assert f"mlflow experiments restore --experiment-id {number}`" in words
     store.client.restore_experiment(store.experiment_id)
-    Store(settings)
+    Tracker(settings)
 
 
 def test_a_moved_home_writes_nothing_to_the_old_one(settings, tmp_path):
-    before = Store(settings)
+    before = Tracker(settings)
     moved = settings_in(tmp_path / "moved")
     moved.home.parent.mkdir()
     settings.home.rename(moved.home)
     with pytest.raises(InvalidInput) as problem:
-        Store(moved)
+        Tracker(moved)
     assert not settings.home.exists()
     for path in (settings.artifacts_dir, moved.artifacts_dir):
         assert str(path) in str(problem.value)
     words = str(problem.value)
-    assert f"ln -s '{moved.home}' '{settings.home}'" in words
-    settings.home.symlink_to(moved.home)
-    assert Store(moved).experiment_id == before.experiment_id
-    settings.home.unlink()
     assert f"rename --experiment-id {before.experiment_id} --new-name sweeps-before" in words
     client = MlflowClient(moved.tracking_uri)
     client.rename_experiment(before.experiment_id, "sweeps-before")
-    assert Store(moved).experiment_id != before.experiment_id
-
-
-def test_a_copied_home_is_refused_without_a_link_over_the_other(settings, tmp_path):
-    Store(settings)
-    copied = settings_in(tmp_path / "copied")
-    shutil.copytree(settings.home, copied.home)
-    with pytest.raises(InvalidInput, match="keeps its artifacts in") as problem:
-        Store(copied)
-    assert "ln -s" not in str(problem.value)
+    assert Tracker(moved).experiment_id != before.experiment_id
 
 
 @pytest.mark.parametrize(
@@ -243,7 +258,7 @@ def test_a_copied_home_is_refused_without_a_link_over_the_other(settings, tmp_pa
     [
         ("postgresql+pg8000://ann:s3cret@127.0.0.1/x", "with an installed driver.*No module named"),
         ("postgresql+none://ann:s3cret@127.0.0.1/x", "does not answer"),
-        ("databricks", "with credentials"),
+        ("databricks", "does not answer .*credential"),
     ],
 )
 def test_a_store_that_cannot_be_opened_is_one_line(uri, words, tmp_path, monkeypatch):
@@ -251,7 +266,7 @@ def test_a_store_that_cannot_be_opened_is_one_line(uri, words, tmp_path, monkeyp
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(InvalidInput, match=words) as problem:
-        Store(replace(settings_in(tmp_path), tracking_uri=uri))
+        Tracker(replace(settings_in(tmp_path), tracking_uri=uri))
     assert uri.partition("ann")[0] in str(problem.value)
     assert "s3cret" not in str(problem.value)
     assert "\n" not in str(problem.value)
@@ -261,8 +276,8 @@ def test_the_disk_of_the_store_is_named(tmp_path):
     place = tmp_path / "elsewhere" / "mlflow.db"
     place.mkdir(parents=True)  # SQLite cannot open it
     with pytest.raises(StorageFailed, match=f"the disk of {place.parent} does not answer"):
-        Store(replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{place}"))
-    Store(replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/new/folder/m.db"))
+        Tracker(replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{place}"))
+    Tracker(replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{tmp_path}/new/folder/m.db"))
     assert (tmp_path / "new" / "folder" / "m.db").is_file()
 
 
@@ -270,8 +285,8 @@ def test_the_disk_of_the_store_is_named(tmp_path):
 def test_the_store_is_in_the_home_whatever_its_name(name, tmp_path):
     """Where the name means something in an address."""
     settings = from_environment({"SWEEP_HOME": str(tmp_path / name)})
-    Store(settings)
-    Store(settings).create("t1", started=0.0, tags={})
+    Tracker(settings)
+    Tracker(settings).create("t1", started=0.0, tags={})
     assert (settings.home / "mlflow.db").is_file()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and name not in str(path)]
 

@@ -13,7 +13,7 @@ _QUIET = ("MLFLOW_", "PYTEST_", "CI", "GITHUB_", "BUILDKITE", "DO_NOT_TRACK", "R
 _CLIENT = "from mlflow.telemetry import get_telemetry_client\nassert get_telemetry_client() is None"
 _STORE = """
 from sweep.settings import from_environment
-from sweep.tracking.model_registry import Registry
+from sweep.tracking.mlflow_store import Registry
 Registry("mine", from_environment())
 """
 
