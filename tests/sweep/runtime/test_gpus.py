@@ -10,15 +10,12 @@ from search_spaces.parts import Resources
 from sweep.planning import resources as machines
 from sweep.planning.resources import Machine, share_of
 from tests.refusals import refused
+from tests.sweep.quiet import QUIET
 from tests.sweep.runtime.test_ray_trials import DEVICES, NUM_GPUS, places
 from trainables.system.communication import Alone
 from trainables.tasks._frame import on_device
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`use_:DeprecationWarning:ray"),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = QUIET
 
 
 @pytest.mark.parametrize("executor", ["gang", "local"])

@@ -30,6 +30,7 @@ from sweep.store.sweeps import LOG, SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
+from tests.sweep.quiet import QUIET
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import certify
@@ -38,13 +39,7 @@ from trainables.errors import InvalidData, InvalidInput, TrialFailed
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = QUIET
 _NUMBER = 3
 _ID = "0123456789abcdef0123456789abcdef"
 

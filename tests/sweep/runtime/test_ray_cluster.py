@@ -14,16 +14,10 @@ import pytest
 from sweep.runtime import preflight, ray_session
 from sweep.runtime.events import RunSettings
 from sweep.store.sweeps import SweepFolder
+from tests.sweep.quiet import QUIET
 from trainables.errors import InvalidInput
 
-# Ray trips over its own deprecations and leaves sockets of its children open.
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.slow, *QUIET]
 ROOT = Path(__file__).parents[3]
 SPACE = """
 base:

@@ -14,19 +14,14 @@ from sweep.runtime import ray_metrics as ray_metrics
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
+from tests.sweep.quiet import QUIET
 from tests.sweep.ray_metrics import own_ray
 from tests.sweep.sweeps import write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.figures import is_public
 from trainables.result import EpochReport
 
-# Ray trips over its own deprecations and leaves sockets of its children open.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = QUIET
 
 
 @pytest.fixture(scope="module")

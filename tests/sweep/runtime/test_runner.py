@@ -31,17 +31,12 @@ from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.mlflow_store import EXPERIMENT
 from sweep.tracking.text import escape
+from tests.sweep.quiet import QUIET
 from tests.sweep.sweeps import TOY, make_store, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
 from trainables.system import checkpoint
 
-# MLflow's own imports and SQLAlchemy's unclosed pool.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = QUIET
 
 
 class Runs:

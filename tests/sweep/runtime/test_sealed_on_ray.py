@@ -7,22 +7,17 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from ray.tune import Tuner
 
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner, tune
 from sweep.search import private_selection as search
 from sweep.store.sweeps import Vault
+from tests.sweep.quiet import QUIET
 from tests.sweep.runtime.test_private_selection import _fields
 from tests.sweep.sweeps import TOY, settings_in, space_in
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's own
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = QUIET
 
 
 def sessions():
