@@ -159,6 +159,11 @@ class SearchSpace(Part):
         return _task_of(self.base, self.override)
 
     @property
+    def metric(self) -> str:
+        """The figure that a scheduler compares after an epoch."""
+        return goals.after_an_epoch(self.task)
+
+    @property
     def all_variants(self) -> tuple[Variant, ...]:
         """The variants; one of all trials where the space has none."""
         return self.variants or (Variant(name="all"),)

@@ -21,7 +21,7 @@ from sweep.settings import Settings
 from sweep.store.data_sets import open_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
-from trainables import catalogue, goals
+from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.encoders.identity import ENCODER, require_files_of
 from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
@@ -48,7 +48,7 @@ def prepare(
         executor=space.resources.executor,
         address=address,
         scheduler=space.search.scheduler,
-        metric=goals.after_an_epoch(space.task),
+        metric=space.metric,
         grace_epochs=space.search.grace_epochs,
         max_epochs=max((trial.epochs for trial in prepared.plan.to_run), default=1),
         function=function,

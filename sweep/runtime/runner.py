@@ -341,11 +341,10 @@ def _require_total(prepared: Prepared, settings: Settings, *, budget_total: floa
                 " `sweep ledger --check` lists what is missing, --repair charges it"
             )
     ledger, selected = Ledger(settings.home / FILE), prepared.price
-    if selected is not None:
-        data = training_data(prepared.plan.to_run[0].config, settings)
-        ledger.require_within(
-            data.fingerprint, [selected.release], budget_total=budget_total, delta=selected.delta
-        )
-        return
     priced = price(prepared.plan.to_run, settings, ledger=ledger)
-    require_total(priced, ledger, budget_total=budget_total)
+    if selected is None:
+        require_total(priced, ledger, budget_total=budget_total)
+    else:
+        ledger.require_within(
+            priced[0].dataset, [selected.release], budget_total=budget_total, delta=selected.delta
+        )
