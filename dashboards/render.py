@@ -89,8 +89,8 @@ def roc_png(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) 
             kept = [rate for rate in rates if min(rate) > 0]
             least = min([least, *map(min, kept)])
             x, y = zip(*kept, strict=True) if kept else ((), ())
-            style = {"color": colour, "ls": dash, "drawstyle": "steps-post", "lw": 1.4}
-            axis.plot(x, y, label=name.replace("_", " "), **style)
+            label = name.replace("_", " ")
+            axis.plot(x, y, color=colour, ls=dash, lw=1.4, drawstyle="steps-post", label=label)
         axis.plot([least, 1.0], [least, 1.0], **_DASHED)
         axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.05))
         axis.set(xlabel="false-positive rate (log axis)", ylabel="true-positive rate (log axis)")
