@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeAlias
 
 from sweep.planning.resources import Share
 from trainables.config import TrialConfig
+from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
 
 TRIAL_FUNCTION = "trainables.trial:run"
@@ -112,6 +113,10 @@ class RunSettings(Share):
     cache_dir: Path = field(default_factory=lambda: Path(".cache"))
     sealed: bool = False  # the number of trials is secret: nothing of Ray's may depend on it
     dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
+
+
+class RayFailed(SweepError):
+    """Ray, or a daemon of it, has failed; what is on the disk is whole."""
 
 
 class Interrupted(KeyboardInterrupt):

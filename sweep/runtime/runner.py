@@ -17,7 +17,7 @@ from sweep.planning.pricing import fixed_filter, price, require_total
 from sweep.results import leakage
 from sweep.runtime import preflight, ray_session
 from sweep.runtime.driver import Driver, Watch, progress_of, run_trials
-from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RunSettings, TrialJob
+from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RayFailed, RunSettings, TrialJob
 from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
@@ -31,7 +31,7 @@ from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, about, require_storage, storage_faults
 from sweep.tracking.delivery import Delivery, Tracking, for_sweep
 from trainables.config import TrialConfig
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData, InvalidInput, SweepError
 from trainables.figure_cache import FigureCache
 from trainables.system import checkpoint
 
@@ -197,7 +197,7 @@ def held(folder: SweepFolder) -> Iterator[Callable[[], bool]]:
     """Hold the lock of a sweep; yields whether it is to stop.
 
     Raises: InvalidInput where another process runs it; StorageFailed where the disk fails;
-    Interrupted.
+    SweepError where Ray does; Interrupted.
     """
     try:
         with (
@@ -208,6 +208,9 @@ def held(folder: SweepFolder) -> Iterator[Callable[[], bool]]:
             yield is_stopped
     except Interrupted:
         raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
+    except RayFailed as problem:
+        saved = f"finished epochs are saved: `sweep resume {folder.name}` continues"
+        raise SweepError(f"{problem}; {saved}") from None
 
 
 def execute(

@@ -29,7 +29,14 @@ from ray.tune.search import Searcher
 from sweep import interrupts
 from sweep.planning.resources import choose_slots, fit_into_memory
 from sweep.runtime import ray_session
-from sweep.runtime.events import MAX_FAILURES, Interrupted, Questions, RunSettings, TrialJob
+from sweep.runtime.events import (
+    MAX_FAILURES,
+    Interrupted,
+    Questions,
+    RayFailed,
+    RunSettings,
+    TrialJob,
+)
 from sweep.runtime.gang import gang
 from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.lease import SLOT, TIME_ATTR, TRIAL, lease
@@ -51,9 +58,9 @@ def questions(
     """Run every job to its end, and the jobs that `source` chooses, in a thread of Tune.
 
     Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT, on
-    SIGTERM or once `stop_requested` returns True; SweepError where Tune fails, or no group of
-    workers can be kept alive; any exception of `source`. In all these cases the workers have ended
-    when this returns, and unfinished jobs can be run again.
+    SIGTERM or once `stop_requested` returns True; RayFailed; SweepError where Tune fails, or no
+    group of workers can be kept alive; any exception of `source`. In all these cases the workers
+    have ended when this returns, and unfinished jobs can be run again.
     """
     # The round of the source's number of workers is last: it can use results of the others.
     last = source.workers if source is not None else 0
@@ -115,8 +122,8 @@ class _Exploration:
 
     def __post_init__(self) -> None:
         self._folder = self.files / uuid.uuid4().hex[:8]
-        self._sweep = self.files.parent.name
-        self._name = f"{self._sweep}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
+        sweep = self.files.parent.name
+        self._name = f"{sweep}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
         named = {"name": self._name, "namespace": ray_session.NAMESPACE}
         pool = ray.remote(Pool).options(num_cpus=0, max_concurrency=10_000, **named)
         self._pool = pool.remote(self.jobs)
@@ -179,13 +186,10 @@ class _Exploration:
             raise SweepError("Ray Tune ended before every trial had begun")
         return bool(unfinished) or not is_over
 
-    def _broke_down(self, what: str = "") -> SweepError:
+    def _broke_down(self, what: str = "") -> RayFailed:
         if (lost := ray_session.dead_daemon()) is not None:
             what = f"its {lost} died"
-        return SweepError(
-            f"Ray failed ({what}); finished epochs are saved: `sweep resume {self._sweep}`"
-            " continues"
-        )
+        return RayFailed(f"Ray failed ({what})")
 
     def _say_goodbye(self, threads: Sequence[threading.Thread]) -> None:
         """Wait for the threads that still use Ray."""

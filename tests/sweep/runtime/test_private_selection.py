@@ -19,6 +19,7 @@ from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
 from sweep.runtime import runner, worker_loop
+from sweep.runtime.events import RayFailed
 from sweep.runtime.live import watching
 from sweep.runtime.selection import run as selection
 from sweep.runtime.selection.unseal import unseal
@@ -35,7 +36,7 @@ from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import certify
 from trainables.cards.page import to_markdown
-from trainables.errors import InvalidData, InvalidInput, TrialFailed
+from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
 
@@ -282,6 +283,20 @@ def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
         assert _outcome(folder) == uninterrupted
         runner.resume(folder, settings_in(tmp_path), function=TOY)
     assert _outcome(folder) == uninterrupted
+
+
+@pytest.mark.usefixtures("three")
+def test_a_ray_that_fails_names_the_sweep_and_not_its_vault(tmp_path, monkeypatch):
+    def fail(jobs, **_):
+        if jobs:
+            raise RayFailed("Ray failed (its gcs_server died)")
+
+    monkeypatch.setattr(runner, "run_trials", fail)
+    with pytest.raises(SweepError) as problem:
+        run_untracked(tmp_path, **_fields())
+    assert str(problem.value) == (
+        "Ray failed (its gcs_server died); finished epochs are saved: `sweep resume toy` continues"
+    )
 
 
 @pytest.mark.usefixtures("three")

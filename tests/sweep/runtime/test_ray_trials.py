@@ -241,9 +241,7 @@ def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(cluster, tmp_path
     with pytest.raises(SweepError) as problem:
         run_trials(jobs, events=diary, settings=SETTINGS)
     assert diary.killed == 1
-    assert str(problem.value) == (
-        "Ray failed (ActorDiedError); finished epochs are saved: `sweep resume gang` continues"
-    )
+    assert str(problem.value) == "Ray failed (ActorDiedError)"
     out, errors = capfd.readouterr()
     assert (out, "Traceback" in errors) == ("", False)
     assert not (tmp_path / "gang" / ".ray").exists()
