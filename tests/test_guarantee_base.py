@@ -1,11 +1,8 @@
 """The trusted base stays small and alone. `python -m tests.test_guarantee_base` prints it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,9 +16,9 @@ LIBRARIES = {"torch", "numpy", "scipy", "dp_accounting", "cryptography"}
 OURS = ("trainables.figures", "trainables.errors", "trainables.guarantee")
 
 
-def code_lines(text: str) -> int:
+def code_lines(text):
     """Lines that are neither blank, nor a comment, nor of a docstring."""
-    prose: set[int] = set()
+    prose = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             prose |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
@@ -31,13 +28,13 @@ def code_lines(text: str) -> int:
     )
 
 
-def measured() -> dict[str, int]:
+def measured():
     """Lines of code of each file."""
     files = sorted(BASE.rglob("*.py"))
     return {path.name: code_lines(path.read_text(encoding="utf-8")) for path in files}
 
 
-def imported(path: Path) -> set[str]:
+def imported(path):
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,7 +1,5 @@
 """The page for the signer: its code checks real cards, and what it names exists."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -31,7 +31,7 @@ from trainables.guarantee.releases import Gaussian, Release, Sampled, merged
 )
 @pytest.mark.parametrize("exact", [True, False])
 def test_what_is_not_accounted_for_is_infinite_with_its_reason(built, reason, exact):
-    summary = account(built, exact=exact)  # type: ignore[arg-type]  # parametrised as object
+    summary = account(built, exact=exact)  # parametrised as object
     assert math.isinf(summary.epsilon)
     assert math.isinf(summary.epsilon_rdp)
     assert any(reason in given for given in summary.unaccounted)
@@ -128,12 +128,12 @@ def test_replacing_costs_more_than_adding_or_removing():
 )
 def test_the_running_total_holds_a_budget(built):
     """It rises with every epoch and is never below the exact figure of a trial stopped there."""
-    assert epsilon_after(built, 0) == 0.0  # type: ignore[arg-type]  # parametrised as object
-    every = range(1, built.epochs + 1)  # type: ignore[attr-defined]
-    curve = [epsilon_after(built, epochs) for epochs in every]  # type: ignore[arg-type]
+    assert epsilon_after(built, 0) == 0.0  # parametrised as object
+    every = range(1, built.epochs + 1)
+    curve = [epsilon_after(built, epochs) for epochs in every]
     assert curve == sorted(set(curve))
     for epochs, value in enumerate(curve, start=1):
-        what = release(built.first(epochs))  # type: ignore[attr-defined]
+        what = release(built.first(epochs))
         exact = certify(what, delta=5e-4).epsilon
         assert exact <= value * (1 + 1e-12)
         assert value < exact * 1.01

@@ -215,9 +215,7 @@ def test_a_target_that_the_histogram_alone_costs_is_refused():
         noise_for(built, target_epsilon=alone)
 
 
-def test_a_target_outside_of_an_accountants_theorem_is_refused(
-    monkeypatch,
-):
+def test_a_target_outside_of_an_accountants_theorem_is_refused(monkeypatch):
     """The theorem needs a noise of 2: what costs half of the target is not the smallest noise."""
 
     def figure(what, *, delta, accountant):
@@ -238,7 +236,7 @@ def test_no_thread_warns_of_an_order_whose_series_does_not_converge(monkeypatch,
     met, over = threading.Barrier(2), threading.Event()
     accountant = renyi.RdpAccountant
 
-    class Met(accountant):  # type: ignore[misc, valid-type]
+    class Met(accountant):
         def compose(self, event):
             met.wait(timeout=60)
             if threading.current_thread().name.endswith("_1"):

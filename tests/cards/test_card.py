@@ -1,7 +1,5 @@
 """The privacy card states the guarantee and its limits on one page."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict

@@ -1,13 +1,11 @@
 """Tables 1 and 2 of the paper, from made-up trials whose answers are known by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 from dashboards import charts, comparison
-from dashboards.results import Choice, Estimate, Trial
+from dashboards.results import Choice, Estimate
 from tests.dashboards import samples
 
 EDP = {"engine": "edp_sgd", "baseline": False}
@@ -26,12 +24,10 @@ def test_a_row_holds_the_best_trial_of_its_decay_relative_to_the_baseline():
     assert rows["edp_sgd", "none"].trial.id == "b2b2"
     assert rows["edp_sgd", "none"].num_trials == 2
     linear = rows["edp_sgd", "linear"]
-    assert linear.ser_change is not None
     assert linear.ser_change.relative == pytest.approx(0.2)
     # 0.02 apart with standard errors of 0.0102 each: inside 1.96 of 0.0144.
     assert linear.ser_change.significant is False
     best = rows["dp_sgd", "none"]
-    assert best.ser_change is not None
     assert best.ser_change.significant is True
 
 
@@ -57,7 +53,6 @@ def test_without_a_baseline_there_is_no_change():
 
 def test_a_change_without_intervals_is_of_unknown_significance():
     found = comparison.change(Estimate(value=2.0), Estimate(value=1.0))
-    assert found is not None
     assert (found.relative, found.significant) == (1.0, None)
     assert comparison.change(Estimate(value=2.0), Estimate(value=0.0)) is None
 
@@ -68,7 +63,6 @@ def test_a_change_is_from_the_baseline_on_the_same_data():
     own = replace(trials[1], metrics={**base.metrics, "ser": 0.2, "seconds_epoch": 6.0})
     found = samples.sweep(trials=(base, own, trials[2]))
     [row] = comparison.decays(found)
-    assert row.ser_change is not None
     assert row.ser_change.relative == pytest.approx(0.5)
     assert [each.factor for each in comparison.times(found)] == [1.0, 0.5]
     alone = samples.sweep(trials=(base, trials[2]))
@@ -88,7 +82,7 @@ def test_what_read_no_private_record_is_no_baseline_of_others():
 
 
 def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed():
-    def seed(name: str, group: str, ser: float) -> Trial:
+    def seed(name, group, ser):
         return samples.trial(name, "edp_sgd", ser, 9.0, group=group)
 
     trials = [seed("lucky", "one", 0.1), seed("unlucky", "one", 0.9)]
@@ -128,7 +122,7 @@ def test_times_are_multiples_of_the_baseline_with_their_range():
 
 
 def test_times_of_two_models_are_two_rows_that_name_them():
-    def timed(name: str, engine: str, model: str, seconds: float) -> Trial:
+    def timed(name, engine, model, seconds):
         made = samples.trial(name, engine, 0.1, None, metrics={"seconds_epoch": seconds})
         return replace(made, model=model, model_name=model)
 

@@ -2,17 +2,14 @@
 with the keyboard, and without findings of axe in light, dark and print.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dashboards import report
 from tests.dashboards import samples
-from tests.dashboards.browser import MISSING, Browser, browser
+from tests.dashboards.browser import MISSING, browser
 
 pytestmark = [
     pytest.mark.slow,  # needs Debian's chromium
@@ -25,14 +22,14 @@ _AXE = Path(os.environ.get("AXE_CORE", "node_modules/axe-core/axe.min.js"))
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(report.html(samples.sweep()), encoding="utf-8")
     return path.as_uri()
 
 
 @pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def window(tmp_path_factory):
     with browser(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
 

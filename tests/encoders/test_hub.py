@@ -1,7 +1,5 @@
 """What is fetched of the hub, from a small one of our own on loopback."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
@@ -31,7 +29,7 @@ class Hub:
     """Serves the files of a folder as the encoder `lab/encoder`; `fetched` has their names."""
 
     def __init__(self, place):
-        self.fetched: list[str] = []
+        self.fetched = []
         self.requests = 0
         hub = self
 

@@ -57,12 +57,7 @@ def table_of(records):
     place=st.integers(0, 3),
 )
 def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
-    which,
-    records,
-    group_scale,
-    physical,
-    way,
-    place,
+    which, records, group_scale, physical, way, place
 ):
     """Records 0..4 are in the batch; record 5 is added, or 5 is replaced by 6."""
     engine, workers, privacy = which

@@ -431,7 +431,7 @@ def collated_by(engine):
     """The ids of each batch that it collates from now on."""
     asked = []
     right = engine._loader.batch
-    engine._loader.batch = lambda ids: (asked.append(ids.tolist()), right(ids))[1]  # type: ignore[method-assign]
+    engine._loader.batch = lambda ids: (asked.append(ids.tolist()), right(ids))[1]
     return asked
 
 

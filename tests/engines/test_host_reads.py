@@ -4,8 +4,6 @@ Run on the CPU. Weights and what the batch holds count as lying on a device, and
 computed from them; a mode sees every operation and notes those whose result the host must wait for.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path
@@ -47,7 +45,7 @@ class Reads(TorchDispatchMode):
 
     def __init__(self, first):
         super().__init__()
-        self.places: Counter[str] = Counter()
+        self.places = Counter()
         self._there = WeakIdKeyDictionary()
         for tensor in first:
             self._there[tensor] = True

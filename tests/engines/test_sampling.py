@@ -65,7 +65,7 @@ def test_shuffle_spreads_a_smaller_last_batch_over_all_steps_and_units():
 def of_trial(mech, **how):
     """The sampler that an engine makes of its setup."""
     given = {"seed": 0, "key": KEY, "trial_id": "t", **how}
-    setup = Setup(loader=None, ids=np.arange(200), learning_rate=1.0, comm=Alone(), **given)  # type: ignore[arg-type]
+    setup = Setup(loader=None, ids=np.arange(200), learning_rate=1.0, comm=Alone(), **given)
     return setup.sampler_for(mech)
 
 
@@ -94,7 +94,7 @@ def test_coins_come_from_the_key_and_not_from_the_seed(sampling):
 def steps_of(mech, epochs, **how):
     """int[epochs, n]: the step of each record; fails unless each is in exactly one."""
     given = {"seed": 0, "key": KEY, **how}
-    drawn = sampler(np.arange(mech.num_records), mech, **given)  # type: ignore[arg-type]
+    drawn = sampler(np.arange(mech.num_records), mech, **given)
     steps = np.full((epochs, mech.num_records), -1)
     for epoch in range(epochs):
         for step in range(mech.steps_in(epoch)):

@@ -114,7 +114,7 @@ def trained_in(folder, *, base, rank):
     source = source_of(config, synthesis, public=(), seed=0)
     model = source.make()
     if rank is not None:
-        model.adapt(rank=rank, alpha=synthesis.lora_alpha)  # type: ignore[operator]  # LmModule
+        model.adapt(rank=rank, alpha=synthesis.lora_alpha)  # LmModule
     for parameter in model.parameters():
         if parameter.requires_grad:
             nn.init.normal_(parameter, std=0.1)
@@ -133,7 +133,7 @@ def test_a_trained_gpt2_needs_nothing_but_its_folder(rank, tmp_path):
     assert (tokenizer.end, tokenizer.separator) == (0, 1)
     batch = encode_texts(prompted=False).batch(EVERY)
     found = models["utterances"]
-    torch.testing.assert_close(found.losses(batch), model.eval().losses(batch))  # type: ignore[operator]  # LmModule
+    torch.testing.assert_close(found.losses(batch), model.eval().losses(batch))  # LmModule
 
 
 def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path):
@@ -167,7 +167,7 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path):
     assert (tokenizer.end, tokenizer.separator) == (0, 1)
     batch = encode_texts(prompted=False).batch(EVERY)
     found = models["utterances"]
-    torch.testing.assert_close(found.losses(batch), model.losses(batch))  # type: ignore[operator]  # LmModule
+    torch.testing.assert_close(found.losses(batch), model.losses(batch))  # LmModule
     shutil.rmtree(kept / "base")
     base_in(kept / "base", seed=1)
     with refused(r"the weights that .* were trained on, got others"):

@@ -6,8 +6,6 @@ where a model pads), in training with dropout where the model has any. In float6
 rounding of one gradient reaches 2e-4 on some processors, which would hide a real dependence.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

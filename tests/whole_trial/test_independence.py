@@ -5,12 +5,7 @@ The trials are the real ones up to their first step, with noise so large that wh
 is its noise. Each check is shown to reject what it is for: a stream that is used again.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +13,7 @@ import pytest
 from tests.tasks._pairs import tiny, write_pairs
 from tests.whole_trial.independence import check_bits, check_rate, check_vectors
 from trainables.config import parse
-from trainables.engines import Engine
 from trainables.guarantee import noise, sampling
-from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import SecretKey
 from trainables.system.communication import Alone
 from trainables.tasks import _setup, _synthesis_setup
@@ -31,7 +24,7 @@ WIDTH = 4096  # dropout bits that are looked at in each row
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """A data folder of utterances, of which the fixed split trains on half."""
     folder = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
@@ -46,7 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def prepare(place: Path, engine: str, **privacy: Any) -> _setup.Setup:
+def prepare(place, engine, **privacy):
     config = parse(
         {
             "engine": engine,
@@ -70,12 +63,12 @@ def prepare(place: Path, engine: str, **privacy: Any) -> _setup.Setup:
     return _setup.prepare(config, comm=Alone(), data_dir=place, cache_dir=place / "cache")
 
 
-def steps_of(mechanism: Mechanism) -> Iterator[tuple[int, int]]:
+def steps_of(mechanism):
     for epoch in range(mechanism.epochs):
         yield from ((epoch, step) for step in range(mechanism.steps_in(epoch)))
 
 
-def noise_of(engine: Engine) -> np.ndarray:
+def noise_of(engine):
     """[T, D]: what each step of the run releases, over the alpha_k by which its noise is scaled."""
     central = engine.mechanism().noise_calibration == "central"
     sizes = [parameter.numel() for parameter in engine.layout.parameters]
@@ -105,7 +98,7 @@ def test_a_stream_of_noise_that_is_used_again_is_noticed(place, forgotten, monke
     right = SecretKey.stream
     steps = NUM_RECORDS // BATCH
 
-    def stream(self: SecretKey, *names: str | int) -> bytes:
+    def stream(self, *names):
         *others, index = names
         assert isinstance(index, int)
         kept = index % steps if forgotten == "the epoch" else index // steps
@@ -117,7 +110,7 @@ def test_a_stream_of_noise_that_is_used_again_is_noticed(place, forgotten, monke
         check_vectors(noise_of(setup.engine))
 
 
-def inclusions(setup: _setup.Setup) -> np.ndarray:
+def inclusions(setup):
     """bool[T, n]: who is in which step, as the run's own sampler draws it."""
     ids = np.sort(setup.split.train)
     rows = []
@@ -128,9 +121,7 @@ def inclusions(setup: _setup.Setup) -> np.ndarray:
     return np.stack(rows)
 
 
-def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(
-    place,
-):
+def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(place):
     for delta in (1e-5, 1e-6, 1e-7):  # another config, so another key
         setup = prepare(place, "dp_sgd", delta=delta)
         found = inclusions(setup)
@@ -153,7 +144,7 @@ def test_another_rate_than_the_declared_one_is_noticed(place, wrong):
         check_rate(found.sum(1).tolist(), found.shape[1], wrong * BATCH / NUM_RECORDS)
 
 
-def kept_bits(setup: _setup.Setup) -> np.ndarray:
+def kept_bits(setup):
     """bool[T, bits]: what dropout keeps of three records in each step of the run."""
     batch = setup.loader.batch(setup.split.train[:3])
     rows = []
@@ -161,7 +152,6 @@ def kept_bits(setup: _setup.Setup) -> np.ndarray:
         setup.engine.step(epoch, step)
         encoded = setup.model.encode(batch)
         masks = setup.model.masks(batch, encoded.layout)
-        assert masks is not None
         rows.append(masks.mask(WIDTH, 1).flatten().numpy())
     return np.stack(rows)
 

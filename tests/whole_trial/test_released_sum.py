@@ -1,30 +1,25 @@
 """The release of a step against the definition, for every engine, model, task and option."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from tests.engines.engine_checks import mechanism
 from tests.whole_trial.naive import in_double, losses_of, record_gradient, sum_of_clipped
 from tests.whole_trial.small import KINDS, NUM_RECORDS, model_and_loader
 from trainables import catalogue
-from trainables.engines import Engine, Setup
-from trainables.guarantee.mechanism import Mechanism
+from trainables.engines import Setup
 from trainables.guarantee.noise import public_key
 from trainables.system.communication import Alone
 
 # Of the sum of all clipped norms: float32 against float64.
 TOLERANCE = {"fp32": 2e-4, "bf16": 0.1}
 CENTRAL = {"noise_calibration": "central"}
-OFFERED: tuple[tuple[str, dict[str, Any]], ...] = (
+OFFERED = (
     ("dp_sgd", {}),
     ("dp_sgd", {"sampling": "shuffle"}),
     ("dp_sgd", {"unit": "group", "max_records_per_group": 2}),
@@ -38,10 +33,10 @@ STRIDE = 2e-3  # the losses of the heads are float32 even here
 GROUPS = np.arange(NUM_RECORDS) // 3
 
 
-def engine_of(mech: Mechanism, kind: str, *, dropout: float, **setup: Any) -> Engine:
+def engine_of(mech, kind, *, dropout, **setup):
     model, loader = model_and_loader(kind, dropout=dropout)
     make = catalogue.entry("engines", mech.engine).make
-    made: Engine = make(
+    made = make(
         model,
         mech,
         Setup(
@@ -58,7 +53,7 @@ def engine_of(mech: Mechanism, kind: str, *, dropout: float, **setup: Any) -> En
     return made
 
 
-def units_of(engine: Engine, epoch: int, step: int) -> list[list[int]]:
+def units_of(engine, epoch, step):
     draw = engine._sampler.draw(epoch, step)
     every = [draw.records[draw.unit == unit].tolist() for unit in range(draw.num_units)]
     return [unit for unit in every if unit]
@@ -76,14 +71,7 @@ def units_of(engine: Engine, epoch: int, step: int) -> list[list[int]]:
     precision=st.sampled_from(["fp32", "fp32", "bf16"]),
 )
 def test_two_steps_release_what_the_definition_says(
-    kind,
-    offered,
-    group_scale,
-    workers,
-    max_grad_norm,
-    physical,
-    dropout,
-    precision,
+    kind, offered, group_scale, workers, max_grad_norm, physical, dropout, precision
 ):
     """Without noise, so that the sum itself is seen; the second step is on trained weights."""
     engine, privacy = offered
@@ -158,6 +146,6 @@ def test_the_definition_itself_is_a_gradient(kind):
             assert abs(slope - float(gradient @ along)) <= 5e-3 * float(gradient.norm())
 
 
-def _move(parameters: list[nn.Parameter], by: torch.Tensor) -> None:
+def _move(parameters, by):
     for parameter, part in zip(parameters, by.split([p.numel() for p in parameters]), strict=True):
         parameter.data.add_(part.view(parameter.shape))

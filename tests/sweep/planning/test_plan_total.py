@@ -1,7 +1,5 @@
 """`budget.total` at planning time: admitted trials stay within it, in whatever order they come."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -137,7 +135,6 @@ def test_a_search_that_looks_at_results_goes_by_its_filter(settings, account):
 
 def test_the_plan_costs_the_composition_of_its_trials_without_baselines(plan, account, tmp_path):
     found, sentence = total_of_plan(plan, account=account, kept=FigureCache(tmp_path))
-    assert found is not None
     assert found["epsilon"] == cost(plan, account)
     assert (found["delta"], found["num_releases"]) == (_DELTA, 4)
     assert sentence.startswith("All 4 trials together, without 1 baseline: epsilon")
@@ -148,7 +145,6 @@ def test_refused_trials_cost_nothing(plan, account, tmp_path):
     refused = tuple(replace(t, reason="no") for t in plan.trials[:3])
     two = replace(plan, trials=(*refused, *plan.trials[3:]))
     found, sentence = total_of_plan(two, account=account, kept=FigureCache(tmp_path))
-    assert found is not None
     assert found["epsilon"] == cost(two, account) < cost(plan, account)
     assert sentence.startswith("All 2 trials together: epsilon")
 
@@ -168,7 +164,6 @@ def test_units_that_do_not_add_up_cost_infinity_for_a_reason(plan, account, tmp_
         return replace(found, mechanism=replace(found.mechanism, unit="group"))
 
     found, sentence = total_of_plan(plan, account=mixed, kept=FigureCache(tmp_path))
-    assert found is not None
     assert found["epsilon"] == math.inf
     assert "unit" in found["unaccounted"][0]
     assert "epsilon inf at delta" in sentence

@@ -1,7 +1,5 @@
 """A stopped trial is continued with the same bits as without the stop, and is charged for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweep.planning.prepare import prepare_space
@@ -154,9 +152,7 @@ def test_a_trial_is_not_continued_from_a_damaged_checkpoint(stopped):
     assert stopped.records()[1].status == "stopped"
 
 
-def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(
-    stopped,
-):
+def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(stopped):
     _, loser, last = (trial.id for trial in stopped.plan().trials)
     # As if they had been interrupted.
     rewrite_sweep(stopped, "ended", lambda e: None if e["trial"] in (loser, last) else e)

@@ -1,7 +1,5 @@
 """The deployment files have only fields that Ray and KubeRay know."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from importlib import resources

@@ -1,7 +1,5 @@
 """The driver charges before it permits, writes before it answers, and never exceeds a budget."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import time
@@ -19,7 +17,6 @@ from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import entries as log
 from sweep.store import sweeps as store
-from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
 from trainables.cards import card as cards
@@ -38,7 +35,7 @@ class Stage:
         self._settings = settings_in(folder)
         space = space_in(folder, **fields)
         plan = planning.make(space, account=accounting(self._settings))
-        self.folder: SweepFolder = store.create(self._settings.home, space, plan, about={})
+        self.folder = store.create(self._settings.home, space, plan, about={})
         self.ledger = Ledger(self._settings.home / FILE)
         self.sgd, self.first, self.second = (trial.id for trial in plan.trials)
         self.driver = self.again()
@@ -155,9 +152,7 @@ def test_a_permission_that_cannot_be_paid_is_not_given(tmp_path, monkeypatch):
         stage.driver(begin(stage.first))
 
 
-def test_a_trial_resumed_after_a_crash_is_a_new_attempt(
-    tmp_path,
-):
+def test_a_trial_resumed_after_a_crash_is_a_new_attempt(tmp_path):
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
@@ -411,7 +406,6 @@ def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path):
     made = cards.make(ran, accountants.account(ran), trial_id="draw", corpus="mine")
     stage.driver(replace(event, result=replace(event.result, privacy=made)))
     card = stage.folder.record(trial, running=False).privacy
-    assert card is not None
     assert card.trial_id == stage.first
     assert (card.epsilon, card.unaccounted) == (math.inf, ("labels",))
     assert card.mechanism["epochs"] == 2

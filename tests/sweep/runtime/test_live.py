@@ -2,8 +2,6 @@
 a trial failed.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os
@@ -181,7 +179,7 @@ def test_a_failed_trials_line_says_why(clock):
 def render(view):
     console = Console(file=io.StringIO(), width=140)
     console.print(view.table(max_rows=20))
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    return console.file.getvalue()
 
 
 def test_the_table_shows_phases_outside_of_training(clock, tmp_path):
@@ -211,7 +209,7 @@ def test_in_a_pipe_each_phase_is_a_line_once():
         phases.enter(phases.TRAINING)
         phases.enter(phases.COMPARING)
     phases.enter(phases.DELIVERING)  # without a listener
-    printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    printed = console.file.getvalue().splitlines()
     assert printed == ["starting Ray ...", "comparing trials ..."]
 
 

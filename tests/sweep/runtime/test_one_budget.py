@@ -1,7 +1,5 @@
 """A sweep has one budget, whatever is done to its folder, to its files and to the ledger."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil
@@ -98,7 +96,6 @@ def test_a_sweep_in_another_folder_spends_the_same_total(tmp_path, way):
     assert spend.total.epsilon <= total
     assert (len(spend.sweeps), spend.num_trials) == (1, 2)
     found, _ = spend_of(folder)
-    assert found is not None
     assert found.epsilon <= total
     assert ledger_check.check(settings_in(tmp_path)) == []
 
@@ -188,7 +185,6 @@ def edit(folder, change):
 def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monkeypatch):
     folder = run_untracked(tmp_path, **_SEARCH)
     kept = spending_filter.stored_filter(folder)
-    assert kept is not None
     assert (kept.epsilon, kept.delta) == (8.0, 1e-5)
     used = []
     other = RdpFilter.of(8.0, delta=1e-2)
@@ -200,7 +196,6 @@ def test_a_filter_is_fixed_with_its_delta_before_the_first_trial(tmp_path, monke
     resume(folder, tmp_path)
     assert used == [kept]
     total, _ = spend_of(folder)
-    assert total is not None
     assert (total.epsilon, total.delta) == (8.0, 1e-5)
 
 
@@ -245,16 +240,13 @@ def test_the_delta_of_a_filter_is_the_smallest_of_its_space(tmp_path):
     ]
     folder = run_untracked(tmp_path, **{**_SEARCH, "variants": variants})
     kept = spending_filter.stored_filter(folder)
-    assert kept is not None
     assert kept.delta == 1e-7
 
 
 # ---- baselines
 
 
-def test_only_a_baseline_without_noise_is_exempt_and_stays_with_the_curator(
-    tmp_path,
-):
+def test_only_a_baseline_without_noise_is_exempt_and_stays_with_the_curator(tmp_path):
     private = {"name": "loud", "baseline": True, "set": {"privacy.noise_multiplier": 0.5}}
     plain = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
     fields = {**_PRIVATE, "variants": [plain, private, *_PRIVATE["variants"]]}
@@ -268,7 +260,6 @@ def test_only_a_baseline_without_noise_is_exempt_and_stays_with_the_curator(
     records = {record.plan.variant: record for record in folder.records()}
     sgd = records["sgd"]
     card = card_of(folder, sgd)
-    assert card is not None
     assert card.epsilon == sgd.plan.epsilon == math.inf
     with pytest.raises(InvalidInput, match="a baseline without noise, which is for the curator"):
         export_trial(folder, sgd, tmp_path / "export")

@@ -2,8 +2,6 @@
 trials whose workers died. The parties are coroutines of one loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 
@@ -84,7 +82,6 @@ async def waits(call):
 async def permit(pool, trial="t0"):
     """What a Tune trial does whose scheduler lets every trial go on."""
     news = await pool.explore(trial, 1)
-    assert news is not None
     assert await waits(pool.explore(trial, news[0]))
 
 

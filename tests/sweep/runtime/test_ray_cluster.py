@@ -1,7 +1,5 @@
 """A sweep on a cluster of two Ray nodes, by its address, with storage that both share."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The metrics of a running sweep match its files, under the names that panels use."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from dataclasses import replace

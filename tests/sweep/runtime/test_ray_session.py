@@ -1,7 +1,5 @@
 """Starting a local Ray on a slow machine, and a missing cluster."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import socket
@@ -68,9 +66,7 @@ def test_a_node_that_was_too_slow_is_started_again(monkeypatch):
     assert calls == [{"num_cpus": 2}, {"num_cpus": 2}]
 
 
-def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
-    monkeypatch,
-):
+def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(monkeypatch):
     """Ray's shutdown knows nothing of them; no other child of this process is meant."""
     place = Path(ray.__file__).parent / "gcs_server"
     own = subprocess.Popen(["sleep", "600"])
@@ -84,7 +80,6 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
         command = [sys.executable, "-c", wait, str(place)]
         daemons.append(subprocess.Popen(command, stdout=subprocess.PIPE))
         # Linux shows no command line of a process until it has begun its program.
-        assert daemons[0].stdout is not None
         assert daemons[0].stdout.readline()
         raise RuntimeError(SLOW)
 
@@ -164,7 +159,6 @@ def test_agents_end_with_a_raylet_that_was_killed(ended, monkeypatch, still_call
     interrupt they have no parent.
     """
     raylet = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
-    assert raylet.stdout is not None
     agent = psutil.Process(int(raylet.stdout.readline()))
 
     def shut_down():
@@ -323,9 +317,7 @@ def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
     assert not ray.is_initialized()
 
 
-def test_a_ray_that_was_imported_without_its_environment_is_refused(
-    monkeypatch,
-):
+def test_a_ray_that_was_imported_without_its_environment_is_refused(monkeypatch):
     """It would listen on every interface, or accept calls without a token."""
     monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
     with pytest.raises(InvalidInput, match="without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"):

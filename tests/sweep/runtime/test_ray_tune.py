@@ -1,7 +1,5 @@
 """What Tune is given: the points of a sweep, and schedulers, by their decisions for made errors."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
@@ -22,12 +20,12 @@ def decisions(chosen, errors):
     trials = {name: Trial("toy", stub=True) for name in errors}
     ended = dict.fromkeys(errors)
     for trial in trials.values():
-        chosen.on_trial_add(None, trial)  # type: ignore[arg-type]  # no controller is needed
+        chosen.on_trial_add(None, trial)  # no controller is needed
     for epoch in range(1, max(map(len, errors.values())) + 1):
         for name, trial in trials.items():
             if ended[name] is None and epoch <= len(errors[name]):
                 result = {TIME_ATTR: epoch, METRIC: errors[name][epoch - 1]}
-                answer = chosen.on_trial_result(None, trial, result)  # type: ignore[arg-type]
+                answer = chosen.on_trial_result(None, trial, result)
                 if answer == TrialScheduler.STOP:
                     ended[name] = epoch
     return ended

@@ -1,7 +1,5 @@
 """A sweep from its start to its export: a toy trial in this process, a real MLflow store."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import socket
@@ -289,7 +287,6 @@ def test_a_killed_driver_loses_nothing(place):
     root = Path(__file__).parents[3]
     command = [sys.executable, "-c", DRIVER, str(place)]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as driver:
-        assert driver.stdout is not None
         assert driver.stdout.readline() == "ready\n"
         time.sleep(1.2)  # MLflow may have been given some of it
         driver.kill()

@@ -1,7 +1,5 @@
 """What a private selection on a real Ray leaves outside its vault: no trial, and no number."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,27 +1,23 @@
 """Finished trials as a study of Optuna, and its real dashboard."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
 import urllib.request
 from dataclasses import replace
-from typing import Any
 
 import optuna
 import pytest
 
 from sweep.search.exploration import add_study, dashboard
 from sweep.search.suggest import quietly
-from sweep.store.sweeps import TrialRecord
 from tests.sweep.commands.test_sweep_commands import sweep_of
 from tests.sweep.results.test_select import record
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # the dashboard's own files
 
 
-def trial(name: str, values: dict[str, Any], **metrics: float) -> TrialRecord:
+def trial(name, values, **metrics):
     made = record(name, **metrics)
     return replace(made, plan=replace(made.plan, values=values))
 
@@ -59,7 +55,7 @@ def test_the_dashboard_serves_a_study_a_sweep(tmp_path):
     sweep_of(tmp_path, "one", 0.5, 0.25)
     with dashboard(tmp_path, host="127.0.0.1") as address:
         assert address is not None
-        found: list[Any] = []
+        found = []
         until = time.monotonic() + 30
         while not found and time.monotonic() < until:
             with urllib.request.urlopen(f"{address}/api/studies") as answer:

@@ -1,7 +1,5 @@
 """Budgets: exact at the boundary, for every engine, and without effect where they do not apply."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -11,11 +9,10 @@ from search_spaces.parts import Budget
 from sweep.spending.gate import epsilon_refusal
 from trainables.accountants import account, epsilon_after, paper_zcdp
 from trainables.config import parse
-from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build
 
 
-def mechanism(*, engine: str = "edp_sgd", noise: float = 2.0, epochs: int = 5) -> Mechanism:
+def mechanism(*, engine="edp_sgd", noise=2.0, epochs=5):
     decay = {"kind": "exponential", "tau": 0.05}
     privacy = {} if engine == "sgd" else {"noise_multiplier": noise, "noise_decay": decay}
     training = {"epochs": epochs, "expected_batch_size": 64, "num_workers": 4}

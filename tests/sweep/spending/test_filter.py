@@ -1,15 +1,10 @@
 """The spend of a sweep that depends on results: its filter's budget, or infinity without one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from search_spaces.space import SearchSpace
 from sweep.spending.filter import (
     UNFILTERED,
     filter_of,
@@ -17,7 +12,7 @@ from sweep.spending.filter import (
     total_of,
 )
 from tests.sweep.sweeps import space_in
-from trainables.accountants import RdpFilter, Release, certify, release
+from trainables.accountants import RdpFilter, certify, release
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build_from
@@ -26,7 +21,7 @@ DELTA = 1e-5
 TPE = {"strategy": "tpe", "num_samples": 4, "objectives": ["epsilon"]}
 
 
-def trial(**privacy: Any) -> Release:
+def trial(**privacy):
     mechanism = build_from(
         "dp_sgd",
         PrivacyConfig(**{"noise_multiplier": 4.0, "delta": DELTA, **privacy}),
@@ -36,7 +31,7 @@ def trial(**privacy: Any) -> Release:
     return release(mechanism)
 
 
-def space(place: Path, *, total: float | None = None, **changes: Any) -> SearchSpace:
+def space(place, *, total=None, **changes):
     budget = {} if total is None else {"budget": {"total": total}}
     return space_in(place, base={"engine": "dp_sgd"}, **budget, **changes)
 

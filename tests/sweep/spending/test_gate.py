@@ -1,18 +1,14 @@
 """The gate charges before it permits and never exceeds a budget."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces.parts import Budget
-from search_spaces.space import SearchSpace
 from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
 from sweep.spending.gate import SpendGate, open_gate
 from sweep.spending.ledger import FILE, Ledger
@@ -22,14 +18,13 @@ from sweep.store.state import SweepState
 from tests.sweep.sweeps import space_in
 from trainables.accountants import RdpFilter, certify, paper_zcdp, release
 from trainables.config import PrivacyConfig, TrainingConfig, parse
-from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build, build_from
 
 EPOCHS = 3
 NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}
 
 
-def mechanism(noise: float = 20.0, *, epochs: int = EPOCHS, **privacy: Any) -> Mechanism:
+def mechanism(noise=20.0, *, epochs=EPOCHS, **privacy):
     return build_from(
         "edp_sgd",
         PrivacyConfig(**{"noise_multiplier": noise, "delta": 1e-5, **privacy}),
@@ -38,12 +33,12 @@ def mechanism(noise: float = 20.0, *, epochs: int = EPOCHS, **privacy: Any) -> M
     )
 
 
-def plain_mechanism() -> Mechanism:
+def plain_mechanism():
     """Of a baseline without noise."""
     return build(parse({"engine": "sgd", "training": {"epochs": EPOCHS}}), num_records=2_560)
 
 
-def trial(name: str, *, baseline: bool = False, gpus: float = 1.0, **fields: Any) -> PricedTrial:
+def trial(name, *, baseline=False, gpus=1.0, **fields):
     what = fields.pop("mechanism", mechanism())
     training = {"epochs": what.epochs} if what.trains else {}
     planned = PlannedTrial(
@@ -64,24 +59,24 @@ class Charges:
     refuse: str | None = None
     entries: list[Entry] = field(default_factory=list)
 
-    def __call__(self, entry: Entry, *, write: bool = True) -> str | None:
+    def __call__(self, entry, *, write=True):
         if write and self.refuse is None:
             self.entries.append(entry)
         return self.refuse
 
-    def spent(self) -> float:
+    def spent(self):
         """The composition of the furthest entries."""
         last = {attempt_key(entry): entry.release for entry in self.entries}
         return certify(last.values(), delta=1e-5, effort="total").epsilon
 
 
-def gate(*trials: PricedTrial, charge: Charges | None = None, **fields: Any) -> SpendGate:
+def gate(*trials, charge=None, **fields):
     budget = fields.pop("budget", None) or Budget(total=fields.pop("total", None))
     priced = {each.trial.id: each for each in trials}
     return SpendGate(sweep="s", trials=priced, budget=budget, charge=charge or Charges(), **fields)
 
 
-def train(opened: SpendGate, name: str, *done: int, attempt: int = 1) -> list[str | None]:
+def train(opened, name, *done, attempt=1):
     """The answers to the begin of an attempt after the first number of epochs, and to going on
     after each of the others.
     """
@@ -89,7 +84,7 @@ def train(opened: SpendGate, name: str, *done: int, attempt: int = 1) -> list[st
     return [begun, *(opened.go_on(name, epochs_done=each) for each in done[1:])]
 
 
-def cost(number: int, **fields: Any) -> float:
+def cost(number, **fields):
     """Of so many trials together."""
     return certify([release(mechanism(**fields))] * number, delta=1e-5).epsilon
 
@@ -131,7 +126,7 @@ def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
     assert train(opened, "b", 0, 1, 2, 3) == [None] * 4
 
     class Full(Charges):
-        def __call__(self, entry: Entry, *, write: bool = True) -> str | None:
+        def __call__(self, entry, *, write=True):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
@@ -166,7 +161,7 @@ def test_epochs_of_an_earlier_attempt_are_spent_too(accountant, admitted, again,
     limit = certify([release(what, last=admitted)], delta=1e-5, effort="total").epsilon * 1.0001
     if accountant == "paper":
         limit = paper_zcdp.epsilon(what.first(admitted), delta=1e-5) * 1.0001
-    parts: dict[str, Any] = {
+    parts = {
         "charge": charges,
         "budget": Budget(epsilon=limit, accountant=accountant),
     }
@@ -243,7 +238,7 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial():
     assert opened.refusal(trial("c", baseline=True)) is not None
 
 
-def trained(name: str, epochs_done: int, seconds: float) -> log.Epoch:
+def trained(name, epochs_done, seconds):
     row: log.EpochRow
     row = {"epochs_done": epochs_done, "seconds": seconds, "time": 1.0, "metrics": {}}
     return log.Epoch(trial=name, row=row)
@@ -308,7 +303,7 @@ def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for():
 # ---- with the ledger: a bound over all sweeps, and a gate of a sweep's folder
 
 
-def entry(name: str, **other: Any) -> Entry:
+def entry(name, **other):
     given = {"dataset": "aaa", "sweep": "s", "epochs": EPOCHS, **other}
     return entry_for(given.pop("of", mechanism()), trial=name, **given)
 
@@ -335,7 +330,7 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
     assert len(ledger.entries()) == 5
 
 
-def folder_with(space: SearchSpace, ended: list[str], seconds: float = 0.0) -> Any:
+def folder_with(space, ended, seconds=0.0):
     """What a gate reads of a sweep's folder."""
     state = SweepState()
     state.add(log.Ran(seconds=seconds))
@@ -351,7 +346,7 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
     room, what = RdpFilter.of(3.0, delta=1e-5), mechanism(40.0)
     ledger.charge(entry("t1", of=what))
 
-    def opened(filter_: RdpFilter, seconds: float = 50.0) -> SpendGate:
+    def opened(filter_, seconds=50.0):
         priced = [trial(name, mechanism=what) for name in ("t1", "t2")]
         folder = folder_with(space, [], seconds)
         return open_gate(folder, priced, ledger=ledger, total_filter=filter_)

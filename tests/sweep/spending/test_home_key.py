@@ -1,10 +1,7 @@
 """Names of data sets reveal none, and every shared record between data sets is found."""
 
-from __future__ import annotations
-
 import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +12,7 @@ from trainables.errors import InvalidData, InvalidInput
 
 
 @pytest.fixture
-def key(tmp_path: Path) -> HomeKey:
+def key(tmp_path):
     return HomeKey(tmp_path / "ledger.key")
 
 
@@ -42,7 +39,7 @@ def test_the_key_is_drawn_once_and_its_owners_alone(key):
 
 def test_a_key_is_on_disk_before_anything_is_named_by_it(key, monkeypatch):
     """Its bytes and its name: a ledger without its key is lost."""
-    synced: set[int] = set()
+    synced = set()
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
     key.name_of("abc")
     assert {key.file.stat().st_ino, key.file.parent.stat().st_ino} <= synced
@@ -121,14 +118,14 @@ def test_a_later_data_set_is_seen_by_one_that_was_asked_before(key, tmp_path):
 def test_a_registered_data_set_is_not_read_again(key, tmp_path):
     """A million records are hashed once."""
 
-    def never() -> object:
+    def never():
         raise AssertionError("read again")
         yield
 
     assert not key.is_registered("a")
     key.register("a", [b"x", b"y"])
     assert key.is_registered("a")
-    key.register("a", never())  # type: ignore[arg-type]
+    key.register("a", never())
     assert key.overlaps("unknown") == {}
 
 

@@ -1,7 +1,5 @@
 """The ledger takes several writers, survives kills, and recognises shared records."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -11,22 +9,19 @@ import signal
 import stat
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweep import cli
-from sweep.spending.entries import Entry, entry_for
+from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
 from trainables.accountants import certify, release
-from trainables.config import Engine, TrainingConfig
+from trainables.config import TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
-from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from
 
 
-def mechanism(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:
+def mechanism(engine="edp_sgd", **privacy):
     noise = {} if engine == "sgd" else {"noise_multiplier": 20.0}
     return build_from(
         engine,
@@ -37,13 +32,13 @@ def mechanism(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:
 
 
 def entry(
-    trial: str = "t1",
+    trial="t1",
     *,
-    dataset: str = "aaa",
-    epochs: int = 4,
-    sweep_name: str = "grid",
-    **other: Any,
-) -> Entry:
+    dataset="aaa",
+    epochs=4,
+    sweep_name="grid",
+    **other,
+):
     what = other.pop("mechanism", mechanism())
     return entry_for(
         what,
@@ -57,7 +52,7 @@ def entry(
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path):
     return Ledger(tmp_path / FILE)
 
 
@@ -78,7 +73,7 @@ def test_entries_come_back_as_they_were_written(ledger):
     assert before <= ledger.entries()[-1].at <= time.time()
 
 
-def _charge_until_killed(path: Path, pipe: Any) -> None:
+def _charge_until_killed(path, pipe):
     book = Ledger(path)
     for number in range(100_000):
         book.charge(entry(str(number)))
@@ -257,7 +252,7 @@ def test_the_command_shows_the_spend(tmp_path, monkeypatch, capsys):
     assert "expected 0 < delta < 1" in capsys.readouterr().err
 
 
-def _charge_within(path: Path, writer: int, count: int, limit: float) -> None:
+def _charge_within(path, writer, count, limit):
     own = Ledger(path)
     for index in range(count):
         own.charge(entry(f"t{index}", sweep_name=f"s{writer}"), budget_total=limit)
@@ -290,9 +285,7 @@ def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path):
     assert "exceeds --budget-total" in reason
 
 
-def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(
-    tmp_path,
-):
+def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(tmp_path):
     ledger = Ledger(tmp_path / FILE)
     sgd = entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True)
     ledger.charge(sgd)
@@ -330,9 +323,9 @@ def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger):
 
 def test_a_list_of_records_is_on_disk_before_its_rename(ledger, tmp_path, monkeypatch):
     """All of it: after a loss of power a list is whole or not there."""
-    sizes: dict[int, int] = {}
+    sizes = {}
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         found = os.fstat(descriptor)
         sizes[found.st_ino] = found.st_size
 

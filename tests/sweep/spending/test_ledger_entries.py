@@ -1,11 +1,8 @@
 """The documents of the ledger: every field that an entry can have comes back."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import fields, replace
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -50,8 +47,8 @@ ENTRY_OF_PART = Entry(
 )
 
 
-def written(entry: Entry) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(plain(ENTRY.dump_python(entry)), allow_nan=False))
+def written(entry):
+    found = json.loads(json.dumps(plain(ENTRY.dump_python(entry)), allow_nan=False))
     return found
 
 

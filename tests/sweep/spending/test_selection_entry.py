@@ -1,10 +1,7 @@
 """A private selection is charged once as a whole, and by its trials once they are all shown."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +26,7 @@ CHOSEN = BestOf(number=Number(law="geometric", mean=3.0), configurations=(ONE,))
 ENDLESS = Unaccounted(reasons=("no noise is added",), neighboring_relation="replace_one")
 
 
-def draw(trial: str, *, epochs: int = 3, attempt: int = 1, sweep: str = "draws@2") -> Entry:
+def draw(trial, *, epochs=3, attempt=1, sweep="draws@2"):
     """An entry of the vault: epochs of one drawn trial."""
     return Entry(
         dataset="of the vault" if sweep == "draws@2" else "fingerprint",
@@ -44,11 +41,11 @@ def draw(trial: str, *, epochs: int = 3, attempt: int = 1, sweep: str = "draws@2
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path):
     return Ledger(tmp_path / FILE)
 
 
-def spent(ledger: Ledger) -> float:
+def spent(ledger):
     return ledger.spend("fingerprint").total.epsilon
 
 
@@ -58,7 +55,6 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
     ledger.charge(made)
     ledger.charge(selection_entry(ONE, delta=DELTA, data=DATA, sweep="other@1"))
     found = selection_charge(Ledger(ledger._log.path), "s@1")
-    assert found is not None
     assert (found.trial, found.release, found.delta) == (SELECTION, CHOSEN, DELTA)
     assert found.dataset == ledger.name_of("fingerprint")
     assert found.dataset_name == "mine"
@@ -118,7 +114,6 @@ def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
     assert math.isinf(after.total.epsilon)
     assert after.accounted.epsilon >= before.accounted.epsilon
     last = selection_charge(ledger, "s@1")
-    assert last is not None
     assert not last.release.is_nothing
 
 
@@ -138,7 +133,7 @@ def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(ledger,
     ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
     before, charge, totals = spent(ledger), Ledger.charge, []
 
-    def note(self: Ledger, entry: Entry) -> None:
+    def note(self, entry):
         charge(self, entry)
         totals.append(spent(self))
 
@@ -159,7 +154,7 @@ def test_charging_again_after_a_crash_adds_what_is_missing_alone(ledger, monkeyp
     charge_composed(whole, draws, sweep="s@1")
     charge, calls = Ledger.charge, iter(range(2))
 
-    def crash(self: Ledger, entry: Entry) -> None:
+    def crash(self, entry):
         next(calls)
         charge(self, entry)
 

@@ -1,10 +1,6 @@
 """Limits of a sweep's spend: before its start, during a search, when extended, on its card."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +12,6 @@ from sweep.results.export import _beside_total, spend_of
 from sweep.runtime import runner
 from sweep.search import source as search_source
 from sweep.spending.ledger import FILE, Ledger
-from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables import accountants
@@ -25,11 +20,11 @@ from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
-PRIVATE: dict[str, Any] = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
+PRIVATE = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
 EPSILONS = [{"target_epsilon": 8}, {"target_epsilon": 50}]
 
 
-def fields(**changes: Any) -> dict[str, Any]:
+def fields(**changes):
     """A space of DP-SGD toys beside an SGD baseline."""
     made = {
         "base": PRIVATE,
@@ -41,11 +36,11 @@ def fields(**changes: Any) -> dict[str, Any]:
     return {**made, **changes}
 
 
-def searching(num_samples: int, **search: Any) -> dict[str, Any]:
+def searching(num_samples, **search):
     return {"strategy": "tpe", "num_samples": num_samples, "objectives": ["epsilon"], **search}
 
 
-def epsilon_spent(folder: SweepFolder) -> float:
+def epsilon_spent(folder):
     """What the ledger says of the sweep without its baseline."""
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     mine = Ledger(folder.path.parent / FILE).of_sweep(folder.ledger_name)
@@ -54,7 +49,7 @@ def epsilon_spent(folder: SweepFolder) -> float:
     ).epsilon
 
 
-def extend(folder: SweepFolder, place: Path, **changes: Any) -> None:
+def extend(folder, place, **changes):
     """The sweep with a changed space, and run on."""
     source = place / "changed.yaml"
     source.write_text(yaml.safe_dump(space_in(place, **fields(**changes)).document()))
@@ -64,7 +59,7 @@ def extend(folder: SweepFolder, place: Path, **changes: Any) -> None:
         runner.resume(folder, settings, function=TOY)
 
 
-def statuses(folder: SweepFolder) -> list[str]:
+def statuses(folder):
     return [record.status for record in folder.records()]
 
 
@@ -74,7 +69,6 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     plan = prepare.prepare_space(space, settings=settings).plan
     kept = FigureCache(settings.cache_dir)
     found, sentence = total_of_plan(plan, account=accounting(settings), kept=kept)
-    assert found is not None
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
@@ -92,10 +86,9 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", ["data.split_seed", Z])
 def test_a_total_says_where_one_trials_records_are_another_ones_test(tmp_path, path):
-    values: list[Any] = [1, 2]  # of either field
+    values = [1, 2]  # of either field
     folder = run_untracked(tmp_path, **fields(variants=[], axes={path: values}))
     total, _ = spend_of(folder)
-    assert total is not None
     said = any("no trial is validated or tested on" in reason for reason in total.unaccounted)
     assert said == (path != Z)
 
@@ -103,7 +96,7 @@ def test_a_total_says_where_one_trials_records_are_another_ones_test(tmp_path, p
 def test_a_total_says_where_one_trials_records_are_public_to_another_one():
     """Weights, tokenizers and parsers start from the public share without noise."""
 
-    def reasons(*fractions: float, baselines: int = 0, changes: int = 0) -> list[str]:
+    def reasons(*fractions, baselines=0, changes=0):
         trials = [
             SimpleNamespace(
                 id=str(fraction),
@@ -112,7 +105,7 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one():
             )
             for fraction in fractions
         ]
-        folder: Any = SimpleNamespace(
+        folder = SimpleNamespace(
             plan=lambda: SimpleNamespace(trials=trials), about=lambda: {"changes": [{}] * changes}
         )
         return _beside_total(folder, ["sgd"] * baselines)
@@ -152,7 +145,6 @@ def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_pa
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS[:1]}))
     extend(folder, tmp_path, axes={Z: EPSILONS})
     total, _ = spend_of(folder)
-    assert total is not None
     assert total.epsilon == pytest.approx(epsilon_spent(folder))
     assert total.num_releases == 2
     baseline, change = total.unaccounted

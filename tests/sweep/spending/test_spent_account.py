@@ -3,14 +3,10 @@ what was admitted in whatever order never composes above its budget. Where `comp
 composition is that of `dp_accounting`, called here and not through the code under test.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dp_accounting as dp
 import pytest
@@ -40,13 +36,13 @@ _few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChe
 _DELTAS = (1e-3, 1e-5, 1e-8)
 
 
-def shuffled(sigma: float, epochs: int = 1, unit: str = "record") -> Training:
+def shuffled(sigma, epochs=1, unit="record"):
     return Training(
         steps=(Gaussian(sigma=sigma, count=epochs),), neighboring_relation="replace_one", unit=unit
     )
 
 
-def sampled(sigma: float, rate: float = 0.05, steps: int = 100, **other: Any) -> Training:
+def sampled(sigma, rate=0.05, steps=100, **other):
     whole = Gaussian(sigma=sigma, count=steps)
     return Training(
         steps=(Sampled(sigma=sigma, rate=rate, count=steps) if rate < 1 else whole,),
@@ -75,14 +71,14 @@ _charges = st.one_of(
 )
 
 
-def account(*releases: Release, filter_: RdpFilter | None = None) -> Account:
+def account(*releases, filter_=None):
     made = Account(filter_)
     for number, what in enumerate(releases):
         made.put(number, what, delta=DELTA)
     return made
 
 
-def composed(releases: Iterable[Release], *, delta: float) -> float:
+def composed(releases, *, delta):
     """Epsilon of all releases together: exact for Gaussians alone, else by Rényi divergences."""
     given, rdp = list(releases), RdpAccountant()
     mu = 0.0
@@ -113,9 +109,8 @@ def test_an_account_follows_what_comes_and_goes(releases, data, delta):
     left = [what for number, what in enumerate(releases) if number != out]
     rest = certify(left, delta=DELTA, effort="total").epsilon
     asked = made.over(-1.0, {out: None}, delta=DELTA)
-    assert asked is not None
     assert asked.epsilon == pytest.approx(rest, rel=1e-9)
-    assert math.isinf(made.over(1e9, {"new": ENDLESS}, delta=delta).epsilon)  # type: ignore[union-attr]
+    assert math.isinf(made.over(1e9, {"new": ENDLESS}, delta=delta).epsilon)
     assert made.total(delta=delta).epsilon == pytest.approx(whole, rel=1e-9), "it was only asked"
     for other in (ENDLESS, shuffled(3.0, unit="group"), None):
         made.put("new", other, delta=DELTA)
@@ -214,7 +209,7 @@ def test_a_total_admits_no_more_than_it_is_at_the_smallest_delta(charges, total,
         assert least(admitted.values(), delta=smallest) <= total * (1 + 1e-6)
 
 
-def least(releases: Iterable[Release], *, delta: float) -> float:
+def least(releases, *, delta):
     """A lower estimate of epsilon of sampled releases, by privacy loss distributions."""
     pld = dp.pld.PLDAccountant(value_discretization_interval=1e-3)
     for what in releases:
@@ -230,10 +225,10 @@ def test_a_filter_adds_all_costs_and_says_why_it_refuses():
     """One that adds the dearest other cost instead of all admits every one of fifty."""
     what, made = shuffled(3.0), Account(RdpFilter.of(3.0, delta=DELTA))
 
-    def refusal(key: Any, release: Release) -> str | None:
+    def refusal(key, release):
         return total_refusal(made, 3.0, {key: release}, delta=DELTA, noun="attempt")
 
-    room = math.floor(made.filter.budget / made.filter.cost(what))  # type: ignore[union-attr]
+    room = math.floor(made.filter.budget / made.filter.cost(what))
     assert room > 2, "of two others the larger may pass for their sum"
     for number in range(room):
         assert refusal(number, what) is None
@@ -300,7 +295,7 @@ def test_data_sets_that_share_records_stay_within_one_total(data, total):
         ledger = Ledger(Path(place) / FILE)
         for name, records in (("aaa", [b"1", b"2"]), ("bbb", [b"2", b"3"]), ("ccc", [b"4"])):
             ledger.register(name, records)
-        admitted: dict[str, dict[tuple[int, int], Entry]] = {"aaa": {}, "bbb": {}, "ccc": {}}
+        admitted = {"aaa": {}, "bbb": {}, "ccc": {}}
         for _ in range(data.draw(st.integers(5, 30))):
             dataset, sweep = data.draw(st.tuples(st.sampled_from("abc"), st.integers(0, 3)))
             trial, what = data.draw(st.tuples(st.integers(0, 5), _shuffled))

@@ -1,11 +1,8 @@
 """A home of before the logs is carried over whole: its ledgers, sweeps and vaults."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +44,7 @@ _SELECTION = {
 }
 
 
-def old_ledger(path: Path) -> None:
+def old_ledger(path):
     """Write a ledger as it was before: a checksum, a length, the digest of all lines before."""
     content, digest, found = b"", hashlib.sha256(b"").hexdigest(), entries(path)
     for entry in found:
@@ -60,7 +57,7 @@ def old_ledger(path: Path) -> None:
     )
 
 
-def old_hashes(home: Path) -> None:
+def old_hashes(home):
     """Write the record hashes as they were before: those of whole records, too."""
     key = (home / "ledger.key").read_bytes()
     purpose = b"record hashes, with and without spaces"
@@ -72,22 +69,22 @@ def old_hashes(home: Path) -> None:
         path.write_bytes(head + size + content[16:24] + whole + content[24:])
 
 
-def seal(place: Path) -> None:
+def seal(place):
     """End the space's file with the digest of its lines, as it did before."""
     text = (place / "space.yaml").read_text()
     digest = hashlib.sha256(text.encode()).hexdigest()
     (place / "space.yaml").write_text(f"{text}# sha256 {digest}\n")
 
 
-def _old_line(fields: dict[str, Any]) -> bytes:
+def _old_line(fields):
     body = json.dumps(fields).encode()
     return b"%08x %d %b" % (zlib.crc32(body), len(body), body)
 
 
-def old_sweep(place: Path) -> None:
+def old_sweep(place):
     """Write a sweep as it was before: a file for each thing."""
-    about: dict[str, Any] = {}
-    files: dict[str, Any] = {}
+    about = {}
+    files = {}
     seal(place)
     for entry in entries(place / LOG):
         trial, kind = f"trials/{entry.get('trial')}", entry["entry"]
@@ -125,13 +122,13 @@ def old_sweep(place: Path) -> None:
             (place / "panel").rename(panel)
 
 
-def _add_row(path: Path, row: dict[str, Any]) -> None:
+def _add_row(path, row):
     with path.open("a") as file:
         file.write(json.dumps(row) + "\n")
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A home with a sweep and a private selection, as it is today."""
     monkeypatch.setattr(private_selection, "draw_number", lambda law, random: 3)
     run_untracked(tmp_path)
@@ -139,9 +136,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return settings_in(tmp_path).home
 
 
-def seen(home: Path) -> dict[str, Any]:
+def seen(home):
     """All that can be read in a home."""
-    found: dict[str, Any] = {"ledger": Ledger(home / FILE).entries()}
+    found = {"ledger": Ledger(home / FILE).entries()}
     found["hashes"] = sorted(path.read_bytes() for path in home.glob("ledger.records/*.u64"))
     for name in store.names(home):
         vault = Vault(folder := store.open_sweep(home, name))
@@ -159,7 +156,7 @@ def seen(home: Path) -> dict[str, Any]:
     return found
 
 
-def make_old(home: Path) -> None:
+def make_old(home):
     for name in store.names(home):
         vault = Vault(SweepFolder(home / name))
         if vault.is_sealed:
@@ -233,13 +230,13 @@ def test_a_sweep_that_runs_is_refused(home):
         carry_over(home)
 
 
-def _replace(path: Path, old: bytes, new: bytes) -> None:
+def _replace(path, old, new):
     content = path.read_bytes()
     assert old in content
     path.write_bytes(content.replace(old, new, 1))
 
 
-def _drop_line(path: Path, number: int) -> None:
+def _drop_line(path, number):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(line for line in lines if line is not lines[number]))
 

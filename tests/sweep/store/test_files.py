@@ -1,12 +1,9 @@
 """Files of a sweep: written whole, and read back equal."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import stat
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +13,7 @@ from sweep.store import files
 
 # No text of a sweep has a surrogate or NUL: readers of every document refuse them.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
-_PLAIN: st.SearchStrategy[Any] = st.recursive(
+_PLAIN = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**53), 2**53)
@@ -47,7 +44,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     files.write_text(path, "old")
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)

@@ -1,10 +1,7 @@
 """A plan as plain data: read back equal with every figure, damage noticed; names of its trials."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +10,7 @@ from pydantic import TypeAdapter
 
 from search_spaces import space as spaces
 from sweep.store import plans
-from sweep.store.plans import Plan, PlannedTrial, RefusedBy, label, setting, short
+from sweep.store.plans import Plan, PlannedTrial, label, setting, short
 from sweep.store.sweeps import SweepFolder, create
 from tests.sweep.logs import rewrite_sweep
 from trainables.config import parse
@@ -25,8 +22,8 @@ CONFIG = parse(
 SGD = parse({"engine": "sgd"})
 
 
-def trial(name: str = "t", **fields: Any) -> PlannedTrial:
-    base: dict[str, Any] = {
+def trial(name="t", **fields):
+    base = {
         "id": f"{name}-{CONFIG.id}",
         "variant": "v",
         "baseline": False,
@@ -38,9 +35,7 @@ def trial(name: str = "t", **fields: Any) -> PlannedTrial:
 
 _FIGURES = ("noise_multiplier", "epsilon", "epsilon_paper", "epsilon_budget", "seconds")
 _WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
-_KIND: st.SearchStrategy[RefusedBy] = st.sampled_from(
-    ["config", "constraint", "mechanism", "budget"]
-)
+_KIND = st.sampled_from(["config", "constraint", "mechanism", "budget"])
 _TRIALS = st.builds(
     trial,
     name=_WORDS,

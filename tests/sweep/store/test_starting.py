@@ -1,7 +1,5 @@
 """A starting sweep can be stopped like a running one, and has one process."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweep import cli

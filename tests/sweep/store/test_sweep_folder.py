@@ -1,7 +1,5 @@
 """One sweep's folder: its log says what became of its trials, and any reader finds the same."""
 
-from __future__ import annotations
-
 import fcntl
 import math
 import multiprocessing
@@ -11,11 +9,7 @@ import signal
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +20,7 @@ from sweep.store import entries as log
 from sweep.store import manifest
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.state import TrialState, TrialStatus, with_leakage
+from sweep.store.state import TrialStatus, with_leakage
 from sweep.store.sweeps import SweepFolder
 from trainables.config import parse
 from trainables.errors import InvalidData, InvalidInput
@@ -47,23 +41,23 @@ REFUSED = replace(TRIAL, id="refused", reason="no", refused_by="budget")
 PLAN = Plan(name="toy", trials=(TRIAL, REFUSED))
 
 
-def new_sweep(home: Path, plan: Plan = PLAN, **fields: Any) -> SweepFolder:
+def new_sweep(home, plan=PLAN, **fields):
     """A sweep in which nothing has run."""
     space = spaces.parse({"name": "toy", "base": {"training": {"epochs": 3}}, **fields})
     return store.create(home, space, plan, about={"command": ["test"]})
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> SweepFolder:
+def files(tmp_path):
     return new_sweep(tmp_path)
 
 
-def epoch(number: int, **metrics: float) -> EpochReport:
+def epoch(number, **metrics):
     return EpochReport(epochs_done=number, seconds=0.5, metrics=metrics)
 
 
-def result(**fields: Any) -> TrialResult:
-    base: dict[str, Any] = {
+def result(**fields):
+    base = {
         "trial_id": TRIAL.id,
         "epochs_done": 3,
         "stopped_early": False,
@@ -75,11 +69,11 @@ def result(**fields: Any) -> TrialResult:
     return TrialResult(**{**base, **fields})
 
 
-def of(files: SweepFolder) -> TrialState:
+def of(files):
     return files.state().trial(TRIAL.id)
 
 
-def status(files: SweepFolder, *, runs: bool = True, running: bool = False) -> TrialStatus:
+def status(files, *, runs=True, running=False):
     """The status, which every way to it and every reader finds."""
     found = of(files).status(runs=runs, running=running)
     plan = TRIAL if runs else replace(TRIAL, reason="no", refused_by="budget")
@@ -218,9 +212,7 @@ def test_a_result_without_its_duration_has_that_of_its_epochs(files):
     assert manifest.differences(folder) == ("weights has another content",)
 
 
-def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(
-    files,
-):
+def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(files):
     files.start_trial(TRIAL)
     files.add_epoch(TRIAL.id, epoch(1), when=1.0)
     files.finish_trial(result(stopped_early=True, epochs_done=1), when=1.0, reason="enough")
@@ -245,7 +237,7 @@ def test_a_trial_that_is_released_twice_is_the_one_of_the_second_time(files):
         assert [row["epochs_done"] for row in files.epochs(TRIAL.id)] == [1, 2]
 
 
-_STEPS: dict[str, Callable[[SweepFolder], object]] = {
+_STEPS = {
     "begin": lambda files: files.start_trial(TRIAL),
     "first epoch": lambda files: files.add_epoch(TRIAL.id, epoch(1, loss=math.nan), when=1.0),
     "third epoch": lambda files: files.add_epoch(TRIAL.id, epoch(3, epsilon=math.inf), when=3.0),
@@ -307,7 +299,7 @@ def test_every_status_is_pending_over_or_refused_and_nothing_twice():
 # ---- the folder
 
 
-def _hold(path: Path, ready: Connection) -> None:
+def _hold(path, ready):
     with SweepFolder(path).hold_lock():
         ready.send("locked")
         signal.pause()
@@ -411,7 +403,7 @@ def test_everything_is_its_owners_alone(files):
 def test_each_choice_is_seen_once_and_in_its_order(files):
     """By a reader that was there before, and by one that comes later; a cut one is none."""
 
-    def ids(reader: SweepFolder) -> list[str]:
+    def ids(reader):
         assert reader.state().statuses(running=False).total() == len(reader.plan().trials)
         return [trial.id for trial in reader.plan().trials]
 
@@ -474,7 +466,7 @@ def test_threads_record_and_read_at_once(files):
     """The driver records while a tracker reads what is new."""
     done, seen = threading.Event(), list[int]()
 
-    def read() -> None:
+    def read():
         while not done.is_set():
             seen.append(len(files.epochs(TRIAL.id)))
             files.records(running=True)

@@ -1,7 +1,5 @@
 """The home of all sweeps: whole or absent, listed by age; changes of a space by their fields."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -9,11 +7,10 @@ import subprocess
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from search_spaces.space import SearchSpace, rename
+from search_spaces.space import rename
 from sweep.store import entries as log
 from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
@@ -29,16 +26,16 @@ PLAN = Plan(name="toy", trials=(TRIAL,))
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> SearchSpace:
+def space(tmp_path):
     return space_in(tmp_path)
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path):
     return tmp_path / "home"
 
 
-def create(home: Path, space: SearchSpace, name: str = "toy", **about: Any) -> SweepFolder:
+def create(home, space, name="toy", **about):
     return store.create(home, rename(space, name), PLAN, about=about)
 
 
@@ -62,7 +59,7 @@ def test_a_folder_that_is_no_sweeps_stops_no_command(home, space, monkeypatch):
     (home / "lost+found").mkdir()
     stat = Path.stat
 
-    def no_access(path: Path, **named: Any) -> os.stat_result:
+    def no_access(path, **named):
         if path.parent.name == "lost+found":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return stat(path, **named)
@@ -87,7 +84,7 @@ def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(home, space, monke
     for failing in range(1, 7):
         calls = 0
 
-        def fail(descriptor: int, failing: int = failing) -> None:
+        def fail(descriptor, failing=failing):
             nonlocal calls
             calls += 1
             if calls == failing:
@@ -131,7 +128,7 @@ def test_changes_are_the_fields_that_differ(tmp_path):
 
 
 @pytest.fixture
-def folder(home: Path, space: SearchSpace) -> SweepFolder:
+def folder(home, space):
     return create(home, space, command=["sweep", "run"], git_commit=None, versions={})
 
 
@@ -193,7 +190,7 @@ def test_earlier_trials_come_back_as_they_were(folder):
 def test_a_removed_folder_is_said_and_not_brought_back(folder):
     """A trial that was writing has made a part of it anew."""
 
-    def removed() -> None:
+    def removed():
         folder.path.rename(folder.path.with_name("gone"))
         folder.start_trial(TRIAL)
         raise ValueError("whatever came of it")
@@ -288,7 +285,7 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder,
 # ---- the provenance: the commit of the code, not that of a surrounding repository
 
 
-def commit_all(folder: Path) -> str:
+def commit_all(folder):
     for words in (
         ["init", "--quiet"],
         ["add", "."],
@@ -311,7 +308,7 @@ def test_the_commit_is_that_of_the_code(is_own, tmp_path, monkeypatch):
 
 
 def test_a_disk_on_which_git_hangs_costs_the_commit_alone(monkeypatch):
-    def hang(command: list[str], *, timeout: float, **others: object) -> None:
+    def hang(command, *, timeout, **others):
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(subprocess, "run", hang)

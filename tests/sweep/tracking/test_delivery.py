@@ -2,19 +2,14 @@
 line.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from sweep.settings import Settings
-from sweep.store.sweeps import SweepFolder
 from sweep.tracking import delivery as delivery_thread
 from sweep.tracking.delivery import Delivery, StoreAway, Tracking
 from sweep.tracking.mlflow_store import Tracker
@@ -27,27 +22,27 @@ REFUSED = MlflowException.invalid_parameter_value("refused")
 
 
 @pytest.fixture
-def tracking(settings: Settings) -> Tracking:
+def tracking(settings):
     return Tracking(settings, "toy")
 
 
 @pytest.fixture
-def ids(sweep: SweepFolder) -> list[str]:
+def ids(sweep):
     return [trial.id for trial in sweep.plan().trials]
 
 
 @pytest.fixture
-def problems(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+def problems(monkeypatch):
     """What the store raises at its next openings and deliveries, before it does as it should."""
-    found: list[Exception] = []
+    found = []
     open_store, deliver = Tracker.__init__, Tracker.deliver
 
-    def opening(self: Tracker, settings: Settings) -> None:
+    def opening(self, settings):
         if found and isinstance(found[0], InvalidInput | StorageFailed):
             raise found.pop(0)
         open_store(self, settings)
 
-    def delivering(self: Tracker, *given: Any, **named: Any) -> None:
+    def delivering(self, *given, **named):
         if found:
             raise found.pop(0)
         deliver(self, *given, **named)
@@ -67,14 +62,7 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     ],
 )
 def test_a_failure_is_one_line_and_what_it_promises_can_be_true(
-    raised,
-    then,
-    tracking,
-    problems,
-    sweep,
-    settings,
-    capsys,
-    ids,
+    raised, then, tracking, problems, sweep, settings, capsys, ids
 ):
     first, *_ = ids
     problems += raised
@@ -91,12 +79,7 @@ def test_a_failure_is_one_line_and_what_it_promises_can_be_true(
 
 
 def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
-    tracking,
-    sweep,
-    settings,
-    tmp_path,
-    capsys,
-    ids,
+    tracking, sweep, settings, tmp_path, capsys, ids
 ):
     tracking.open(must_answer=True)
     early = until(sweep, 1, tmp_path / "early")
@@ -112,12 +95,7 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
 
 @pytest.mark.parametrize("problem", [StoreAway("no answer"), StorageFailed("no disk")])
 def test_a_store_that_need_not_answer_is_opened_later(
-    problem,
-    tracking,
-    problems,
-    sweep,
-    settings,
-    capsys,
+    problem, tracking, problems, sweep, settings, capsys
 ):
     problems += [problem, problem]
     with pytest.raises(type(problem)):
@@ -135,16 +113,13 @@ def test_a_store_that_need_not_answer_is_opened_later(
 
 
 def test_marks_of_one_moment_are_one_delivery_in_the_order_of_ids(
-    tracking,
-    sweep,
-    monkeypatch,
-    ids,
+    tracking, sweep, monkeypatch, ids
 ):
     monkeypatch.setattr(delivery_thread, "_GATHERING", 60.0)  # a moment on a busy machine
-    calls: list[Any] = []
+    calls = []
     deliver = Tracker.deliver
 
-    def recorded(self: Tracker, folder: SweepFolder, ids: Any = None, *, running: bool) -> None:
+    def recorded(self, folder, ids=None, *, running):
         calls.append((ids, running))
         deliver(self, folder, ids, running=running)
 
@@ -159,14 +134,7 @@ def test_marks_of_one_moment_are_one_delivery_in_the_order_of_ids(
     assert calls == [([first, second], True)]
 
 
-def test_a_store_that_is_away_gets_all_later(
-    tracking,
-    problems,
-    sweep,
-    settings,
-    monkeypatch,
-    ids,
-):
+def test_a_store_that_is_away_gets_all_later(tracking, problems, sweep, settings, monkeypatch, ids):
     monkeypatch.setattr(delivery_thread, "_REST", 0.1)
     problems += [StoreAway("no answer"), OSError("no answer")]
     delivery = Delivery(tracking, sweep)
@@ -178,24 +146,14 @@ def test_a_store_that_is_away_gets_all_later(
     assert set(runs_in(settings)) == {"", ids[0]}
 
 
-def test_a_store_that_stays_away_is_the_reason_in_one_line(
-    tracking,
-    problems,
-    sweep,
-    ids,
-):
+def test_a_store_that_stays_away_is_the_reason_in_one_line(tracking, problems, sweep, ids):
     problems += [OSError("no route\nand more")] * 9
     delivery = Delivery(tracking, sweep)
     delivery.mark(ids[0])
     assert delivery.close(timeout=60) == "no route"
 
 
-def test_a_store_that_does_not_return_does_not_hold_the_sweep(
-    tracking,
-    sweep,
-    monkeypatch,
-    capsys,
-):
+def test_a_store_that_does_not_return_does_not_hold_the_sweep(tracking, sweep, monkeypatch, capsys):
     over = threading.Event()
     monkeypatch.setattr(Tracker, "deliver", lambda *_, **__: over.wait(60))
     delivery = Delivery(tracking, sweep)

@@ -1,13 +1,9 @@
 """MLflow has what the disk has, once, however often and in however many parts it is delivered."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,7 +11,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from sweep.runtime import runner
-from sweep.settings import Settings, from_environment
+from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import for_sweep, may_pass
 from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
@@ -28,12 +24,12 @@ from trainables.errors import InvalidData, InvalidInput, StorageFailed
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow's imports and SQLAlchemy's pool
 
 
-def artifacts(settings: Settings, run: Any, folder: str | None = None) -> set[str]:
+def artifacts(settings, run, folder=None):
     client = MlflowClient(settings.tracking_uri)
     return {item.path for item in client.list_artifacts(run.info.run_id, folder)}
 
 
-def check(settings: Settings, sweep: SweepFolder) -> None:
+def check(settings, sweep):
     """What the store has is what the disk has."""
     runs = runs_in(settings)
     records = {record.plan.id: record for record in sweep.records(running=False)}
@@ -126,7 +122,7 @@ def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, mon
     (refused, *others) = [trial.id for trial in sweep.plan().trials]
     log = Tracker.log
 
-    def picky(self: Tracker, run: Any, *, params: Any = (), **others: Any) -> None:
+    def picky(self, run, *, params=(), **others):
         is_refused = params and run.data.tags["sweep.trial"] == refused
         with monkeypatch.context() as patch:
             patch.setattr("sweep.tracking.text.accepted", lambda name: name)
@@ -174,7 +170,7 @@ def test_any_name_and_any_length_is_accepted(settings):
 
 
 def test_an_interrupt_while_the_tables_are_made_leaves_no_half_store(tmp_path, monkeypatch):
-    def interrupt(*_: Any, **__: Any) -> None:
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     settings = settings_in(tmp_path)
@@ -198,7 +194,7 @@ def test_a_failing_database_says_so_by_its_exception_alone(settings, capsys):
 
 
 @pytest.fixture
-def _open_umask() -> Iterator[None]:
+def _open_umask():
     before = os.umask(0o022)
     yield
     os.umask(before)
@@ -221,9 +217,7 @@ def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path):
 # ---- stores that cannot be used
 
 
-def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
-    settings,
-):
+def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(settings):
     store = Tracker(settings)
     store.client.delete_experiment(store.experiment_id)
     with pytest.raises(InvalidInput) as problem:
@@ -302,7 +296,7 @@ def test_a_started_sweep_keeps_its_choice_unless_another_is_named(
     named, started_with, expected, tmp_path
 ):
     class Folder(SweepFolder):
-        def about(self) -> dict[str, Any]:
+        def about(self):
             return {"tracking": started_with}
 
     settings = from_environment({"SWEEP_HOME": str(tmp_path)}, tracking=named)

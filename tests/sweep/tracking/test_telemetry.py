@@ -1,7 +1,5 @@
 """MLflow's telemetry is off in every process; it reads the setting when imported."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -18,7 +16,7 @@ Registry("mine", from_environment())
 """
 
 
-def run(program: str, home: Path) -> subprocess.CompletedProcess[str]:
+def run(program, home):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_QUIET)}
     return subprocess.run(
         [sys.executable, "-c", program],

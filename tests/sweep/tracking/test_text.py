@@ -1,7 +1,5 @@
 """Names and words in MLflow: few figures, each parameter once, nothing private in a table."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from sweep.results.export import public_metrics
 from sweep.store.state import TrialStatus
-from sweep.store.sweeps import TrialRecord
 from sweep.tracking.text import (
     ABOUT_EXPERIMENT,
     CURATOR,
@@ -48,7 +45,7 @@ NLU = {
 }
 
 
-def private(**figures: float | None) -> TrialRecord:
+def private(**figures):
     """A trial whose noise was calibrated."""
     noise = {"noise_multiplier": {"target_epsilon": 8.0}}
     config = parse({"engine": "dp_sgd", "privacy": noise, "data": {"name": "atis"}})
