@@ -54,7 +54,8 @@ from trainables.tasks._setup import trainable_ids
 BASELINE = "sgd"
 OURS = (BASELINE, "edp_sgd", "dp_sgd")
 COMPARED = "compared"
-ENGINES = ("stock", *OURS, "naive")
+ENGINES = ("stock", *OURS, "naive")  # by default
+CHOICES = (*ENGINES, COMPARED)
 _NUM_BATCHES = 64  # number of distinct batches, which are then repeated
 _WARM_UP, _LEAST = 2, 2  # steps before, and the least that are measured
 Step = Callable[[int], None]
@@ -298,11 +299,11 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--engines", nargs="+", choices=CHOICES, default=ENGINES)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--peak", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument("--peak", choices=CHOICES, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     training = {"expected_batch_size": options.batch_size, "num_workers": options.workers}

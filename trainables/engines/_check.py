@@ -6,7 +6,7 @@ own, so that an error of a book, of a norm or of the records' separation is seen
 the step is released.
 
 Compared are up to 16 random records of the first step, and 4 of a random step in each epoch (fewer
-of more than 6 million trained weights, at least 8 and 2): the gradient of one record in float64
+of more than 3 million trained weights, at least 8 and 2): the gradient of one record in float64
 costs a quarter of a step of the CLC. The weights and a gradient are held once more, in float64.
 """
 
@@ -29,7 +29,7 @@ from trainables.layers.tape import plain
 
 TOLERANCE = 1e-4  # of C: the rounding that the promise of a released norm allows
 _FEWEST, _MOST = 2, 4  # records an epoch
-_NUMBERS = 24_000_000  # of their gradients together
+_NUMBERS = 12_000_000  # of their gradients together
 AT_FIRST = 4  # times as many
 
 
