@@ -358,6 +358,11 @@ def test_code_that_names_float32_and_a_kink_are_compared_in_float32():
     assert found_of(bend, **right) < 1e-6
     with pytest.raises(RuntimeError):
         found_of(Plain(lambda x: x @ torch.eye(3)), **right)
+    # A small bend, and a factor of 1 that float32 rounds to 0.
+    slight = Plain(lambda x: x * (1 + (5e-4 if x.dtype == torch.float64 else 0)))
+    assert found_of(slight, clipped=[0.6, 0.8], norms=[5.0]) < 1e-6
+    exact = Plain(lambda x: x * (x.new_tensor(1e8) + 1 - 1e8))
+    assert found_of(exact, **right) < 1e-7
 
 
 @pytest.mark.parametrize("broken_epoch", [1, 2])
