@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from dashboards import report
@@ -40,6 +40,9 @@ from trainables.documents import format_yaml
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.system import disk
 from trainables.system.locks import alone
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 EXPERIMENT = "sweeps"
 Fields = Mapping[str, object]
@@ -79,7 +82,7 @@ class Tracker:
         self._settings = settings
         self._is_remote = settings.tracking_uri.startswith(("http://", "https://", "databricks"))
         self._sweep = ""  # the id of the sweep whose runs these are, by trial
-        self._runs: dict[str, Any] = {}
+        self._runs: dict[str, Run] = {}
         try:
             settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             # MLflow fails where two processes create the tables of a database.
@@ -133,20 +136,20 @@ class Tracker:
         for run in self.runs_of(folder.about()["id"]).values():
             self.client.delete_run(run.info.run_id)
 
-    def runs_of(self, sweep_id: str) -> dict[str, Any]:
+    def runs_of(self, sweep_id: str) -> dict[str, Run]:
         """The runs of a sweep as MLflow has them, by the trial's id; that of the sweep is ""."""
         mine = f"tags.`sweep.id` = '{sweep_id}'"
         found = self.client.search_runs([self.experiment_id], mine, max_results=_MOST_RUNS)
         return {run.data.tags.get("sweep.trial", ""): run for run in found}
 
-    def create(self, name: str, *, started: float, tags: Fields) -> Any:
+    def create(self, name: str, *, started: float, tags: Fields) -> Run:
         """Create a run."""
         known = {tag.key: tag.value for tag in _tags(tags)}
         when, name = _milliseconds(started), name[:_LONGEST_NAME]
         return self.client.create_run(self.experiment_id, when, known, name)
 
     def log(
-        self, run: Any, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
+        self, run: Run, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
     ) -> None:
         """Log parameters, metrics and tags, each cut to MLflow's limits; an empty tag is removed.
         The tags come last, because they mark the rest as complete.
