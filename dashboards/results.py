@@ -29,26 +29,13 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Roc:
-    """The ROC of one attack on one trial, on a logarithmic grid of FPRs; curator-only."""
-
-    attack: str
-    fpr: tuple[float, ...]
-    tpr: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.fpr) != len(self.tpr):
-            raise ValueError(f"expected as many TPRs as FPRs, got {len(self.tpr)}")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trial:
     """One trial of a sweep.
 
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
     infinity without a guarantee, None where unknown; `compared_epsilon` is the one that a choice
     goes by, its target where it was calibrated. `metrics` holds every figure by
-    name; `rocs` and every figure that `curator_only` names are for the curator alone. `audited` is
+    name; every figure that `curator_only` names is for the curator alone. `audited` is
     the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
     equal for trials of the same data and of the same model, whatever else they say; `model_name` is
     for people. `values` are those of the searched axes that this trial has.
@@ -71,7 +58,6 @@ class Trial:
     max_grad_norm: float | None = None
     decay_tau: float | None = None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
-    rocs: tuple[Roc, ...] = ()
     history: tuple[Mapping[str, float], ...] = ()
     reason: str = ""
     on_front: bool = False

@@ -11,12 +11,12 @@ from dashboards import comparison
 from dashboards.results import Sweep
 
 Cell = str | float | int | bool | None
-NAMES = ("trials.csv", "decays.csv", "times.csv", "epochs.csv", "roc.csv")
+NAMES = ("trials.csv", "decays.csv", "times.csv", "epochs.csv")
 
 
 def files(sweep: Sweep) -> dict[str, str]:
     """Every non-empty table of a sweep by its file name."""
-    made = dict(zip(NAMES, (f(sweep) for f in (trials, decays, times, epochs, rocs)), strict=True))
+    made = dict(zip(NAMES, (f(sweep) for f in (trials, decays, times, epochs)), strict=True))
     return {name: text(rows) for name, rows in made.items() if rows}
 
 
@@ -105,16 +105,6 @@ def epochs(sweep: Sweep) -> list[dict[str, Cell]]:
         {"trial": trial.id, "name": trial.name, **{name: row.get(name) for name in names}}
         for trial in sweep.trials
         for row in trial.history
-    ]
-
-
-def rocs(sweep: Sweep) -> list[dict[str, Cell]]:
-    """One row for each point of each curve, to five digits: rates of some thousand records."""
-    return [
-        {"trial": trial.id, "attack": curve.attack, "fpr": f"{x:.5g}", "tpr": f"{y:.5g}"}
-        for trial in sweep.trials
-        for curve in trial.rocs
-        for x, y in zip(curve.fpr, curve.tpr, strict=True)
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
 from collections import Counter
@@ -18,14 +17,11 @@ from sweep.results.tables.axes import value_at, varied_paths
 from sweep.store.plans import PlannedTrial, label, noise_at, short
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables import evidence
 from trainables.attacks import audited
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.privacy.from_config import claims_privacy
-
-_CURVE_POINTS = 100
 
 
 def gather(
@@ -36,8 +32,8 @@ def gather(
     public: bool = False,
 ) -> results.Sweep:
     """The trials on one corpus (needed where there are several) with the best one at `epsilon_max`.
-    `public` leaves out what only the curator may see: attacks, their curves, training losses and
-    norms, and the folders of files.
+    `public` leaves out what only the curator may see: attacks, training losses and norms, and the
+    folders of files.
 
     Raises: InvalidInput where no trial has finished or the corpus is none of the sweep's,
     InvalidData where a file of a trial differs from its manifest.
@@ -55,7 +51,6 @@ def gather(
         _trial(
             folder,
             record,
-            curves=() if public else _curves(folder, record.plan.id),
             on_front=record.plan.id in front,
             public=public,
             paths=paths,
@@ -119,7 +114,6 @@ def _trial(
     folder: SweepFolder,
     record: TrialRecord,
     *,
-    curves: Sequence[results.Roc],
     on_front: bool,
     public: bool,
     paths: Sequence[str],
@@ -160,7 +154,6 @@ def _trial(
             for name, value in record.metrics.items()
             if not public or plan.may_publish(name)
         },
-        rocs=tuple(curves),
         history=tuple(history),
         reason=in_text(record.reason or "", folders),
         on_front=on_front,
@@ -174,16 +167,6 @@ def _trial(
             if (value := value_at(plan, path)) is not None
         },
     )
-
-
-def _curves(folder: SweepFolder, trial_id: str) -> list[results.Roc]:
-    """The ROC of every attack in the trial's folder, thinned for a chart."""
-    found = []
-    for name, curve in sorted(evidence.read_curves(folder.trial_folder(trial_id)).items()):
-        stride = math.ceil(len(curve["fpr"]) / _CURVE_POINTS)
-        fpr, tpr = (tuple(curve[key][::stride]) for key in ("fpr", "tpr"))
-        found.append(results.Roc(attack=name, fpr=fpr, tpr=tpr))
-    return found
 
 
 def _finite_figures(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dashboards.results import Choice, Roc, Sweep, Trial
+from dashboards.results import Choice, Sweep, Trial
 from trainables.attacks import strongest
 from trainables.cards import card as cards
 
@@ -58,7 +58,6 @@ def trial(trial_id: str, engine: str, ser: float, epsilon: float | None, **field
         compared_epsilon=fields.pop("compared_epsilon", epsilon),
         epsilon_paper=fields.pop("epsilon_paper", None),
         metrics=metrics,
-        rocs=(Roc(attack="shadow", fpr=(0.001, 0.01, 0.1, 1.0), tpr=(0.0, 0.02, 0.15, 1.0)),),
         history=history,
         **fields,
     )

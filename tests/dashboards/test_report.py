@@ -188,7 +188,6 @@ def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(sweep)
             **{
                 **trial.__dict__,
                 "metrics": {k: v for k, v in trial.metrics.items() if not k.startswith("mia_")},
-                "rocs": (),
             }
         )
         for trial in sweep.trials
@@ -248,7 +247,7 @@ def test_a_sweep_of_one_bare_trial_makes_a_page():
 
 def test_csv_files_hold_what_the_page_shows(sweep):
     made = tables.files(sweep)
-    assert set(made) == {"trials.csv", "decays.csv", "times.csv", "epochs.csv", "roc.csv"}
+    assert set(made) == {"trials.csv", "decays.csv", "times.csv", "epochs.csv"}
     rows = list(csv.DictReader(io.StringIO(made["trials.csv"])))
     assert [row["trial"] for row in rows] == [trial.id for trial in sweep.trials]
     assert rows[0]["epsilon"] == "inf"
