@@ -1,6 +1,6 @@
 """What a trial of heads costs on features that are computed already, beside scikit-learn.
 
-    python benchmarks/heads.py [--data atis] [--encoder small] [--repeats 3]
+    python benchmarks/heads.py [--data atis] [--encoder dialogues] [--repeats 3]
     python benchmarks/heads.py --sweep 20 [--executor gang] [--precision bf16]
 
 Printed: seconds of processor of 100 full-batch steps of DP-SGD (median), and SER on the test part
@@ -139,7 +139,7 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="atis")
-    parser.add_argument("--encoder", default="small")
+    parser.add_argument("--encoder", default="dialogues")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sweep", type=int, metavar="POINTS")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])

@@ -128,8 +128,8 @@ class Gap:
         steps = f" in {self.best.plan.steps} noisy steps" if self.best.plan.steps else ""
         return [
             f"public pretraining: {self.best.plan.id} learns all its weights from private records"
-            f"{steps}; with `model.encoder: small`, or `model.name: features`, it would start from"
-            " public ones, which costs no epsilon"
+            f"{steps}; with `model.encoder: dialogues`, or `model.name: features`, it would start"
+            " from public ones, which costs no epsilon"
         ]
 
     def _larger(self) -> list[str]:

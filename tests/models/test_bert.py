@@ -45,7 +45,7 @@ def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path):
     assert config.num_layers == 3
     assert model_part(**config.model_dump()) == config
     assert model_part(name="bert", encoder=str(tmp_path), num_layers=2).num_layers == 2
-    assert model_part(name="bert", encoder="small").num_layers == 2
+    assert model_part(name="bert", encoder="dialogues").num_layers == 4
     assert model_part(name="bert").num_layers == 4
     assert build(config, schema=SCHEMA, seed=0).provenance.startswith(
         "first 3 layers of the public encoder in a local folder (BERT, 3"
@@ -56,7 +56,7 @@ def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path):
 
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with refused(r"one of small, a folder or a hub name, got .*none"):
+    with refused(r"one of dialogues, a folder or a hub name, got .*none"):
         build(model_part(name="bert", encoder=str(tmp_path / "none")), schema=SCHEMA, seed=0)
     family_folders.write(tmp_path, "bert")
     with refused(r"expected model\.num_layers <= 3"):

@@ -41,7 +41,7 @@ def test_the_digest_is_that_of_the_encoder_s_files(tmp_path):
     family_folders.write(tmp_path / "hub", "roberta")
     before = encoder_digest(str(tmp_path / "hub"))
     assert before == source_of(str(tmp_path / "hub")).digest
-    assert encoder_digest("small") == source_of("small").digest
+    assert encoder_digest("dialogues") == source_of("dialogues").digest
     assert encoder_digest("scratch") == ""
     config = tmp_path / "hub" / "config.json"
     config.write_text(config.read_text() + " ")

@@ -11,7 +11,7 @@ from sweep.planning.accounting import accounting
 from sweep.planning.plan import make
 from sweep.results.export_documents import write_model
 from tests.encoders import family_folders
-from tests.encoders.test_learnt import PUBLIC, mine
+from tests.encoders.test_learnt import PUBLIC, having_learnt, mine
 from tests.models._builds import (
     SCHEMA,
     TYPES,
@@ -142,10 +142,12 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     and the card says so beside its digest."""
     data = mine(tmp_path, PUBLIC[:400])
     fields = {"engine": "sgd", "training": {"epochs": 1, "expected_batch_size": 20}}
-    heads = {"name": "features", "encoder": [roberta, SHIPPED]}
+    learnt = having_learnt(tmp_path / "learnt")
+    heads = {"name": "features", "encoder": [roberta, learnt]}
     space = spaces.parse({"name": "s", "base": {**fields, "data": data, "model": heads}})
     [trial] = make(space, account=accounting(settings_in(tmp_path))).trials
-    assert f"learnt from the records of json_lines, got {SHIPPED}" in str(trial.reason)
+    assert f"learnt from the records of json_lines, got {learnt}" in str(trial.reason)
+    heads = {"name": "features", "encoder": [roberta, SHIPPED]}
     with refused(f"without sgd_dialogues among its public corpora, got {SHIPPED}"):
         require_usable(model_part(**heads), data_config(name="sgd_dialogues"))
     own = mine(tmp_path, [f"call extension {n} of the northern office" for n in range(100)])

@@ -56,10 +56,10 @@ def public_parts(model):
     return {**found, **{f"{name} names": each for name, each in model.names.items()}}
 
 
-@pytest.mark.parametrize("encoder", ["small", "a folder of BERT"])
+@pytest.mark.parametrize("encoder", ["dialogues", "a folder of BERT"])
 def test_canaries_change_no_public_part_and_no_other_record(tmp_path, encoder):
     fields = {"encoder": encoder}
-    if encoder != "small":
+    if encoder != "dialogues":
         family_folders.write(tmp_path / "bert", "bert")
         fields |= {"encoder": str(tmp_path / "bert"), "prior": "none"}
     parts, rows = [], []

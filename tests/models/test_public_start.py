@@ -64,13 +64,13 @@ def test_weights_that_the_description_does_not_name_are_refused(mine, name, of_o
 
 
 def test_a_bert_has_the_weights_of_the_one_that_ships():
-    model = built(name="bert", encoder="small", num_layers=2, trained="lora", lora_rank=2)
-    plain = built(name="bert", encoder="small", num_layers=2)
+    model = built(name="bert", encoder="dialogues", num_layers=2, trained="lora", lora_rank=2)
+    plain = built(name="bert", encoder="dialogues", num_layers=2)
     state = plain.state_dict()
     same = {name.replace(".base", ""): value for name, value in model.state_dict().items()}
     assert all(torch.equal(same[name], state[name]) for name in state)
-    assert "public encoder small, pretrained on" in plain.provenance
-    assert all(corpus in plain.provenance for corpus in read_about("small").corpora)
+    assert "public encoder dialogues, pretrained on" in plain.provenance
+    assert all(corpus in plain.provenance for corpus in read_about("dialogues").corpora)
 
 
 def test_a_part_of_it_is_trained(mine):
@@ -93,10 +93,10 @@ def test_adapters_of_a_clc_lie_on_the_weights_that_are_loaded(mine):
 
 
 def test_what_is_not_there_is_refused(mine):
-    with refused(r"model\.encoder to be one of small, .* 'nowhere'"):
+    with refused(r"model\.encoder to be one of dialogues, .* 'nowhere'"):
         built(name="clc", encoder="nowhere")
-    with refused(r"a clc with model\.name=clc, got small, a bert"):
-        built(name="clc", encoder="small")
+    with refused(r"a clc with model\.name=clc, got dialogues, a bert"):
+        built(name="clc", encoder="dialogues")
     with refused(r"top_layers <= 2, the layers of .*, got 3"):
         built(name="clc", encoder=str(mine), trained="biases", top_layers=3)
     with refused(r"1 <= model\.lora_rank <= \d+, the width of the enc"):
@@ -143,15 +143,15 @@ def usable(**fields):
 def test_what_an_encoder_lacks_is_refused_before_a_trial(mine):
     """Without reading its weights, so that a plan can say it."""
     usable(name="clc", encoder=str(mine))
-    usable(name="bert", encoder="small", num_layers=2)
-    usable(name="features", layers=(1,))
-    with refused(r"a clc with model\.name=clc, got small, a bert"):
-        usable(name="clc", encoder="small")
+    usable(name="bert", encoder="dialogues", num_layers=2)
+    usable(name="features", layers=(2,))
+    with refused(r"a clc with model\.name=clc, got dialogues, a bert"):
+        usable(name="clc", encoder="dialogues")
     with refused(r"a bert with model\.name=bert, got .*, a clc"):
         usable(name="bert", encoder=str(mine))
-    with refused(r"num_layers <= 2 with model\.encoder=small, got 3"):
-        usable(name="bert", encoder="small", num_layers=3)
-    with refused(r"layers among \[1, 2\] .*encoder=small, got \[0\]"):
+    with refused(r"num_layers <= 6 with model\.encoder=dialogues, got 7"):
+        usable(name="bert", encoder="dialogues", num_layers=7)
+    with refused(r"layers among \[2, 4, 6\] .*encoder=dialogues, got \[0\]"):
         usable(name="features", layers=(0,))
     with refused(r"moments\.safetensors in the folder .* got none", InvalidData):
         usable(name="features", encoder=str(mine))
@@ -163,10 +163,10 @@ def test_what_an_encoder_lacks_is_refused_before_a_trial(mine):
 def test_sizes_are_the_encoder_s_and_the_default_is_no_part_of_an_id():
     usual = parse({"model": {"name": "clc"}})
     assert usual.id == parse({"model": {"name": "clc", "encoder": "scratch"}}).id
-    of_small = {"name": "clc", "encoder": "small"}
-    assert parse({"model": of_small}).id != usual.id
+    of_shipped = {"name": "clc", "encoder": "dialogues"}
+    assert parse({"model": of_shipped}).id != usual.id
     with refused(r"^expected no model\.hidden_size, which is read only"):
-        parse({"model": {**of_small, "hidden_size": 7}})
+        parse({"model": {**of_shipped, "hidden_size": 7}})
 
 
 @pytest.mark.parametrize("part", [{"trained": "heads"}, {"trained": "lora", "lora_rank": 2}])

@@ -22,8 +22,8 @@ NEEDED = {
     "sweep/deploy/rayjob.yaml",
     "sweep/planning/own_data/space.yaml.template",
     "trainables/data/schemas/atis.json",
-    "trainables/encoders/shipped/small/learnt.npy",
-    "trainables/encoders/shipped/small/model.safetensors",
+    "trainables/encoders/shipped/dialogues/learnt.npy",
+    "trainables/encoders/shipped/dialogues/model.safetensors",
     "trainables/layers/_gram.c",
     "trainables/pretraining/texts/snips.txt",
 }
@@ -31,7 +31,7 @@ TINY = {
     "name": "tiny",
     "base": {
         "data": {"name": "communication", "num_utterances": 1000},
-        "model": {"name": "features", "encoder": "small"},
+        "model": {"name": "features", "encoder": "dialogues"},
         "engine": "dp_sgd",
         "privacy": {"noise_multiplier": 2.0, "delta": 1e-3},
         "training": {"epochs": 1, "expected_batch_size": 40, "num_workers": 1},

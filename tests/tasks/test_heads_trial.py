@@ -24,7 +24,7 @@ from trainables.trial import run
 FIELDS = {
     "engine": "dp_sgd",
     "data": {"name": "communication", "num_utterances": 2_000},
-    "model": {"name": "features", "encoder": "small"},
+    "model": {"name": "features", "encoder": "dialogues"},
     "privacy": {
         "sampling": "full",
         "max_grad_norm": 0.5,
@@ -84,7 +84,7 @@ def test_without_names_nothing_is_known_before(tmp_path, cache):
 
 def test_a_checkpoint_names_the_encoder_by_its_files(trained):
     _, place = trained
-    assert checkpoint.state_of(place)[ENCODER] == encoder_digest("small") != ""
+    assert checkpoint.state_of(place)[ENCODER] == encoder_digest("dialogues") != ""
 
 
 def test_epsilon_0_is_the_error_that_a_trained_trial_begins_with(tmp_path, cache, trained):

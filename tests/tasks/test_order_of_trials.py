@@ -15,7 +15,7 @@ _TRIALS = (
     {"engine": "edp_sgd", "model": _CLC, "training": {"num_workers": 2}, "evaluation": _SHADOW},
     {
         "engine": "dp_sgd",
-        "model": {"name": "features", "encoder": "small"},
+        "model": {"name": "features", "encoder": "dialogues"},
         "privacy": {"sampling": "full"},
         "evaluation": _LOSS,
     },

@@ -35,7 +35,7 @@ def corpus(folder, kind):
 def heads(**fields):
     """Heads on the shipped encoder."""
     made = config("dp_sgd", **fields).model_dump(mode="json")
-    made["model"] = {"name": "features", "encoder": "small", "layers": [2]}
+    made["model"] = {"name": "features", "encoder": "dialogues", "layers": [2]}
     return parse(made)
 
 

@@ -1,5 +1,6 @@
 """The shadow model's trial: the target's architecture and schedule, without privacy."""
 
+import json
 import shutil
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from trainables import attacks, catalogue
 from trainables.config import parse
 from trainables.data.corpus import open_corpus
-from trainables.encoders.about import read_about
+from trainables.encoders.about import ABOUT, read_about
 from trainables.system.communication import Alone
 from trainables.tasks import _shadow
 from trainables.tasks._shadow import available_corpora, config_for
@@ -61,15 +62,20 @@ def test_a_baseline_with_bounded_gradients_shares_it_with_private_trials(tmp_pat
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
     made = {"name": "communication", "num_utterances": 1_000}
+    place = tmp_path / "encoder"
+    shutil.copytree(read_about("dialogues").place, place)
+    about = json.loads((place / ABOUT).read_text())
+    about["card"]["corpora"] = [{"name": "health"}, {"name": "video"}]
+    (place / ABOUT).write_text(json.dumps(about))
     fields = {
         "engine": "sgd",
         "data": made,
-        "model": {"name": "features", "encoder": "small"},
+        "model": {"name": "features", "encoder": str(place)},
         "training": {"epochs": 1},
         "evaluation": {"attacks": ["shadow"], "bootstrap_samples": 0},
     }
     config = parse(fields)
-    learnt = read_about("small").corpora
+    learnt = read_about(str(place)).corpora
     assert config_for(config, data_dir=tmp_path).data.name in learnt
     assert set(available_corpora(tmp_path)) <= {config.data.name, *learnt}
     result = run(
@@ -86,7 +92,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
 def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch):
     """Of another optimiser or encoder it is another: the first trial must not decide for all."""
     place = tmp_path / "encoder"
-    shutil.copytree(read_about("small").place, place)
+    shutil.copytree(read_about("dialogues").place, place)
     trained = []
 
     def train(shadow, target, **_):

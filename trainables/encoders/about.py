@@ -6,7 +6,7 @@ hashes of the texts that it was pretrained on, `learnt.npy` (uint32[n], sorted):
 under a fixed key because they are public, of the letters and digits of each text in lower case. So
 a renamed copy of a corpus is found, and one with other spaces, punctuation or case. A record that
 is none of the n texts counts as one with probability n / 2^32, for the encoder that ships 1 in
-80,000. Records are hashed in memory alone.
+96,000. Records are hashed in memory alone.
 
 Unrelated corpora share texts by chance ("yes", "play some music"): of those that this project
 reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is refused (`_FEW`).

@@ -18,8 +18,8 @@ ENCODER = "encoder_digest"  # its name in a checkpoint's state and in `model.jso
 def encoders_of(model: Mapping[str, Any]) -> tuple[str, ...]:
     """The public encoders of a model with these fields; none for one of random weights.
 
-    >>> encoders_of({"encoder": "small"}), encoders_of({"encoder": ["small", "minilm"]})
-    (('small',), ('small', 'minilm'))
+    >>> encoders_of({"encoder": "dialogues"}), encoders_of({"encoder": ["dialogues", "minilm"]})
+    (('dialogues',), ('dialogues', 'minilm'))
     """
     named = model.get("encoder", "scratch")
     every = (named,) if isinstance(named, str) else tuple(named)

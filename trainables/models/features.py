@@ -47,7 +47,7 @@ class Config(ModelConfig):
 
     name: Literal["features"] = "features"
     encoder: str | Several = Field(
-        "small",
+        "dialogues",
         description="a shipped encoder | a folder of `sweep pretrain` | a folder or"
         " hub name of a Hugging Face encoder (with prior: none) | minilm, mpnet"
         " (extras); a list: the rows of each, joined",

@@ -49,7 +49,7 @@ SPACE = {
     "name": "tiny",
     "base": {
         "data": {"name": "communication", "num_utterances": 1000},
-        "model": {"name": "features", "encoder": "small"},
+        "model": {"name": "features", "encoder": "dialogues"},
         "engine": "dp_sgd",
         "privacy": {"noise_multiplier": 2.0, "delta": 1e-3},
         "training": {"epochs": 2, "expected_batch_size": 40, "num_workers": 1},
