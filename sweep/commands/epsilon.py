@@ -84,7 +84,7 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
             "sampling": sampling,
             "noise_calibration": noise_calibration,
             "group_scale": calculator.group_scale(
-                parts, name=group_scale, normalise=normalise, cap=cap
+                parts["privacy"].get("group_scale"), name=group_scale, normalise=normalise, cap=cap
             ),
             "neighboring_relation": neighboring_relation,
             "delta": delta,

@@ -88,12 +88,12 @@ def decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
     }
 
 
-def group_scale(parts: dict[str, Any], **given: Any) -> Any:
-    """The value of the field group_scale, from the given options and the config."""
+def group_scale(before: Any, **given: Any) -> Any:
+    """The value of the field group_scale, from the given options and that of the config."""
     changed = {name: value for name, value in given.items() if value is not None}
     if not changed:
         return None
-    before = parts["privacy"].get("group_scale", {})
+    before = {"name": before} if isinstance(before, str) else before or {}
     # A new name has its own defaults.
     return changed if "name" in changed else {**before, **changed}
 

@@ -34,7 +34,7 @@ def read_pretraining(
     """
     if (file is None) == (not public):
         raise InvalidInput("expected either a FILE or --public with names of public corpora")
-    fields = _of_minilm(public) if file is None else read_yaml(file)
+    fields: Any = _of_minilm(public) if file is None else read_yaml(file)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected a mapping of fields in {file}")
     for path, value in changes.items():
@@ -48,7 +48,7 @@ def read_pretraining(
     return parse(fields)
 
 
-def _of_minilm(public: Sequence[str]) -> dict[str, Any]:
+def _of_minilm(public: Sequence[str]) -> dict[str, object]:
     """The recipe of the encoder that ships, without texts of other corpora that have a list."""
     import torch
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
 from sweep.guard import Guard
@@ -19,12 +19,17 @@ from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.state import with_leakage
 from sweep.store.sweeps import SweepFolder
 
+if TYPE_CHECKING:
+    from ray.util.metrics import Gauge
+
+Figures = dict[str, float | None]
 _WORDS = str.maketrans({"ε": "epsilon", "≤": "<="})  # of trials' names
 
 
 def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
     """`watch` extended by recording the trial's figures as metrics, where Ray runs."""
-    guard, gauges = Guard("Ray's metrics"), dict[str, Any]()
+    guard = Guard("Ray's metrics")
+    gauges: dict[str, Gauge] = {}
     statuses: dict[str, str] = {}
 
     def put(source: str, value: float, **labels: str) -> None:
@@ -54,8 +59,8 @@ def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
     return watch_and_record
 
 
-def _figures(folder: SweepFolder, plan: PlannedTrial, progress: Progress) -> dict[str, Any]:
-    figures: dict[str, Any] = {
+def _figures(folder: SweepFolder, plan: PlannedTrial, progress: Progress) -> Figures:
+    figures: Figures = {
         "epochs_done": float(progress.epochs_done),
         "epochs": float(progress.epochs),
         "epsilon_planned": plan.epsilon,
@@ -87,7 +92,7 @@ def _ray_is_up() -> bool:
     return ray is not None and bool(ray.is_initialized())
 
 
-def _ray_gauge(metric: LiveMetric) -> Any:
+def _ray_gauge(metric: LiveMetric) -> Gauge:
     from ray.util.metrics import Gauge
 
     return Gauge(metric.name, description=in_ascii(metric.help), tag_keys=metric.labels)

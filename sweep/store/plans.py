@@ -46,7 +46,7 @@ class PlannedTrial:
     values: dict[str, Any]
     origin: Annotated[
         TrialConfig | dict[str, Any],
-        PlainValidator(TypeAdapter(dict[str, Any]).validate_python),  # parsed where it is used
+        PlainValidator(TypeAdapter(dict).validate_python),  # parsed where it is used
         Field(validation_alias="config", serialization_alias="config"),
         PlainSerializer(lambda origin: _fields_of(origin)),
     ] = field(compare=False)
