@@ -141,8 +141,8 @@ def one_line(error: BaseException) -> str:
     This project's errors never quote private text, so their message is kept. Of other errors only
     the type and the place that raised it are kept.
 
-    >>> one_line(InvalidInput("expected 0 < delta < 1, got delta=1.5"))
-    'InvalidInput: expected 0 < delta < 1, got delta=1.5'
+    >>> one_line(TrialFailed("expected finite weights"))
+    'TrialFailed: expected finite weights'
     """
     name = type(error).__name__
     if isinstance(error, SweepError):

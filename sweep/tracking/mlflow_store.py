@@ -17,7 +17,8 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -84,9 +85,7 @@ class Tracker:
         self._sweep = ""  # the id of the sweep whose runs these are, by trial
         self._runs: dict[str, Run] = {}
         try:
-            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # MLflow fails where two processes create the tables of a database.
-            with alone(settings.home / ".mlflow.lock"):
+            with nullcontext() if self._is_remote else _alone_in(settings.home):
                 self.client = self._open()
                 self.experiment_id = self._experiment()
         except ImportError as problem:
@@ -410,6 +409,14 @@ class Registry:
     def _refusal(self, problem: Exception) -> InvalidInput:
         refused = f"MLflow's registry refused model {self._name!r}"
         return InvalidInput(f"{refused} ({first_line(problem)})")
+
+
+@contextmanager
+def _alone_in(home: Path) -> Iterator[None]:
+    """MLflow fails where two processes create the tables of a database."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with alone(home / ".mlflow.lock"):
+        yield
 
 
 def _holds_others(tags: Mapping[str, str], rows: Sequence[EpochRow], state: str) -> bool:

@@ -37,6 +37,7 @@ from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import certify
 from trainables.cards.page import to_markdown
 from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
+from trainables.guarantee.releases import BestOf, Number
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
 
@@ -118,14 +119,14 @@ def test_the_best_by_validation_leaves_alone(done):
 def test_the_ledger_is_charged_once_with_the_selection(done):
     (entry,) = Ledger(done.path.parent / FILE).entries()
     assert (entry.trial, entry.sweep) == (SELECTION, done.ledger_name)
-    assert entry.release.best_of is not None
-    assert (entry.release.best_of.mean, entry.release.best_of.shape) == (4, 1)
+    assert isinstance(entry.release, BestOf)
+    assert entry.release.number == Number(law="geometric", mean=4)
     total, _ = spend_of(done)
     (record,) = done.records()
     assert total is not None
     assert total.epsilon == record.metrics["epsilon"] == record.plan.epsilon
     assert total.num_releases == 1
-    one = certify(entry.release.best_of.configurations, delta=entry.delta)
+    one = certify(entry.release.configurations, delta=entry.delta)
     assert one.epsilon < total.epsilon
 
 
