@@ -459,7 +459,7 @@ DRIVER = """
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(number, tmp_path):
     jobs = make_jobs(tmp_path, count=2, epochs=6)
-    (jobs[1].folder / "slow").write_text("0.5")
+    (jobs[1].folder / "slow").write_text("1")
     fields = [fields_of(job) for job in jobs]
     mark = f"SWEEP_TEST_{tmp_path.name}"
     driver = subprocess.Popen(
