@@ -13,13 +13,13 @@ import pytest
 from tests.structure import ROOT, Structure, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 359_340,
-    "source_lines": 58_856,
-    "source_files": 465,
-    "test_tokens": 405_851,
-    "test_lines": 50_667,
-    "docs_words": 17_980,
-    "untyped_dicts": 101,
+    "source_tokens": 358_909,
+    "source_lines": 58_821,
+    "source_files": 463,
+    "test_tokens": 394_359,
+    "test_lines": 49_641,
+    "docs_words": 17_649,
+    "untyped_dicts": 100,
 }
 
 
@@ -38,7 +38,7 @@ def test_an_engine_is_named_in_its_own_file_alone(structure):
 
 
 def test_imports_are_held_by_contracts(structure):
-    assert structure.import_contracts >= 5
+    assert structure.import_contracts >= 6
 
 
 @pytest.mark.parametrize(
