@@ -95,7 +95,8 @@ def roc_png(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) 
         axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.05))
         axis.set(xlabel="false-positive rate (log axis)", ylabel="true-positive rate (log axis)")
         axis.set_title(title, loc="left", fontsize=10)
-        axis.legend(frameon=False, fontsize=8)
+        if curves:
+            axis.legend(frameon=False, fontsize=8)
         return _png(drawn)
 
 

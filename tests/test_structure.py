@@ -13,8 +13,8 @@ import pytest
 from tests.structure import ROOT, Structure, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 358_909,
-    "source_lines": 58_821,
+    "source_tokens": 358_912,
+    "source_lines": 58_822,
     "source_files": 463,
     "test_tokens": 394_359,
     "test_lines": 49_641,
