@@ -52,9 +52,7 @@ def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
 
 @contextmanager
 def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
-    """Show the phases before a sweep starts on `console`. `quiet` shows nothing, and neither does a
-    pipe, where a refusal is one line.
-    """
+    """Show the phases before a sweep starts, on a terminal alone: a refusal is one line."""
     spinner = Spinner("dots", phases.PLANNING)
     with ExitStack() as stack:
         if console.is_terminal and not quiet:
