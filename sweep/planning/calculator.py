@@ -93,9 +93,8 @@ def group_scale(before: Any, **given: Any) -> Any:
     changed = {name: value for name, value in given.items() if value is not None}
     if not changed:
         return None
-    before = {"name": before} if isinstance(before, str) else before or {}
     # A new name has its own defaults.
-    return changed if "name" in changed else {**before, **changed}
+    return changed if "name" in changed else {**(before or {}), **changed}
 
 
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:

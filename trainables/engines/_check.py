@@ -141,8 +141,7 @@ def _difference(
     trained = [
         values[name].requires_grad_() for name, p in model.named_parameters() if p.requires_grad
     ]
-    left = clipped.double()
-    left = left.clone() if left is clipped else left
+    left = clipped.to(torch.float64, copy=True)
     places = torch.split(left, [p.numel() for p in trained])
     scales = group_scale.tolist()
     longest = 0.0

@@ -9,13 +9,13 @@ from search_spaces import space as spaces
 from search_spaces.parts import Resources
 from sweep.planning import resources as machines
 from sweep.planning.resources import Machine, share_of
+from tests.libraries import IGNORED
 from tests.refusals import refused
-from tests.sweep.quiet import QUIET
 from tests.sweep.runtime.test_ray_trials import DEVICES, NUM_GPUS, places
 from trainables.system.communication import Alone
 from trainables.tasks._frame import on_device
 
-pytestmark = QUIET
+pytestmark = IGNORED
 
 
 @pytest.mark.parametrize("executor", ["gang", "local"])

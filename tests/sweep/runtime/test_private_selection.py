@@ -29,9 +29,9 @@ from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG, SweepFolder, Vault
 from sweep.tracking.delivery import Tracking
+from tests.libraries import IGNORED
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
-from tests.sweep.quiet import QUIET
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import certify
@@ -41,7 +41,7 @@ from trainables.guarantee.releases import BestOf, Number
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
 
-pytestmark = QUIET
+pytestmark = IGNORED
 _NUMBER = 3
 _ID = "0123456789abcdef0123456789abcdef"
 

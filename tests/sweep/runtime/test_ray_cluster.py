@@ -12,10 +12,10 @@ import pytest
 from sweep.runtime import preflight, ray_session
 from sweep.runtime.events import RunSettings
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.quiet import QUIET
+from tests.libraries import IGNORED
 from trainables.errors import InvalidInput
 
-pytestmark = [pytest.mark.slow, *QUIET]
+pytestmark = [pytest.mark.slow, *IGNORED]
 ROOT = Path(__file__).parents[3]
 SPACE = """
 base:

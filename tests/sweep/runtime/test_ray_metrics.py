@@ -12,14 +12,14 @@ from sweep.runtime import ray_metrics as ray_metrics
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.quiet import QUIET
+from tests.libraries import IGNORED
 from tests.sweep.ray_metrics import own_ray
 from tests.sweep.sweeps import write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.figures import is_public
 from trainables.result import EpochReport
 
-pytestmark = QUIET
+pytestmark = IGNORED
 
 
 @pytest.fixture(scope="module")

@@ -26,14 +26,14 @@ from sweep.runtime import preflight, ray_session, tune
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.store.plans import Plan
-from tests.sweep.quiet import QUIET
+from tests.libraries import IGNORED
 from tests.sweep.sweeps import settings_in
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
 from trainables.result import EpochReport
 from trainables.system import checkpoint
 
-pytestmark = QUIET
+pytestmark = IGNORED
 ROOT = Path(__file__).parents[3]
 SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, slots=1)
 LOCAL = replace(SETTINGS, executor="local")

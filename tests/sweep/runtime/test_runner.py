@@ -28,12 +28,12 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.mlflow_store import EXPERIMENT
-from tests.sweep.quiet import QUIET
+from tests.libraries import IGNORED
 from tests.sweep.sweeps import TOY, make_store, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
 from trainables.system import checkpoint
 
-pytestmark = QUIET
+pytestmark = IGNORED
 
 
 class Runs:

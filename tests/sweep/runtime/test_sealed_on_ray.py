@@ -11,11 +11,11 @@ from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner, tune
 from sweep.search import private_selection as search
 from sweep.store.sweeps import Vault
-from tests.sweep.quiet import QUIET
+from tests.libraries import IGNORED
 from tests.sweep.runtime.test_private_selection import _fields
 from tests.sweep.sweeps import TOY, settings_in, space_in
 
-pytestmark = QUIET
+pytestmark = IGNORED
 
 
 def sessions():
