@@ -17,4 +17,3 @@ ENTRIES = {
     "tpe": "adaptive",
 }
 DEFAULT = "grid"
-ADVISES = "tpe"  # on the next point, where a sweep has none of its own

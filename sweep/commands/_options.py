@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sweep.commands import _complete
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,18 +15,13 @@ Part = Literal["train", "validation", "test"]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Name = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME",
-        help="Name of a sweep (see `sweep list`).",
-        autocompletion=_complete.sweeps,
-    ),
+    typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`)."),
 ]
 Space = Annotated[
     str,
     typer.Argument(
         metavar="SPACE",
         help="YAML file of a space or a config, or the name of a shipped one.",
-        autocompletion=_complete.spaces,
     ),
 ]
 Set = Annotated[
@@ -36,7 +30,6 @@ Set = Annotated[
         "--set",
         metavar="PATH=VALUE",
         help="Override one field, such as training.epochs=3.",
-        autocompletion=_complete.assignments,
     ),
 ]
 DataFields = Annotated[

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands import _complete
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json, say
 from trainables.system import collector
@@ -16,7 +15,6 @@ _Side = Annotated[
     typer.Argument(
         metavar="SWEEP[:TRIAL]",
         help="A sweep (its best trial) or a trial.",
-        autocompletion=_complete.sweeps,
     ),
 ]
 

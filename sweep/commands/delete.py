@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.commands import _complete
 from sweep.commands._options import TrackingUri
 from sweep.commands._output import say
 
@@ -34,7 +33,6 @@ def delete(
         typer.Argument(
             metavar="[NAME]",
             help="Name of a sweep; omitted with --cache.",
-            autocompletion=_complete.sweeps,
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,

@@ -44,9 +44,6 @@ def export(
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here.")
     ] = None,
-    register_as: Annotated[
-        str | None, typer.Option("--register", metavar="MODEL", help="Also register it in MLflow.")
-    ] = None,
     reviewer: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Reviewer of the privacy card, recorded in it."),
@@ -65,10 +62,9 @@ def export(
     from sweep.results.export import export_trial, require_new
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.mlflow_store import Registry
 
-    review, settings = _review(reviewer, decision), from_environment()
-    folder = store.open_sweep(settings.home, name)
+    review = _review(reviewer, decision)
+    folder = store.open_sweep(from_environment().home, name)
     chosen, way, chosen_by = _choose(
         folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
     )
@@ -78,16 +74,10 @@ def export(
     # What is refused for a name is refused before anything is written.
     for path in places:
         require_new(path)
-    registry = None if register_as is None else Registry(register_as, settings)
-    versions: list[int] = []
     for record, path in zip(chosen, places, strict=True):
         export_trial(folder, record, path, chosen_by=chosen_by, review=review)
-        if registry is not None:
-            versions.append(registry.add(path, folder=folder, record=record))
     if as_json:
-        print_json(
-            "export", {**_what_left(chosen, places), "chosen_by": chosen_by, "versions": versions}
-        )
+        print_json("export", {**_what_left(chosen, places), "chosen_by": chosen_by})
         return
     _say_what_left(folder, chosen, places, epsilon_max=epsilon_max)
 

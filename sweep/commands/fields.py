@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands import _complete
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json
 
@@ -17,7 +16,6 @@ def fields(
         typer.Argument(
             metavar="[PATH]",
             help="A section or field, such as privacy.",
-            autocompletion=_complete.fields,
         ),
     ] = None,
     as_json: JsonFlag = False,

@@ -35,17 +35,20 @@ def report(
     The page needs no network. It recommends a trial at an epsilon and shows the Pareto front of
     error, epsilon and leakage, noise decays, times, attacks and the privacy card.
     """
-    from sweep.commands._answers import answers
     from sweep.results.report_files import write
     from sweep.results.select import by_corpus
+    from sweep.search.advice import answers
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
 
-    folder = store.open_sweep(from_environment().home, name)
+    settings = from_environment()
+    folder = store.open_sweep(settings.home, name)
     target = output or Path(f"{name}-report")
     records = folder.records()
     is_answered = not public and len(by_corpus(records)) == 1
-    mattered, next_steps = answers(folder, records) if is_answered else (None, [])
+    mattered, next_steps = (
+        answers(records, cache_dir=settings.cache_dir) if is_answered else (None, [])
+    )
     made = write(
         folder,
         target,

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands import _complete
 from sweep.commands._options import Address, JsonFlag, Name, Tracking, TrackingUri
 from sweep.commands._output import console, finish
 
@@ -28,7 +27,6 @@ def resume(
             "--space",
             metavar="SPACE",
             help="Continue with this changed space; the changes are listed.",
-            autocompletion=_complete.spaces,
         ),
     ] = None,
     accept: Annotated[

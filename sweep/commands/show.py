@@ -50,7 +50,7 @@ def show(
     _print_tables(folder, records, list(damaged.values()), every=every)
     for each in where:
         say(each.sentence())
-    _print_answers(folder, records, where)
+    _print_answers(records, where)
 
 
 def _best(where: Standing) -> dict[str, Any]:
@@ -106,12 +106,13 @@ def _standings(folder: SweepFolder, records: list[TrialRecord]) -> list[Standing
         return []
 
 
-def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: list[Standing]) -> None:
+def _print_answers(records: list[TrialRecord], where: list[Standing]) -> None:
     """Which axis mattered, what the sweep cost together, what to try next."""
-    from sweep.commands._answers import answers
+    from sweep.search.advice import answers
+    from sweep.settings import from_environment
     from sweep.store.plans import label
 
-    found, sentences = answers(folder, records, where)
+    found, sentences = answers(records, where, cache_dir=from_environment().cache_dir)
     if found is not None:
         shares = ", ".join(f"{label(path)} {100 * s:.0f} %" for path, s in found.shares.items())
         tied = ", ".join(map(label, found.tied))

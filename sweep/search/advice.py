@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
-from search_spaces import strategies
-from search_spaces.domains import branches, rank
-from search_spaces.expansion import Point, points_at
-from search_spaces.objectives import default_objectives
-from search_spaces.space import SearchSpace
+from search_spaces.domains import rank
 from sweep.results import select
 from sweep.results.gap import USABLE
-from sweep.results.importance import Importance, moves_epsilon, together, varied_axes
+from sweep.results.importance import (
+    Importance,
+    importance,
+    moves_epsilon,
+    together,
+    varied_axes,
+)
 from sweep.results.standing import Standing, standings
-from sweep.search import suggest as search
-from sweep.search.source import observations_of
-from sweep.store.plans import label, setting, short
+from sweep.store.plans import label, short
 from sweep.store.sweeps import TrialRecord
 from trainables import formats
 from trainables.errors import InvalidInput
+from trainables.figure_cache import FigureCache
 from trainables.figures import EPSILON
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
 _FEWEST = 4  # trials, of a variant or for each axis that a forest judges
 _SAME = 1.01  # times an epsilon: what differs by less is equal
-_MOST = 200  # most groups used for a proposal
-EpsilonOf = Callable[[Point], float | None]
+
+
+def answers(
+    records: Sequence[TrialRecord], where: Sequence[Standing] | None = None, *, cache_dir: Path
+) -> tuple[Importance | None, list[str]]:
+    """Which axis mattered, and `advice`; (None, []) where no metric is common to all."""
+    try:
+        found = importance(records, kept=FigureCache(cache_dir))
+        return found, advice(records, found, where)
+    except InvalidInput:
+        return None, []
 
 
 def advice(
-    space: SearchSpace,
     records: Sequence[TrialRecord],
     found: Importance | None,
     where: Sequence[Standing] | None = None,
-    *,
-    epsilon_of: EpsilonOf = lambda point: None,
 ) -> list[str]:
     """Sentences, the most useful first; empty where too few trials have finished. `where` are
-    their standings (`standing.standings`); None: by their own intervals. `epsilon_of` gives the
-    epsilon of a point of the space; None: unknown.
+    their standings (`standing.standings`); None: by their own intervals.
     """
     finished = select.finished(records)
     if len(select.groups(finished)) < _FEWEST:
@@ -54,11 +60,7 @@ def advice(
         *_weights(found, [group for groups in ranked.values() for group in groups]),
         *(words for each in where or standings(records) for words in _indistinguishable(each)),
     ]
-    if len(ranked) > 1:  # an adaptive search has one corpus
-        return list(dict.fromkeys(said))
-    [groups] = ranked.values()
-    proposal = _proposal(space, _history(groups) or records, tried=finished, epsilon_of=epsilon_of)
-    return [*said, proposal] if proposal else said
+    return list(dict.fromkeys(said))
 
 
 def _edges(groups: Sequence[select.Group], *, on: str) -> list[str]:
@@ -171,57 +173,3 @@ def _indistinguishable(found: Standing) -> list[str]:
         f"{first.records[0].plan.name} and {second.records[0].plan.name} are indistinguishable"
         f" (95 %, {' or '.join(found.ways)}): repeat both over seeds (`repeats: 5`)"
     ]
-
-
-def _history(groups: Sequence[select.Group]) -> list[TrialRecord]:
-    """A sample of very many ranked groups for a search, the best included; empty for few."""
-    if len(groups) <= _MOST:
-        return []
-    kept = [groups[place * (len(groups) - 1) // (_MOST - 1)] for place in range(_MOST)]
-    return [record for group in kept for record in group.records]
-
-
-def _proposal(
-    space: SearchSpace,
-    records: Sequence[TrialRecord],
-    *,
-    tried: Sequence[TrialRecord],
-    epsilon_of: EpsilonOf,
-) -> str | None:
-    """What an adaptive search that knows `records` would choose next in this space, with its
-    epsilon; None where it is among them or `tried`, or the space refuses it.
-    """
-    update: dict[str, Any] = {
-        "strategy": strategies.ADVISES,
-        "num_startup": 1,
-    }
-    if not space.search.is_adaptive:
-        update["objectives"] = default_objectives(space.task)
-    searched = space.model_copy(update={"search": space.search.model_copy(update=update)})
-    try:
-        branches(searched)
-    except InvalidInput:
-        return None
-    observations = observations_of(searched, records)
-    if not any(one.state == "done" for one in observations):
-        return None
-    found = search.suggest(searched, observations, draw=len(observations))
-    variant = found.variant.name
-    point = next(points_at(searched, found.variant, found.values))
-    if point.config is None or point.reason is not None:
-        return None
-    # Without the axes over fields that its entries lack.
-    chosen = {path: value for path, value in found.values.items() if path in point.values}
-    if any(one.variant == variant and one.values == chosen for one in observations) or any(
-        record.plan.variant == variant
-        and all(record.plan.values.get(path) == value for path, value in chosen.items())
-        for record in tried
-    ):
-        return None
-    values = ", ".join(setting(path, value) for path, value in chosen.items())
-    sentence = f"TPE would try {variant}, {values}"
-    epsilon = epsilon_of(point)
-    if epsilon is None:
-        return sentence
-    alone = ", which guarantees little: it considers the error alone" if epsilon > USABLE else ""
-    return f"{sentence}: epsilon {formats.epsilon(epsilon)}{alone}"

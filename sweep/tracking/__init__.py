@@ -1,4 +1,4 @@
-"""Trackers, the model registry and the delivery of results. The only importer of mlflow.
+"""The tracker and the delivery of results. The only importer of mlflow.
 
 MLflow's telemetry is off in this process and in those that it starts: MLflow reads that when it is
 imported.

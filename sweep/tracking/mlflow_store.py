@@ -1,5 +1,4 @@
-"""Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial. Optionally an
-export becomes a version of a model in its registry.
+"""Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial.
 
 Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
 (`sweep.id`, `sweep.trial`), a metric by its step and time. Delivering again completes the runs.
@@ -356,59 +355,6 @@ class Tracker:
             page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
             name = "report.html" if place == 1 else f"report-{place}.html"
             self.client.log_text(run_id, report.html(page, public=True), name)
-
-
-class Registry:
-    """Model `name` in the registry of the settings' tracking store."""
-
-    def __init__(self, name: str, settings: Settings) -> None:
-        """Check that the registry would accept the name; nothing is written.
-
-        Raises: InvalidInput where the store does not answer or refuses the name.
-        """
-        self._name, self._tracker = name, Tracker(settings)
-        from mlflow.exceptions import MlflowException
-
-        self._error: type[Any] = MlflowException
-        self._is_new = False
-        try:
-            self._tracker.client.get_registered_model(name)
-        except MlflowException as problem:
-            if problem.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise self._refusal(problem) from None
-            self._is_new = True
-
-    def add(self, exported: Path, *, folder: SweepFolder, record: TrialRecord) -> int:
-        """Register `exported` as the next version of the model; the version's number.
-
-        The version points to the folder and to the trial's run, and carries its epsilon as a tag.
-        The folder stays where it is.
-
-        Raises: InvalidInput where the registry refuses it; the folder is then removed, so that the
-        export can be repeated.
-        """
-        client, trial = self._tracker.client, record.plan.id
-        run = self._tracker.runs_of(folder.about()["id"]).get(trial)
-        tags = {"sweep": folder.name, "trial": trial}
-        tags |= {name: str(record.metrics.get(name)) for name in ("epsilon", "ser")}
-        try:
-            if self._is_new:
-                client.create_registered_model(self._name, description="From `sweep export`.")
-                self._is_new = False
-            made = client.create_model_version(
-                self._name,
-                source=exported.resolve().as_uri(),
-                run_id=run and run.info.run_id,
-                tags=tags,
-            )
-        except self._error as problem:
-            shutil.rmtree(exported)
-            raise self._refusal(problem) from None
-        return int(made.version)
-
-    def _refusal(self, problem: Exception) -> InvalidInput:
-        refused = f"MLflow's registry refused model {self._name!r}"
-        return InvalidInput(f"{refused} ({first_line(problem)})")
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import itertools
 import pytest
 
 from search_spaces import space as spaces
-from search_spaces import strategies
 from search_spaces.expansion import expand
 from search_spaces.search import STRATEGIES
 from sweep.search.suggest import Observation, suggest
@@ -43,9 +42,8 @@ def test_the_contract(name):
         assert isinstance(module.REPLAYS, bool)
 
 
-def test_one_is_the_default_and_one_gives_advice():
+def test_a_listed_one_is_the_default():
     assert catalogue.default(STRATEGIES) in names("listed")
-    assert strategies.ADVISES in names("adaptive")
 
 
 @pytest.mark.parametrize("name", names("drawn"))

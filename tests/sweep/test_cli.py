@@ -278,31 +278,6 @@ def test_a_finished_sweep_is_exported_and_deleted(place, line):
     assert line.facts("ledger")["datasets"][0]["num_trials"] == 3
 
 
-def test_an_export_that_cannot_be_registered_leaves_nothing_behind(place, line, monkeypatch):
-    run_toy(place)
-    target = place / "mine"
-    export = ["export", "toy", "--any-epsilon", "--to", str(target), "--register"]
-    assert "registry refused model 'a/b'" in line.refused(*export, "a/b")
-    assert not target.exists()
-    away = "http://127.0.0.1:9"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", away)
-    assert f"{away} does not answer" in line.refused(*export, "m")
-    assert not target.exists()
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    from mlflow.exceptions import MlflowException
-    from mlflow.tracking import MlflowClient
-
-    def refuse(*_, **__):
-        raise MlflowException("the source is not allowed")
-
-    with monkeypatch.context() as late:
-        late.setattr(MlflowClient, "create_model_version", refuse)
-        assert "the source is not allowed" in line.refused(*export, "m")
-    assert not target.exists()
-    assert line.facts(*export, "m")["versions"] == [1]
-    assert (target / "config.yaml").exists()
-
-
 def test_a_corpus_is_written_out_and_read_again(place, line):
     target = place / "copy.jsonl"
     fields = write_corpus(place)

@@ -1,4 +1,4 @@
-"""A shell completes what exists: commands, sweeps, spaces, fields."""
+"""A shell completes commands and the values of their options."""
 
 import os
 import subprocess
@@ -9,44 +9,18 @@ import pytest
 from typer._completion_shared import get_completion_script
 
 from sweep import cli
-from sweep.commands import _complete
 
 SCRIPT = Path(sys.executable).with_name("sweep")
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    for name in ("one", "other"):
-        (tmp_path / "home" / name).mkdir(parents=True)
-        (tmp_path / "home" / name / "sweep.jsonl").write_text("{}")
-    (tmp_path / "mine.yaml").touch()
-    (tmp_path / "spaces").mkdir()
-    (tmp_path / "spaces" / "deep.yaml").touch()
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 LINES = {
     "sweep re": {"report", "resume"},
-    "sweep show on": {"one"},
-    "sweep resume ot": {"other"},
-    "sweep run qu": {"quick"},
-    "sweep run m": {"microbatch_frontier", "mine.yaml"},
-    "sweep run spa": {"spaces/"},
-    "sweep run spaces/": {"spaces/deep.yaml"},
-    "sweep run nowhere/": set(),
-    "sweep run quick --set privacy.micro": {"privacy.microbatch_size="},
-    "sweep run quick --set model.name=be": {"model.name=bert"},
-    "sweep run quick --set nothing": set(),
-    "sweep run quick --set model.nam": {"model.name="},
     "sweep run quick --tracking ml": {"mlflow"},
-    "sweep fields budget.tot": {"budget.total"},
 }
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_is_completed(line, place, monkeypatch, capsys):
+def test_a_line_is_completed(line, monkeypatch, capsys):
     """As the script that a shell runs asks for it."""
     monkeypatch.setenv("_SWEEP_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
@@ -56,15 +30,9 @@ def test_a_line_is_completed(line, place, monkeypatch, capsys):
     assert set(capsys.readouterr().out.split()) == LINES[line]
 
 
-@pytest.mark.parametrize("variable", ["SWEEP_HOME", "MLFLOW_TRACKING_URI"])
-def test_what_is_refused_elsewhere_is_nothing_to_complete(variable, place, monkeypatch):
-    monkeypatch.setenv(variable, "nowhere")
-    assert _complete.sweeps("") == []
-
-
-def test_bash_completes_a_line(place):
+def test_bash_completes_a_line():
     """By the script that `--install-completion` installs, in a real bash."""
-    words = (line := "sweep run quick --set model.nam").split()
+    words = (line := "sweep re").split()
     source = get_completion_script(prog_name="sweep", complete_var="_SWEEP_COMPLETE", shell="bash")
     asked = (
         f"{source}\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1};"

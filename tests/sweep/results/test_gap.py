@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from search_spaces import space as spaces
 from sweep.results import select
 from sweep.results.export import export_best
 from sweep.results.gap import Gap, gap, refusal, sentences
@@ -188,19 +187,16 @@ def test_advice_does_not_trade_the_guarantee_away_in_silence():
         plan = replace(made.plan, values=values, variant="v", num_records=1200)
         return replace(made, plan=plan)
 
-    space = spaces.parse({"name": "s"})
     dear = [of(z, c, 1000 / z) for z in (0.1, 0.2, 0.4) for c in (0.5, 1.0)]
-    said = advice(space, dear, None)
+    said = advice(dear, None)
     assert "C: the best trial has the smallest value tried, 0.5: try smaller" in said
     assert (
         "z0: the best trial has the smallest value tried, 0.1: smaller does not help: it raises"
         " epsilon further (5000 one value before, 1e+04 here)" in said
     )
     cheap = [of(z, c, 0.8 / z) for z in (0.1, 0.2, 0.4) for c in (0.5, 1.0)]
-    assert any(
-        "smaller may help, but raises epsilon" in words for words in advice(space, cheap, None)
-    )
-    assert not any("z0" in words and "try smaller" in words for words in advice(space, cheap, None))
+    assert any("smaller may help, but raises epsilon" in words for words in advice(cheap, None))
+    assert not any("z0" in words and "try smaller" in words for words in advice(cheap, None))
 
 
 def test_the_summary_in_a_tracking_store_picks_by_validation():

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from search_spaces import space as spaces
 from search_spaces.paths import set_all
 from sweep.results.importance import importance, moves_epsilon
 from sweep.search.advice import advice
@@ -14,7 +13,6 @@ from tests.sweep.results.test_select import record
 from trainables import accountants
 from trainables.config import parse
 
-SPACE = spaces.parse({"name": "s"})
 Z, RATE, SIZE = "privacy.noise_multiplier", "training.learning_rate", "model.hidden_size"
 BASE = {
     "engine": "dp_sgd",
@@ -54,7 +52,7 @@ def trial(number, values, ser, **base):
 
 
 def said(records):
-    return advice(SPACE, records, importance(records))
+    return advice(records, importance(records))
 
 
 @pytest.mark.parametrize("path", TRIED)

@@ -11,8 +11,8 @@ _QUIET = ("MLFLOW_", "PYTEST_", "CI", "GITHUB_", "BUILDKITE", "DO_NOT_TRACK", "R
 _CLIENT = "from mlflow.telemetry import get_telemetry_client\nassert get_telemetry_client() is None"
 _STORE = """
 from sweep.settings import from_environment
-from sweep.tracking.mlflow_store import Registry
-Registry("mine", from_environment())
+from sweep.tracking.mlflow_store import Tracker
+Tracker(from_environment())
 """
 
 
@@ -28,7 +28,7 @@ def run(program, home):
     )
 
 
-def test_the_registry_and_the_store_send_nothing(tmp_path):
+def test_the_store_sends_nothing(tmp_path):
     done = run(_STORE + _CLIENT, tmp_path)
     assert done.returncode == 0, done.stderr
 
