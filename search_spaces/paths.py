@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from trainables.errors import InvalidInput, quote
+
 _Value = TypeVar("_Value")
 
 
@@ -13,12 +15,21 @@ def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
     >>> set_path({"a": {"b": 1, "c": 2}}, "a.b", 3)
     {'a': {'b': 3, 'c': 2}}
+
+    A number on the way is replaced: where a field may be a number or a mapping, it is another form.
+
+    Raises: InvalidInput where text or a list is on the way.
     """
-    head, _, rest = path.partition(".")
-    if not rest:
-        return {**fields, head: value}
-    inner = fields.get(head)
-    return {**fields, head: set_path(inner if isinstance(inner, dict) else {}, rest, value)}
+    *parents, last = path.split(".")
+    found = inner = dict(fields)
+    for parent in parents:
+        below = inner.get(parent)
+        if isinstance(below, str | list | tuple):
+            raise InvalidInput(f"expected a mapping at {parent} to set {path}, got {quote(below)}")
+        inner[parent] = dict(below) if isinstance(below, dict) else {}
+        inner = inner[parent]
+    inner[last] = value
+    return found
 
 
 def set_all(base: Mapping[str, Any], *layers: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from search_spaces.paths import set_all
 from sweep import interrupts
 from sweep.settings import Settings
 from trainables.errors import InvalidInput
@@ -37,15 +38,7 @@ def read_pretraining(
     fields: Any = _of_minilm(public) if file is None else read_yaml(file)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected a mapping of fields in {file}")
-    for path, value in changes.items():
-        section = fields
-        *parents, last = path.split(".")
-        for parent in parents:
-            section = section.setdefault(parent, {})
-            if not isinstance(section, dict):
-                raise InvalidInput(f"expected a mapping at {parent} for --set {path}")
-        section[last] = value
-    return parse(fields)
+    return parse(set_all(fields, changes.items()))
 
 
 def _of_minilm(public: Sequence[str]) -> dict[str, object]:

@@ -280,8 +280,8 @@ def short(value: Any) -> str:
 
     >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1}), short(1e-5)
     ('ε ≤ 8', 'linear:0.1', '1e-05')
-    >>> short({"kind": "none", "tau": 0.0}), short({"total_noise": 0.5})
-    ('none', 'total_noise:0.5')
+    >>> short({"kind": "none", "tau": 0.0}), short({"total_noise": 0.5}), short(["minilm", "mpnet"])
+    ('none', 'total_noise:0.5', 'minilm+mpnet')
     """
     match value:
         case float():
@@ -292,6 +292,8 @@ def short(value: Any) -> str:
             return "none"
         case {"kind": _}:
             return ":".join(map(short, value.values()))
+        case list() | tuple():
+            return "+".join(map(short, value))
         case dict():
             return ":".join(f"{key}:{short(part)}" for key, part in value.items())
     return str(value)

@@ -35,10 +35,8 @@ def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
         except OSError:
             yield lambda: False
             return
-        # Removed while it is held, so that a refusal leaves nothing; a sweep's own lock keeps a
-        # process out that waited for this one.
-        for file in (request, home / FOLDER / name):
-            held.callback(file.unlink, missing_ok=True)
+        # The lock's file stays: a process that waits for it must not hold a removed one.
+        held.callback(request.unlink, missing_ok=True)
         yield held.enter_context(interrupts.stop_when(request.exists))
 
 

@@ -44,7 +44,7 @@ def test_changes_by_path_change_that_field_alone(file):
     [
         ({"epoch": 2}, "epoch: did you mean epochs"),
         ({"epochs": 0}, "epochs"),
-        ({"name.first": "x"}, "expected a mapping at name for --set name.first"),
+        ({"name.first": "x"}, "expected a mapping at name to set name.first"),
         ({"encoder.hidden_sizes": 8}, "hidden_size"),
         ({"encoder": {"name": "features"}}, "expected encoder.name="),
     ],

@@ -27,6 +27,17 @@ def test_a_second_start_of_the_name_is_refused_and_another_continues(tmp_path):
         assert is_starting(tmp_path, "mine.2")
 
 
+def test_who_waits_holds_the_file_that_others_see(tmp_path):
+    """A removed file would be held beside the one that the next process makes."""
+    place = tmp_path / FOLDER / "mine"
+    with starting(tmp_path, "mine"):
+        number = place.stat().st_ino
+    with starting(tmp_path, "mine"):
+        assert place.stat().st_ino == number
+        assert is_starting(tmp_path, "mine")
+    assert not is_starting(tmp_path, "mine")
+
+
 def test_what_a_killed_process_left_stops_nothing(tmp_path):
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "mine").touch()
