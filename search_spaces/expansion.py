@@ -21,18 +21,21 @@ from pydantic import ValidationError
 
 from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Variant
-from search_spaces.paths import is_within, outermost_first, set_all, set_path
+from search_spaces.paths import is_within, section_fields, set_all, set_path
 from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.config import SHELVES, TAGS, TrialConfig, classes_of, entry_fields, entry_of
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, quote
 from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.frozen import first_problem, nearest
 from trainables.seeding import generator
 
 _SEED = "training.seed"
 MAX_POINTS = 100_000
+_BECAUSE = {
+    "training.expected_batch_size": ", whose batches are full (B = n)",
+}
 # Names in constraints that only the plan knows, which checks those constraints.
 PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_records"})
 
@@ -40,7 +43,8 @@ PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_record
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """One point of a space: `config` is None where the fields make no config; `reason` says why
-    the point is refused. `broken` has the reason of every constraint that refuses it.
+    the point is refused. `broken` has the reason of every constraint that refuses it, `dropped` the
+    fields that its entries lack or leave unread.
     """
 
     variant: str
@@ -50,6 +54,7 @@ class Point:
     config: TrialConfig | None = None
     reason: str | None = None
     broken: tuple[str, ...] = ()
+    dropped: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +71,6 @@ def expand(space: SearchSpace) -> Expansion:
     Raises: InvalidInput for a space without a point: a value out of range, a range without `num` in
     a grid, a constraint over an unknown name.
     """
-    check_fields(space)
     kept: dict[str, Point] = {}
     merged = 0
     every: list[Point] = []
@@ -86,14 +90,10 @@ def expand(space: SearchSpace) -> Expansion:
             if len(kept) > MAX_POINTS:
                 raise InvalidInput(f"expected at most {MAX_POINTS} points in a space")
     _refuse_hopeless(every)
+    if space.search.kind != "listed":  # draws may miss a value
+        every += [point for v in space.all_variants for point in _samples(space, v)]
+    _require_read(space, every)
     return Expansion(points=tuple(kept.values()), merged=merged)
-
-
-def check_fields(space: SearchSpace) -> None:
-    """Raises: InvalidInput for a field that no entry of the space has ."""
-    axes = {variant.name: axes_of(space, variant) for variant in space.all_variants}
-    for section in SHELVES:
-        _refuse_foreign(space, space.all_variants, axes=axes, section=section)
 
 
 def searched_variants(space: SearchSpace) -> tuple[Variant, ...]:
@@ -122,7 +122,14 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
             fields = set_path(fields, _SEED, seed)
         fields, dropped = own_fields(fields)
         own = {path: value for path, value in own.items() if _field(path) not in dropped}
-        yield _judge(space, variant, values=own, fields=fields)
+        point = Point(
+            variant=variant.name,
+            baseline=variant.baseline,
+            values=own,
+            fields=fields,
+            dropped=dropped,
+        )
+        yield _judge(space, point)
 
 
 def _counted_anew(fields: dict[str, Any], layer: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -175,12 +182,9 @@ def _field(path: str) -> str:
     return ".".join(path.split(".")[:2])
 
 
-def _judge(
-    space: SearchSpace, variant: Variant, *, values: dict[str, Any], fields: dict[str, Any]
-) -> Point:
-    point = Point(variant=variant.name, baseline=variant.baseline, values=values, fields=fields)
+def _judge(space: SearchSpace, point: Point) -> Point:
     try:
-        config = TrialConfig.model_validate(fields)
+        config = TrialConfig.model_validate(point.fields)
     except ValidationError as error:
         if error.errors(include_url=False)[0]["type"] != "value_error":
             raise InvalidInput(first_problem(error, TrialConfig)) from None
@@ -304,32 +308,79 @@ def _draw(axis: Axis, share: float) -> Any:
     return choice[min(int(share * len(choice)), len(choice) - 1)]
 
 
-def _refuse_foreign(
-    space: SearchSpace,
-    variants: Sequence[Variant],
-    *,
-    axes: Mapping[str, Mapping[str, Axis]],
-    section: str,
-) -> None:
-    """Raise for a field of a section that none of its possible entries has; `axes` of variants by
-    name.
+def _samples(space: SearchSpace, variant: Variant) -> Iterator[Point]:
+    """Points of a variant that have every listed value of its axes once."""
+    axes = axes_of(space, variant)
+    lists = {p: axis.values or (axis.range and axis.range.at(0.0),) for p, axis in axes.items()}
+    first = {path: values[0] for path, values in lists.items()}
+    for path, values in lists.items():
+        for value in values:
+            yield next(points_at(space, variant, {**first, path: value}))
+    yield next(points_at(space, variant, first))
 
-    Raises: InvalidInput, one line with the nearest name.
+
+def _require_read(space: SearchSpace, points: Sequence[Point]) -> None:
+    """Raises: InvalidInput for a field of the base, of an axis, of a variant or an overridden one
+    that none of its points reads: their entries lack it, or their other fields leave it unread.
     """
-    used = {v.name: _entries(space, v, axes[v.name], section=section) for v in variants}
-    every = [entry for entries in used.values() for entry in entries]
-    base = space.base.get(section)
-    shared = [*(base if isinstance(base, dict) else ()), *_below(section, space.axes)]
-    # The base's entry may have been replaced by each variant, or by an override.
-    _refuse(shared, [entry_of(section, space.base), *every], section=section)
-    _refuse(_below(section, space.override), every, section=section)
-    for whole in _whole(section, space.override, space.axes):
-        _refuse(whole, _entries_of(section, whole, every), section=section)
-    for variant in variants:
-        own = list(_below(section, [*variant.fixed, *variant.axes]))
-        _refuse(own, used[variant.name], section=section)
-        for whole in _whole(section, variant.fixed, variant.axes):
-            _refuse(whole, _entries_of(section, whole, used[variant.name]), section=section)
+    _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
+    base = section_fields(space.base)
+    shared = {path: base[path] for path in alone} | section_fields(space.override)
+    _refuse_unread(shared, space.axes, points, beside=space.base)
+    for variant in space.variants:
+        own = [point for point in points if point.variant == variant.name]
+        of = f" of variant {variant.name}"
+        _refuse_unread(section_fields(variant.fixed), variant.axes, own, of=of)
+
+
+def _refuse_unread(
+    given: Mapping[str, Any],
+    axes: Mapping[str, Axis],
+    points: Sequence[Point],
+    *,
+    of: str = "",
+    beside: Mapping[str, Any] | None = None,
+) -> None:
+    """`beside` are other fields whose entries are in the space."""
+    found = [(path, f"{path}{of}", f", got {quote(v)}", points) for path, v in given.items()
+             if v is not None]  # fmt: skip
+    found += [(path, f"axis {path}{of}", "", points) for path in axes]
+    for path, axis in axes.items():
+        for whole in axis.values or ():
+            if isinstance(whole, dict) and "." not in path:
+                having = [point for point in points if point.values.get(path) == whole]
+                found += [(f"{path}.{n}", f"{path}.{n}{of}", "", having) for n in whole]
+    for path, what, got, some in found:
+        section, _, name = _field(path).partition(".")
+        if any(_reads(point, section, name) for point in some):
+            continue
+        if not any(_leaves_unread(point, section, name) for point in some):
+            continue
+        entries = [entry_of(section, each) for each in ([beside] if beside else [])]
+        entries += [entry_of(section, point.fields) for point in some]
+        known = {e: known for e in entries if (known := entry_fields(section, e))}
+        every = sorted({field for fields in known.values() for field in fields})
+        if name not in every:
+            tag = TAGS[section].split(".")[0]
+            raise InvalidInput(
+                f"unknown field {section}.{name} for {tag} {' or '.join(known)}"
+                f"{nearest(name, every)}"
+            )
+        raise InvalidInput(
+            f"expected no {what}, which no trial reads with its other fields"
+            f"{_BECAUSE.get(path, '')}{got}"
+        )
+
+
+def _reads(point: Point, section: str, name: str) -> bool:
+    part = point.fields.get(section)
+    return isinstance(part, dict) and name in part and not _leaves_unread(point, section, name)
+
+
+def _leaves_unread(point: Point, section: str, name: str) -> bool:
+    if (section, name) == ("training", "expected_batch_size") and point.config is not None:
+        return point.config.privacy.sampling == "full"
+    return f"{section}.{name}" in point.dropped
 
 
 def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
@@ -360,68 +411,3 @@ def _lacks_a_field(paths: Iterable[str], config: Mapping[str, Any]) -> bool:
             if any(field in fields for fields in known if fields):
                 return True
     return False
-
-
-def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
-    known = {entry: found for entry in entries if (found := entry_fields(section, entry))}
-    if not known:
-        return
-    tag = TAGS[section].split(".")[0]
-    every = sorted({name for fields in known.values() for name in fields})
-    for name in names:
-        if name not in every:
-            raise InvalidInput(
-                f"unknown field {section}.{name} for {tag} {' or '.join(known)}"
-                f"{nearest(name, every)}"
-            )
-
-
-def _entries_of(section: str, whole: dict[str, Any], others: list[Any]) -> list[Any]:
-    """The entries of a section that is set as a whole; `others` where it names none."""
-    return [entry_of(section, {section: whole})] if _names_itself(section) else others
-
-
-def _names_itself(section: str) -> bool:
-    return TAGS[section].startswith(f"{section}.")
-
-
-def _whole(
-    section: str, fixed: Mapping[str, Any], axes: Mapping[str, Axis]
-) -> Iterator[dict[str, Any]]:
-    """Sections that are set as a whole."""
-    values = [fixed.get(section), *((axes[section].values or ()) if section in axes else ())]
-    yield from (value for value in values if isinstance(value, dict))
-
-
-def _below(section: str, paths: Iterable[str]) -> Iterator[str]:
-    """The fields of a section that dotted paths name.
-
-    >>> list(_below("model", ["model.dropout", "engine", "model"]))
-    ['dropout']
-    """
-    for path in paths:
-        head, _, rest = path.partition(".")
-        if head == section and rest:
-            yield rest.split(".")[0]
-
-
-def _entries(
-    space: SearchSpace, variant: Variant, axes: Mapping[str, Axis], *, section: str
-) -> list[Any]:
-    """The entries of a section that a variant's points can have."""
-    found = [entry_of(section, space.base)]
-    fixed: Iterable[tuple[str, Iterable[Any]]] = ((p, (v,)) for p, v in variant.fixed.items())
-    drawn = ((path, axis.values or ()) for path, axis in axes.items())
-    last = ((path, (value,)) for path, value in space.override.items())
-    for path, values in (*outermost_first((*fixed, *drawn)), *outermost_first(last)):
-        found = _after(found, path, values, section=section)
-    return found
-
-
-def _after(before: list[Any], path: str, values: Iterable[Any], *, section: str) -> list[Any]:
-    """The entries once a path has been set to one of `values`."""
-    if path == TAGS[section]:
-        return list(dict.fromkeys(map(str, values)))
-    if path == section and _names_itself(section):
-        return list(dict.fromkeys(str(entry_of(section, {section: v})) for v in values))
-    return before

@@ -30,7 +30,7 @@ from search_spaces.paths import replaced, set_path
 from search_spaces.search import STRATEGIES, Search
 from trainables import catalogue, goals
 from trainables.documents import DocumentProblem, require_storable
-from trainables.errors import InvalidInput, quote
+from trainables.errors import InvalidInput, did_you_mean, quote
 from trainables.frozen import Listed, validated
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
@@ -124,6 +124,14 @@ class SearchSpace(Part):
         names = [variant.name for variant in self.variants]
         if len(set(names)) < len(names):
             raise ValueError(f"expected variants with different names, got {', '.join(names)}")
+        axes = {path for each in (self, *self.variants) for path in each.axes}
+        for variant in self.variants:
+            for path in () if variant.drop_axes == "all" else variant.drop_axes:
+                if path not in axes:
+                    raise ValueError(
+                        f"expected drop_axes of variant {variant.name} to be axes of the space, got"
+                        f" {path}{did_you_mean(path, axes)}"
+                    )
         return self
 
     @model_validator(mode="after")

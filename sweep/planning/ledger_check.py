@@ -122,7 +122,7 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
     """Charge the missing epochs of a trial as a further attempt, or a selection."""
     sweep = folder.ledger_name
     if finding.trial == SELECTION:
-        prepared = prepare_space(folder.space(), settings=settings, is_new=False)
+        prepared = prepare_space(folder.space(), settings=settings)
         assert prepared.price is not None
         what, delta = prepared.price.release, prepared.price.delta
         data = training_data(prepared.plan.to_run[0].config, settings)

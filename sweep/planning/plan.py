@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,29 +24,22 @@ from search_spaces.expansion import (
     Point,
     broken_constraints,
     expand,
-    own_fields,
     point_at,
 )
-from search_spaces.paths import section_fields
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounted, Accounting
-from sweep.planning.fields import fields_below
 from sweep.search.source import earlier_records
 from sweep.spending.filter import UNFILTERED, looks_at_results
 from sweep.store.plans import Plan, PlannedTrial, RefusedBy
 from trainables.config import TrialConfig
-from trainables.errors import InvalidData, InvalidInput, quote
+from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import LEAKAGE
-from trainables.frozen import Frozen
 from trainables.privacy.from_config import claims_privacy
 from trainables.privacy.rounding import format_epsilon
 from trainables.seeding import generator
 
 _NUM_PROBES = 12  # random points of an adaptive search
 _MOST_SAID = 3  # limits that refuse most
-_BECAUSE = {
-    "training.expected_batch_size": ", whose batches are full (B = n)",
-}
 
 
 def make(space: SearchSpace, *, account: Accounting) -> Plan:
@@ -290,25 +283,6 @@ def require_trials(plan: Plan) -> None:
     raise InvalidInput(f"all {len(points)} points other than baselines are refused, {shown}{hint}")
 
 
-def require_read_fields(space: SearchSpace, plan: Plan) -> None:
-    """Raises: InvalidInput for a field of the base, of an axis, of a variant or an overridden one
-    that none of its trials reads because of its other fields, such as
-    privacy.max_records_per_group without unit group; and for a dropped axis that is not a field.
-    """
-    every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
-    _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
-    base = section_fields(space.base)
-    _require_read(every, fixed={path: base[path] for path in alone}, axes=())
-    _require_read(every, fixed=space.override, axes=space.axes)
-    for variant in space.variants:
-        own = [trial for trial in every if trial.variant == variant.name]
-        of = f" of variant {variant.name}"
-        _require_read(own, fixed=variant.fixed, axes=variant.axes, of=of)
-        for path in () if variant.drop_axes == "all" else variant.drop_axes:
-            if path not in space.axes:
-                _require_field(path, variant=variant.name)
-
-
 def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
     """Raises: InvalidInput where results are compared while the sweep runs, and its trials have
     several corpora, of which the easiest would win.
@@ -327,44 +301,6 @@ def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
             f"expected one corpus with {rule}, which compares trials, got {', '.join(corpora)}"
             " (start a sweep for each)"
         )
-
-
-def _require_field(path: str, *, variant: str) -> None:
-    try:
-        fields_below(path)
-    except InvalidInput as problem:
-        raise InvalidInput(f"drop_axes of variant {variant}: {problem}") from None
-
-
-def _require_read(
-    trials: Sequence[PlannedTrial],
-    *,
-    fixed: Mapping[str, Any],
-    axes: Iterable[str],
-    of: str = "",
-) -> None:
-    configs = [trial.config for trial in trials]
-    found = [(path, f"{path}{of}", f", got {quote(value)}") for path, value in fixed.items()]
-    found += [(path, f"axis {path}{of}", "") for path in axes]
-    for path, what, got in found:
-        section, _, rest = path.partition(".")
-        field = rest.split(".")[0]
-        if not field or not configs or fixed.get(path, field) is None:
-            continue
-        if all(_is_unread(config, section, field) for config in configs):
-            raise InvalidInput(
-                f"expected no {what}, which no trial reads with its other fields"
-                f"{_BECAUSE.get(path, '')}{got}"
-            )
-
-
-def _is_unread(config: TrialConfig, section: str, field: str) -> bool:
-    if (section, field) == ("training", "expected_batch_size"):
-        return config.privacy.sampling == "full"
-    part = getattr(config, section)
-    return isinstance(part, Frozen) and (
-        field not in type(part).model_fields or field in part.unread(part.__dict__)
-    )
 
 
 def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:

@@ -16,7 +16,7 @@ from sweep import phases
 from sweep.planning import cost
 from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting, accounting
-from sweep.planning.plan import require_one_corpus, require_read_fields, require_trials
+from sweep.planning.plan import require_one_corpus, require_trials
 from sweep.planning.plan_total import within_total
 from sweep.planning.resources import gpu_share, this_machine
 from sweep.settings import Settings
@@ -64,11 +64,10 @@ def prepare_space(
     *,
     settings: Settings,
     begun: Mapping[str, PlannedTrial] = _NOTHING,
-    is_new: bool = True,
 ) -> Prepared:
     """The plan of a space that has been read. Trials that have `begun` have spent epsilon.
     They stay in the plan, and so in budgets, tables and MLflow, even if the space lacks or refuses
-    them. Only a new sweep is refused for a field that no trial reads.
+    them.
     """
     notes: list[str] = []
     account = accounting(settings, cost.estimator(settings.home))
@@ -81,9 +80,7 @@ def prepare_space(
     plan = planning.make(space, account=account)
     if space.search.is_adaptive:
         plan = replace(plan, probes=planning.probes(space, account=account))
-    if is_new:
-        require_read_fields(space, plan)
-        require_one_corpus(space, plan)
+    require_one_corpus(space, plan)
     if space.search.is_private_selection:
         return _with_price(space, plan, notes, account)
     plan = _with_begun(plan, begun)
@@ -174,7 +171,7 @@ def replace_space(
             )
     ids = folder.state().begun
     begun = {t.id: t for t in folder.plan().trials if t.id in ids}
-    prepared = prepare_space(space, settings=settings, begun=begun, is_new=False)
+    prepared = prepare_space(space, settings=settings, begun=begun)
     found = store.changes(folder.space(), prepared.space)
     if not found:
         return

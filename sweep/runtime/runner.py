@@ -145,7 +145,7 @@ def resume(
             tracker = Tracking(settings, folder.name)
             tracker.open(must_answer=False)
             return Run(folder=folder, tracking_problem=tracker.deliver(folder, running=False))
-        prepared = prepare_space(prepared.space, settings=settings, is_new=False)
+        prepared = prepare_space(prepared.space, settings=settings)
         waiting = list(prepared.plan.to_run)  # whatever was drawn
     else:
         for record in folder.records(running=False):
