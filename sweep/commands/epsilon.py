@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.commands._options import JsonFlag
+from sweep.commands._options import JsonFlag, Set, overrides
 from sweep.commands._output import number, print_json, say, say_table
 from trainables import catalogue
 
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from trainables.privacy.summary import PrivacySummary
 
 _ENGINES = ", ".join(catalogue.names("engines"))
-_DECAYS = ", ".join(catalogue.names("schedules"))
-_ACCOUNTANTS = ", ".join(catalogue.names("accountants", kind="guarantee"))
-_SAMPLINGS = "shuffle, poisson, random_allocation or full"
-_Text = str | None
 _Number = float | None
 _Count = int | None
 _Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="config of a trial")]
@@ -32,44 +28,31 @@ _Target = Annotated[
     _Number,
     typer.Option(help="instead of a noise multiplier: find the smallest one for this epsilon"),
 ]
-_GroupScale = Annotated[_Text, typer.Option(help="none, public, first_step_noised or first_step")]
-_Normalise = Annotated[_Text, typer.Option(help="of alpha_k: unit or none (the norm itself)")]
-_Cap = Annotated[_Number, typer.Option(help="public bound on alpha_k (normalise none)")]
-_Relation = Annotated[_Text, typer.Option(help="add_or_remove_one or replace_one")]
 
 
-def epsilon(  # one flag a field: this command is a calculator and needs no file
+def epsilon(
     config: _Config = None,
-    engine: Annotated[_Text, typer.Option(help=_ENGINES)] = None,
+    engine: Annotated[str | None, typer.Option(help=_ENGINES)] = None,
     num_records: Annotated[_Count, typer.Option(help="training records n")] = None,
     expected_batch_size: _BatchSize = None,
-    microbatch_size: Annotated[_Count, typer.Option(help="records per clipped mean")] = None,
     num_workers: Annotated[_Count, typer.Option(help="number of workers N (Algorithm 1)")] = None,
     epochs: Annotated[_Count, typer.Option(help="number of epochs E")] = None,
     steps: _Steps = None,
     noise_multiplier: _Noise = None,
     target_epsilon: _Target = None,
-    max_grad_norm: Annotated[_Number, typer.Option(help="clip norm C")] = None,
-    decay: Annotated[_Text, typer.Option(help=_DECAYS)] = None,
-    tau: Annotated[_Number, typer.Option(help="decay rate per epoch")] = None,
-    sampling: Annotated[_Text, typer.Option(help=_SAMPLINGS)] = None,
-    noise_calibration: Annotated[_Text, typer.Option(help="paper or central")] = None,
-    group_scale: _GroupScale = None,
-    normalise: _Normalise = None,
-    cap: _Cap = None,
-    neighboring_relation: _Relation = None,
     delta: Annotated[_Number, typer.Option(help="default: 1e-5, or 1 / (10 n)")] = None,
-    accountant: Annotated[_Text, typer.Option(help=_ACCOUNTANTS)] = None,
+    assignments: Set = [],  # noqa: B006  typer copies it
     as_json: JsonFlag = False,
 ) -> None:
     """Compute the sound epsilon of a mechanism, and the paper's.
 
-    No file is needed, because every setting is an option. Options override fields of a config.
+    No file is needed: `--set privacy.FIELD=VALUE` or `training.FIELD` gives what has no option.
+    Options override fields of a config.
     """
     from sweep.planning import calculator
     from trainables.accountants import account
 
-    parts = calculator.fields_of(config)
+    parts = calculator.set_fields(calculator.fields_of(config), overrides(assignments))
     calculator.change(
         parts,
         {
@@ -79,18 +62,8 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
             "num_workers": num_workers,
             "epochs": epochs,
             "steps": steps,
-            "microbatch_size": microbatch_size,
-            "max_grad_norm": max_grad_norm,
-            "sampling": sampling,
-            "noise_calibration": noise_calibration,
-            "group_scale": calculator.group_scale(
-                parts["privacy"].get("group_scale"), name=group_scale, normalise=normalise, cap=cap
-            ),
-            "neighboring_relation": neighboring_relation,
             "delta": delta,
-            "accountant": accountant,
             "noise_multiplier": calculator.noise(noise_multiplier, target_epsilon),
-            "noise_decay": calculator.decay(parts, decay, tau),
         },
     )
     mechanism, chosen = calculator.mechanism_of(parts)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from search_spaces.paths import set_all
 from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand, open_data
@@ -63,6 +65,19 @@ def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
             places.get(name, parts["privacy"])[name] = value
 
 
+def set_fields(parts: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts with the values of fields of privacy and training by their paths.
+
+    Raises: InvalidInput for another path.
+    """
+    for path in changes:
+        if path.partition(".")[0] not in ("privacy", "training"):
+            raise InvalidInput(
+                f"expected --set with a field of privacy or training, got {quote(path)}"
+            )
+    return set_all(parts, changes.items())
+
+
 def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
     """The value of the field noise_multiplier: a number, or a target.
 
@@ -73,28 +88,6 @@ def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
     if noise_multiplier is not None:
         raise InvalidInput("expected --noise-multiplier or --target-epsilon, got both")
     return {"target_epsilon": target_epsilon}
-
-
-def decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
-    """The value of the field noise_decay, from the given options and the config."""
-    if kind is None and tau is None:
-        return None
-    before = parts["privacy"].get("noise_decay", {"kind": "none", "tau": 0.0})
-    if kind == "none" and tau is None:
-        return {"kind": "none", "tau": 0.0}
-    return {
-        "kind": before["kind"] if kind is None else kind,
-        "tau": before["tau"] if tau is None else tau,
-    }
-
-
-def group_scale(before: Any, **given: Any) -> Any:
-    """The value of the field group_scale, from the given options and that of the config."""
-    changed = {name: value for name, value in given.items() if value is not None}
-    if not changed:
-        return None
-    # A new name has its own defaults.
-    return changed if "name" in changed else {**(before or {}), **changed}
 
 
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:

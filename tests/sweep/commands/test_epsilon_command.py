@@ -5,6 +5,11 @@ import pytest
 _ALGORITHM_1 = ("--num-workers", "8", "--noise-multiplier", "1", "--epochs", "30")
 
 
+def _set(*fields):
+    """Options that set fields of `privacy`."""
+    return tuple(word for field in fields for word in ("--set", f"privacy.{field}"))
+
+
 def test_algorithm_1_and_the_papers_figure(line):
     found = line.facts("epsilon", *_ALGORITHM_1, "--delta", "5e-4")
     assert found["epsilon"] == pytest.approx(581.0, rel=1e-4)
@@ -14,7 +19,7 @@ def test_algorithm_1_and_the_papers_figure(line):
     assert len(found["effective_noise_multiplier"]) == 30
     assert found["unaccounted"] == []
     central = line.facts(
-        "epsilon", *_ALGORITHM_1, "--delta", "5e-4", "--noise-calibration", "central"
+        "epsilon", *_ALGORITHM_1, "--delta", "5e-4", "--set", "privacy.noise_calibration=central"
     )
     assert central["epsilon"] == pytest.approx(95.173, rel=1e-4)
 
@@ -41,13 +46,21 @@ def test_poisson_sampling(line):
     assert found["epsilon_rdp"] == pytest.approx(4.691, abs=1e-3)
     assert found["epsilon_paper"] is None
     assert found["epsilon_replace_one"] > found["epsilon"]
-    by_rdp = line.facts("epsilon", "--engine", "dp_sgd", *options, "--accountant", "rdp")
+    by_rdp = line.facts(
+        "epsilon", "--engine", "dp_sgd", *options, "--set", "privacy.accountant=rdp"
+    )
     assert by_rdp["epsilon"] == by_rdp["epsilon_rdp"]
     assert by_rdp["accountant"] == "rdp"
     one = line.facts(
         "epsilon",
-        *(*options, "--sampling", "poisson", "--noise-calibration", "central"),
-        *("--microbatch-size", "1", "--num-workers", "8"),
+        *(
+            *options,
+            "--set",
+            "privacy.sampling=poisson",
+            "--set",
+            "privacy.noise_calibration=central",
+        ),
+        *("--set", "privacy.microbatch_size=1", "--num-workers", "8"),
     )
     assert one["epsilon"] == found["epsilon"]
 
@@ -64,7 +77,7 @@ def test_infinity_is_text_and_has_reasons(line):
     for options, reason in (
         (("--engine", "sgd"), "no noise"),
         (("--noise-multiplier", "0"), "no noise"),
-        (("--group-scale", "first_step"), "raw first gradient"),
+        (("--set", "privacy.group_scale.name=first_step"), "raw first gradient"),
     ):
         found = line.facts("epsilon", *options, "--delta", "1e-5")
         assert found["epsilon"] == "inf"
@@ -72,14 +85,16 @@ def test_infinity_is_text_and_has_reasons(line):
 
 
 def test_a_public_bound_on_alpha_helps(line):
-    options = (*_ALGORITHM_1, "--delta", "5e-4", "--group-scale", "public")
-    bounded = line.facts("epsilon", *options, "--normalise", "none", "--cap", 0.5)
+    options = (*_ALGORITHM_1, "--delta", "5e-4", "--set", "privacy.group_scale.name=public")
+    scale = _set("group_scale.normalise=none", "group_scale.cap=0.5")
+    bounded = line.facts("epsilon", *options, *scale)
     assert bounded["effective_noise_multiplier"][0] == pytest.approx(2 / (2 * 8**0.5))
     assert line.facts("epsilon", *options)["epsilon"] == pytest.approx(581.0, rel=1e-4)
 
 
 def test_decay(line):
-    options = ("--delta", "5e-4", "--noise-multiplier", "1", "--decay", "linear", "--tau", "0.02")
+    options = ("--delta", "5e-4", "--noise-multiplier", "1")
+    options += _set("noise_decay.kind=linear", "noise_decay.tau=0.02")
     assert line.facts("epsilon", *options)["epsilon_paper"] == pytest.approx(53.2064, rel=1e-5)
 
 
@@ -144,5 +159,12 @@ def test_what_would_be_counted_on_private_records_has_no_figure(
 @pytest.mark.parametrize("delta", ["5e-324", "1e-310", "0.9999999999999999"])
 def test_an_extreme_is_a_number_or_one_line(sampling, noise, delta, line):
     records = ["--num-records", "1000", "--expected-batch-size", "64", "--epochs", "3"]
-    arguments = ["--sampling", sampling, "--noise-multiplier", noise, "--delta", delta]
+    arguments = [
+        "--set",
+        f"privacy.sampling={sampling}",
+        "--noise-multiplier",
+        noise,
+        "--delta",
+        delta,
+    ]
     assert float(line.facts("epsilon", *records, *arguments)["epsilon"]) >= 0

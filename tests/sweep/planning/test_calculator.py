@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from sweep.planning.calculator import (
     change,
-    decay,
     differences,
     fields_of,
     mechanism_of,
     noise,
     report,
     sensitivity_reason,
+    set_fields,
 )
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
@@ -99,19 +99,13 @@ def test_noise_is_a_number_or_a_target_and_never_both():
         noise(1.5, 8.0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "tau", "expected"),
-    [
-        (None, None, None),
-        ("linear", None, {"kind": "linear", "tau": 0.3}),
-        (None, 0.1, {"kind": "exponential", "tau": 0.1}),
-        ("linear", 0.1, {"kind": "linear", "tau": 0.1}),
-        ("none", None, {"kind": "none", "tau": 0.0}),  # the file's tau has no meaning without decay
-    ],
-)
-def test_a_decay_keeps_what_no_option_changes(kind, tau, expected):
-    parts = {"privacy": {"noise_decay": {"kind": "exponential", "tau": 0.3}}}
-    assert decay(parts, kind, tau) == expected
+def test_a_field_of_the_mechanism_is_set_by_its_path_and_the_others_stay():
+    parts = {"privacy": {"noise_decay": {"kind": "exponential", "tau": 0.3}}, "training": {}}
+    changes = {"privacy.noise_decay.kind": "linear", "training.seed": 1}
+    expected = {"privacy": {"noise_decay": {"kind": "linear", "tau": 0.3}}, "training": {"seed": 1}}
+    assert set_fields(parts, changes) == expected
+    with refused("a field of privacy or training, got 'data.name'"):
+        set_fields(parts, {"data.name": "atis"})
 
 
 @given(workers=st.integers(1, 70), microbatch=st.integers(1, 70))
