@@ -23,7 +23,7 @@ OPTIMIZER = '''"""Steps of one length: w = w - lr sign(g)."""
 
 import torch
 
-from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
+from trainables.optimizers._optimizer import Optimizer
 
 
 class _Signs(torch.optim.Optimizer):
@@ -34,7 +34,7 @@ class _Signs(torch.optim.Optimizer):
 
 
 def make(layout, *, learning_rate) -> Optimizer:
-    return TorchOptimizer(
+    return Optimizer(
         layout,
         lambda parameters: _Signs(parameters, {"lr": learning_rate}),
         learning_rate=learning_rate,

@@ -8,7 +8,6 @@ import engine_checks as checks
 import pytest
 import torch
 from engine_checks import (
-    WIDTHS,
     alphas,
     check_noise_scale,
     engine_on,
@@ -65,35 +64,6 @@ def test_the_check_of_the_scale_rejects_wrong_scales(wrong):
 @pytest.mark.parametrize("calibration", ["paper", "central"])
 def test_noise_is_independent_across_steps_coordinates_and_processes(calibration):
     checks.check_noise_is_independent(mechanism(noise_calibration=calibration))
-
-
-@pytest.mark.parametrize(
-    ("engine", "privacy"),
-    [
-        ("dp_sgd", {}),
-        ("dp_sgd", {"group_scale": "public", "max_grad_norm": 0.7}),
-        ("edp_sgd", {"noise_calibration": "central", "group_scale": "public"}),
-        ("edp_sgd", {"noise_multiplier": 0.4}),
-        ("dp_sgd", {"noise_decay": {"kind": "linear", "tau": 0.5}}),
-    ],
-)
-def test_the_optimiser_gets_the_added_noise(engine, privacy):
-    """Of each group, on the mean: what a statistical test finds in what is released."""
-    mech = mechanism(engine, **privacy)
-    made = engine_on(mech, gradients(4), [[]], public_batch=gradients(4), optimizer="adam_bc")
-    made.step(0, 0)
-    stds = [std * mech.num_microbatches for std in made._optimizer.noise_stds]
-    assert len(stds) == len(WIDTHS)
-    check_noise_scale(mech, stds, optimizer="momentum")
-    made.step(1, 0)
-    factor = 1 / 1.5 if "noise_decay" in privacy else 1.0
-    assert made._optimizer.noise_stds[0] * mech.num_microbatches == pytest.approx(stds[0] * factor)
-
-
-def test_without_noise_there_is_none_to_take_off():
-    made = engine_on(mechanism("sgd"), gradients(4), [[0, 1]], optimizer="adam_bc")
-    made.step(0, 0)
-    assert not any(made._optimizer.noise_stds)
 
 
 STEPS = 100  # of 448 coordinates each: the relative standard error of the norm is 0.0033

@@ -422,15 +422,6 @@ def _piece_is_one_step(patch):
     patch.setattr(Mechanism, "steps_in", lambda self, epoch: 1)
 
 
-def _noise_of_the_sum(patch):
-    right = _private.PrivateEngine._noise_stds
-    patch.setattr(
-        _private.PrivateEngine,
-        "_noise_stds",
-        lambda self, epoch: [std * self._mechanism.num_microbatches for std in right(self, epoch)],
-    )
-
-
 def plain():
     return PlainGradients(WIDTHS)
 
@@ -554,10 +545,6 @@ MUTANTS = {
     ),
     "the steps of the last piece are free": (_rest_is_free, _pieces_are_paid),
     "a piece of steps is paid for as one": (_piece_is_one_step, _pieces_are_paid),
-    "the optimiser gets the noise of the sum, not of the mean": (
-        _noise_of_the_sum,
-        partial(noises.test_the_optimiser_gets_the_added_noise, "dp_sgd", {}),
-    ),
 }
 
 

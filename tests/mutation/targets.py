@@ -25,7 +25,6 @@ _FILES = (
     "trainables/models/_lora.py",
     "trainables/models/_trained.py",
     "trainables/models/module.py",
-    "trainables/optimizers/adam_bc.py",
     "trainables/release_audit.py",
     "sweep/planning/accounting.py",
     "sweep/planning/ledger_check.py",

@@ -13,7 +13,7 @@ from trainables.system import checkpoint
 __all__ = ["place"]
 
 AXES = {
-    "training.optimizer": ["adam", "adam_bc"],
+    "training.optimizer": ["adam", "momentum"],
     "model.trained": ["all", "biases", "lora"],
 }
 
@@ -31,13 +31,13 @@ def test_a_small_space_searches_them():
     points = expand(space).points
     assert len({point.config.id for point in points}) == 6
     named = {tuple(point.values.values()) for point in points}
-    assert ("adam_bc", "biases") in named
-    assert ("adam_bc", "lora") in named
+    assert ("momentum", "biases") in named
+    assert ("momentum", "lora") in named
 
 
 def chosen_values(**training):
     fields = base()
-    fields["training"] |= {"optimizer": "adam_bc", **training}
+    fields["training"] |= {"optimizer": "momentum", **training}
     fields["model"] |= {"trained": "biases"}
     return fields
 

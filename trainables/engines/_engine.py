@@ -212,7 +212,6 @@ class Engine(ABC):
         self._flat.message[-1] = self._local_workers
         self.comm.all_reduce_sum(self._flat.message)
         self._refuse_missing_share()
-        self._optimizer.noise_stds = self._noise_stds(epoch)
         self._optimizer.step(self._flat, share=1 / self._divisor(draw))
         self.released = self._flat.data
         return stats
@@ -224,12 +223,6 @@ class Engine(ABC):
             sums += self.step(epoch, step).vector()
         self.comm.all_reduce_sum(sums)
         return {**training.of_sums(sums.tolist()), **self._noise(epoch)}
-
-    def _noise_stds(self, epoch: int) -> list[float]:
-        """Standard deviation of the noise in each group of the gradient that is released; empty
-        where there is none.
-        """
-        return []
 
     def _noise(self, epoch: int) -> dict[str, float]:
         """`noise_norm`: the expected norm of the noise in a mean gradient, in the space in which

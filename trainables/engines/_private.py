@@ -220,14 +220,6 @@ class PrivateEngine(Engine):
             self._flat.data, stream=stream, segments=segments, factor=factor, secure=self._secure
         )
 
-    def _noise_stds(self, epoch: int) -> list[float]:
-        """The noise of `_add_noise`, summed over all workers and divided by M."""
-        mechanism = self._mechanism
-        std = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
-        std /= mechanism.num_microbatches
-        central = mechanism.noise_calibration == "central"
-        return [std * alpha if central else std for alpha in self._alphas]
-
     def _segments(self, std: float) -> list[tuple[slice, float]]:
         """Each group with std * alpha_k; neighbours that share it are one segment."""
         merged: list[tuple[slice, float]] = []

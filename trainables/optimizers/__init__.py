@@ -4,4 +4,4 @@ Each file has `make(layout, *, learning_rate) -> Optimizer` (see `_optimizer`) o
 of a model's trainable parameters.
 """
 
-ENTRIES = ("adam", "adam_bc", "adamw", "momentum")
+ENTRIES = ("adam", "momentum")

@@ -1,9 +1,8 @@
-"""The interface of optimisers for engines, and torch's optimisers over a flat gradient."""
+"""Torch's optimisers over a flat gradient, for engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -12,31 +11,10 @@ from trainables.errors import InvalidInput
 from trainables.privacy.flat import FlatGradient, Layout
 
 
-class Optimizer(Protocol):
-    """Moves the parameters of a layout. `learning_rate` is that of the next step.
-
-    `noise_stds` [K] are the standard deviations of the noise in each group of the next gradient
-    (after `share`), which are public; empty where there is none.
+class Optimizer:
+    """An optimiser of torch that moves the parameters of a layout, its state under flat names
+    `optimizer.PARAMETER.NAME`. `learning_rate` is that of the next step.
     """
-
-    learning_rate: float
-    noise_stds: Sequence[float]
-
-    def step(self, gradient: FlatGradient, *, share: float) -> None:
-        """Multiply `gradient` by `share`, in place, and take the step on it."""
-        ...
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Copies of the state of the next step, without weights and gradient."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore a `state_dict`."""
-        ...
-
-
-class TorchOptimizer:
-    """An optimiser of torch, its state under flat names `optimizer.PARAMETER.NAME`."""
 
     def __init__(
         self,
@@ -46,12 +24,11 @@ class TorchOptimizer:
         learning_rate: float,
     ) -> None:
         self.learning_rate = learning_rate
-        self.noise_stds: Sequence[float] = ()
         self._parameters = layout.parameters
         self._optimizer = build(self._parameters)
 
     def step(self, gradient: FlatGradient, *, share: float) -> None:
-        """See `Optimizer`."""
+        """Multiply `gradient` by `share`, in place, and take the step on it."""
         gradient.data.mul_(share)
         gradient.attach()
         for group in self._optimizer.param_groups:
@@ -60,7 +37,7 @@ class TorchOptimizer:
         gradient.detach()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """See `Optimizer`."""
+        """Copies of the state of the next step, without weights and gradient."""
         return {
             f"optimizer.{k}.{name}": torch.as_tensor(value).clone()
             for k, parameter in enumerate(self._parameters)
@@ -69,7 +46,7 @@ class TorchOptimizer:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """See `Optimizer`.
+        """Restore a `state_dict`.
 
         Raises: InvalidInput where the state is of another model.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
+from trainables.optimizers._optimizer import Optimizer
 from trainables.privacy.flat import Layout
 
 
@@ -12,7 +12,7 @@ def make(layout: Layout, *, learning_rate: float) -> Optimizer:
     """Adam with torch's defaults."""
     # The fused pass reads memory in order, whatever the strides of a weight.
     fused = all(p.is_contiguous() for p in layout.parameters)
-    return TorchOptimizer(
+    return Optimizer(
         layout,
         lambda parameters: torch.optim.Adam(parameters, lr=learning_rate, fused=fused),
         learning_rate=learning_rate,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
+from trainables.optimizers._optimizer import Optimizer
 from trainables.privacy.flat import Layout
 
 MOMENTUM = 0.9
@@ -16,7 +16,7 @@ MOMENTUM = 0.9
 
 def make(layout: Layout, *, learning_rate: float) -> Optimizer:
     """torch's SGD with momentum 0.9."""
-    return TorchOptimizer(
+    return Optimizer(
         layout,
         lambda parameters: torch.optim.SGD(parameters, lr=learning_rate, momentum=MOMENTUM),
         learning_rate=learning_rate,

@@ -29,7 +29,7 @@ TRIED = {
     "privacy.delta": (1e-5, 1e-6),
     "training.epochs": (2, 4),
     "training.expected_batch_size": (100, 200),
-    "training.optimizer": ("adam", "adamw"),
+    "training.optimizer": ("adam", "momentum"),
     "training.seed": (0, 1),
     "evaluation.bootstrap_samples": (0, 10),
 }
