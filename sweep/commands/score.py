@@ -19,10 +19,6 @@ _Align = Annotated[
 _Match = Annotated[
     Literal["span", "value"], typer.Option(help="Compare slots by their tokens or by their text.")
 ]
-_MauveBy = Annotated[
-    Literal["own", "package"],
-    typer.Option(help="This project's MAUVE or its authors' (an extra)."),
-]
 _ApiSet = Annotated[
     Literal["smcalflow", "treedst"] | None,
     typer.Option(help="Function names for the match; default: detected."),
@@ -66,7 +62,6 @@ def score(
     parser: _Parser = None,
     lm: _LanguageModel = None,
     mauve_texts: _MauveTexts = 2_000,
-    mauve_by: _MauveBy = "own",
     gold: Annotated[Path | None, _lines_of("programs that are right")] = None,
     predicted: Annotated[Path | None, _lines_of("predicted programs")] = None,
     api_set: _ApiSet = None,
@@ -98,7 +93,6 @@ def score(
             first,
             second,
             mauve_texts=mauve_texts,
-            mauve_by=mauve_by,
             seed=seed,
             parser=parser,
             lm=lm,

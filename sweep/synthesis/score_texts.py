@@ -15,7 +15,7 @@ from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
 from trainables.metrics import generation, loss_filter, parsing
 from trainables.metrics.generation import Texts
-from trainables.metrics.mauve import FEATURES, By
+from trainables.metrics.mauve import FEATURES
 from trainables.parse import match
 from trainables.parse.graph import is_well_formed
 from trainables.parse.match import ApiSet, Program
@@ -26,7 +26,6 @@ def score_generated(
     synthetic: Path,
     *,
     mauve_texts: int,
-    mauve_by: By,
     seed: int,
     parser: Path | None = None,
     lm: Path | None = None,
@@ -44,7 +43,7 @@ def score_generated(
     extra = _fluency(synthetic) if lm is None else _fluency_by(ours.utterances, lm)
     if mauve_texts:
         extra["mauve_features"] = FEATURES
-    options: dict[str, Any] = {"mauve_texts": mauve_texts, "mauve_by": mauve_by, "seed": seed}
+    options: dict[str, Any] = {"mauve_texts": mauve_texts, "seed": seed}
     if parser is None:
         return generation.score(ours, theirs, **options) | extra
     from trainables.tasks.parsing import load_parser

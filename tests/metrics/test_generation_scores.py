@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import sys
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -33,11 +32,9 @@ _histograms = st.integers(2, 12).flatmap(
 )
 
 
-def of_texts(generated, human, *, by="own"):
+def of_texts(generated, human):
     """MAUVE of texts on the module's own features."""
-    rows = mauve.features_of_both(generated, human)
-    compute = mauve.with_package if by == "package" else mauve.of_features
-    return compute(*rows, seed=0)
+    return mauve.of_features(*mauve.features_of_both(generated, human), seed=0)
 
 
 def halves(seed=0):
@@ -168,18 +165,12 @@ def test_mauve_refuses_what_it_cannot_compare(measure, one, other, said):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # whatever the package's own libraries warn of
 def test_mauve_of_its_authors_agrees():
-    pytest.importorskip("mauve", reason="the extra [mauve] is not installed")
+    theirs = pytest.importorskip("mauve", reason="mauve-text is not installed")
     rng = np.random.default_rng(0)
     p, q = rng.normal(size=(400, 8)), rng.normal(0.7, size=(400, 8))
     ours = mauve.of_features(p, q).value
-    assert mauve.with_package(p, q).value == pytest.approx(ours, abs=0.05)
-
-
-def test_a_package_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "mauve", None)
-    texts = [f"word {index}" for index in range(20)]
-    with refused(r"pip install dp-nlu-sweep\[mauve\]"):
-        of_texts(texts, texts, by="package")
+    found = theirs.compute_mauve(p_features=p, q_features=q, num_buckets=40, seed=1, verbose=False)
+    assert found.mauve == pytest.approx(ours, abs=0.05)
 
 
 def test_the_loss_filter_weighs_texts_by_their_tokens():

@@ -77,7 +77,6 @@ def score(
     seed: int = 0,
     fn_types: FnTypes = "heads+types",
     mauve_texts: int = 2_000,
-    mauve_by: mauve.By = "own",
 ) -> Figures:
     """Every figure of generated texts, None where it cannot be computed.
 
@@ -114,8 +113,8 @@ def score(
         figures |= _in_functions(sides[0], sides[1], fn_types=fn_types)
         ceiling |= _in_functions(sides[2], sides[3], fn_types=fn_types)
     if mauve_texts:
-        figures |= _in_features(ours, theirs, max_texts=mauve_texts, by=mauve_by, seed=seed)
-        ceiling |= _in_features(*halves, max_texts=mauve_texts, by=mauve_by, seed=seed)
+        figures |= _in_features(ours, theirs, max_texts=mauve_texts, seed=seed)
+        ceiling |= _in_features(*halves, max_texts=mauve_texts, seed=seed)
     for name, value in figures.items():
         found[name] = value
         if "num_" not in name and name not in _ONE_SIDED:
@@ -195,16 +194,13 @@ def _in_functions(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figur
     return found
 
 
-def _in_features(
-    generated: Texts, human: Texts, *, max_texts: int, by: mauve.By, seed: int
-) -> Figures:
+def _in_features(generated: Texts, human: Texts, *, max_texts: int, seed: int) -> Figures:
     if min(len(generated.utterances), len(human.utterances)) < 10:
         return {"mauve": None}
     rows = mauve.features_of_both(
         generated.utterances, human.utterances, max_texts=max_texts, seed=seed
     )
-    of_rows = mauve.with_package if by == "package" else mauve.of_features
-    found = of_rows(*rows, seed=seed)
+    found = mauve.of_features(*rows, seed=seed)
     near = neighbours.of_features(*rows)
     return {
         "mauve": found.value,

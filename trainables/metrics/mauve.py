@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,6 @@ _POINTS = 25
 _WIDTH = 128
 _VARIANCE = 0.9
 Floats = NDArray[np.float64]
-By = Literal["own", "package"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,30 +117,6 @@ def of_histograms(
     x, y = (np.exp(-SCALE * rel_entr(side, mixtures).sum(axis=1)) for side in (Q, P))
     x, y = np.concatenate([[0.0], x, [1.0]]), np.concatenate([[1.0], y, [0.0]])
     return (_area(x, y) + _area(y, x)) / 2
-
-
-def with_package(p: Floats, q: Floats, *, seed: int = 0) -> Mauve:
-    """The same of the authors' package, an optional extra under the GPL.
-
-    Raises: InvalidInput where it is not installed.
-    """
-    try:
-        import mauve
-    except ImportError:
-        raise InvalidInput(
-            "expected the package mauve-text for MAUVE by its authors, got none"
-            " (pip install dp-nlu-sweep[mauve])"
-        ) from None
-    k = max(2, round(min(len(p), len(q)) / 10))
-    found = mauve.compute_mauve(
-        p_features=p, q_features=q, num_buckets=k, seed=seed + 1, verbose=False
-    )
-    return Mauve(
-        value=float(found.mauve),
-        smoothed=float(found.mauve_star),
-        num_texts=min(len(p), len(q)),
-        num_clusters=k,
-    )
 
 
 def text_features(texts: Sequence[str], *, seed: int = 0) -> Floats:
