@@ -7,7 +7,9 @@ bare trial config, such as an exported one, is a space of one point.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +17,6 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from search_spaces.files import LONGEST_NAME, document_in, is_bare_config, locate
 from search_spaces.independent_draws import require_independent_draws
-from search_spaces.objectives import default_objectives, require_objectives
 from search_spaces.parts import (
     CONFIG_FIELDS,
     Axes,
@@ -26,9 +27,9 @@ from search_spaces.parts import (
     Resources,
     Variant,
 )
-from search_spaces.paths import replaced, set_path
+from search_spaces.paths import replaced, set_all, set_path
 from search_spaces.search import STRATEGIES, Search
-from trainables import catalogue, goals
+from trainables import catalogue, figures, goals
 from trainables.documents import DocumentProblem, require_storable
 from trainables.errors import InvalidInput, did_you_mean, quote
 from trainables.frozen import Listed, validated
@@ -257,3 +258,54 @@ def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict
             allowed = ", ".join(sorted({*CONFIG_FIELDS, "budget", "search", "resources"}))
             raise InvalidInput(f"expected a path that starts with one of {allowed}, got {path!r}")
     return merged
+
+
+def default_objectives(task: str) -> tuple[str, ...]:
+    """The default objective of a search: the first measure of quality."""
+    return (goals.quality(task)[0],)
+
+
+def require_objectives(space: SearchSpace) -> None:
+    """Raises: ValueError for an objective that some trial would not measure, which the search would
+    observe as failures.
+    """
+    if not space.search.is_adaptive:
+        return
+    allowed = figures.objectives(space.task)
+    for name in space.search.objectives:
+        if name not in allowed:
+            raise ValueError(f"expected no objective {name} with task={space.task}")
+    if figures.LEAKAGE in space.search.objectives:
+        _require_attacks(space)
+
+
+def _require_attacks(space: SearchSpace) -> None:
+    from trainables.attacks import attacks_on_models  # which imports NumPy
+
+    measured = {
+        name
+        for name in attacks_on_models()
+        if not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
+    }
+    for variant in space.all_variants:
+        for attacks in () if variant.baseline else _attacks_of(space, variant):
+            if isinstance(attacks, list | tuple) and not measured & {*map(str, attacks)}:
+                raise ValueError(
+                    "expected evaluation.attacks with"
+                    f" {' or '.join(sorted(measured))}, or none given, with the objective"
+                    f" leakage, got {list(attacks)}"
+                )
+
+
+def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
+    """Every `evaluation.attacks` that a point of the variant can have, as typed; None: default."""
+    choices = [
+        [(path, value) for value in axis.values or ()]
+        for path, axis in variant.axes_beside(space.axes).items()
+        if path in ("evaluation", "evaluation.attacks")
+    ]
+    for chosen in itertools.product(*choices):
+        for last in (space.override, replaced(space.fallback, space.override)):
+            fields = set_all(space.base, (*variant.fixed.items(), *chosen), last.items())
+            evaluation = fields.get("evaluation")
+            yield evaluation.get("attacks") if isinstance(evaluation, dict) else None

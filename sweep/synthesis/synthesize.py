@@ -8,9 +8,11 @@ no further epsilon. Filters read only the drawn text; one that compared it with 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +21,70 @@ from typing import Any
 
 from sweep.store.files import require_new_file, write_json, write_text
 from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
-from sweep.synthesis.draw_pool import Draw, draw_pool
-from sweep.synthesis.trained_text import Trained, models_of
+from sweep.synthesis.trained_text import Trained, models_of, open_trained
 from trainables import catalogue
+from trainables.config import SynthesisConfig
 from trainables.errors import InvalidInput
-from trainables.generation._drawer import ModelDrawer
+from trainables.generation._drawer import BLOCK, ModelDrawer
 from trainables.generation._material import Drawn, Plan
 from trainables.seeding import stream_seed
+
+_held: dict[str, Any] = {}  # the models of a process of the pool
+
+
+Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
+
+
+@contextmanager
+def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[Draw]:
+    """A function that draws from the models of two folders (`parses` None: of one) in `workers`
+    processes during the block, each on one thread.
+    """
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),  # threads of torch do not survive a fork
+        initializer=_open,
+        initargs=(folder, parses),
+    )
+    with pool:
+        yield partial(_draw, pool)
+
+
+def _draw(
+    pool: ProcessPoolExecutor,
+    stage: str,
+    *,
+    number: int,
+    prompts: Sequence[str] | None,
+    num_beams: int,
+    seed: int,
+) -> list[str]:
+    """As `ModelDrawer` does with that seed."""
+    beginnings: Sequence[str | None] = [None] * number if prompts is None else prompts
+    blocks = [
+        pool.submit(_draw_block, stage, low, list(beginnings[low : low + BLOCK]), num_beams, seed)
+        for low in range(0, len(beginnings), BLOCK)
+    ]
+    return [text for block in blocks for text in block.result()]
+
+
+def _open(folder: Path, parses: Path | None) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    trained = open_trained(folder)
+    models, tokenizers = models_of(trained, None if parses is None else open_trained(parses))
+    _held.update(models=models, tokenizers=tokenizers, synthesis=trained.synthesis)
+
+
+def _draw_block(
+    stage: str, low: int, beginnings: list[str | None], num_beams: int, seed: int
+) -> list[str]:
+    synthesis: SynthesisConfig = _held["synthesis"]
+    models = {stage: _held["models"][stage]}
+    drawer = ModelDrawer(models, _held["tokenizers"][stage], synthesis, seed=seed)
+    return drawer.block(stage, low, beginnings, num_beams=num_beams)
+
 
 KNOWN_PATTERNS = {
     "email": r"\S+@\S+\.\S+",

@@ -12,8 +12,8 @@ from tests.refusals import refused
 from trainables.data.bio import slots_lenient, slots_strict, tags_of
 from trainables.data.records import Frame
 from trainables.metrics import compare, count_frames
-from trainables.metrics._bootstrap import resampled_totals
 from trainables.metrics._counts import table
+from trainables.metrics._score import resampled_totals
 
 
 def _frame(intent, **values):

@@ -7,11 +7,10 @@ its variable *is* the node of the bound expression.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
-from trainables.parse._deep import run
 from trainables.parse.lispress import (
     LispressError,
     Tree,
@@ -25,6 +24,39 @@ from trainables.parse.lispress import (
     read,
     write,
 )
+
+Part = TypeVar("Part")
+Value = TypeVar("Value")
+
+
+def run(step: Callable[[Part], Generator[Part, Value, Value]], part: Part) -> Value:
+    """`step(part)`, where each `value = yield part` inside stands for a recursive call.
+
+    >>> def depth(tree):
+    ...     found = 0
+    ...     for part in tree:
+    ...         found = max(found, (yield part))
+    ...     return found + 1
+    >>> tree = ()
+    >>> for _ in range(50_000):
+    ...     tree = (tree,)
+    >>> run(depth, tree)
+    50001
+    """
+    open_steps = [step(part)]
+    answer: Value | None = None
+    while True:
+        try:
+            wanted = next(open_steps[-1]) if answer is None else open_steps[-1].send(answer)
+        except StopIteration as stop:
+            open_steps.pop()
+            answer = stop.value
+            if not open_steps:
+                return stop.value  # type: ignore[no-any-return]  # StopIteration is untyped
+        else:
+            open_steps.append(step(wanted))
+            answer = None
+
 
 Kind = Literal["call", "type", "string", "long", "number", "boolean", "constant", "structure"]
 STRING = '"STRING"'
