@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from search_spaces.parts import Part
 from trainables import catalogue, figures
+from trainables.catalogue import NameOf
 from trainables.frozen import MAX_EPOCHS, MAX_SEED, Listed
 
 STRATEGIES = "search_spaces.strategies"  # the shelf
@@ -19,15 +20,8 @@ def _require_objective(name: str) -> str:
     return name
 
 
-def _known_strategy(name: str) -> str:
-    allowed = catalogue.names(STRATEGIES)
-    if name not in allowed:
-        raise ValueError(f"expected one of {', '.join(allowed)}, got {name!r}")
-    return name
-
-
 Objective = Annotated[str, AfterValidator(_require_objective)]
-Strategy = Annotated[str, AfterValidator(_known_strategy)]
+Strategy = Annotated[str, NameOf(STRATEGIES)]
 
 
 _RESULTS = "its theorem needs trials that are drawn without regard to results"
@@ -79,9 +73,6 @@ class Search(Part):
         default=None,
         description="private_selection: epsilon of the released trial, for which one"
         " noise multiplier of all trials is calibrated",
-    )
-    score_noise: float | None = Field(
-        default=None, description="private_selection: always refused, with the reason"
     )
     seed: int = Field(default=0, ge=0, le=MAX_SEED, description="seed of the draws")
     objectives: Listed[Objective] = Field(
@@ -136,7 +127,7 @@ class Search(Part):
     @model_validator(mode="after")
     def _for_private_selection(self) -> Search:
         if not self.is_private_selection:
-            for name in ("num_trials", "target_epsilon", "score_noise"):
+            for name in ("num_trials", "target_epsilon"):
                 if getattr(self, name) is not None:
                     raise ValueError(
                         f"expected {name} with strategy private_selection, got {self.strategy}"
@@ -144,11 +135,6 @@ class Search(Part):
             return self
         if self.num_trials is None:
             raise ValueError("expected num_trials (law and mean) with strategy private_selection")
-        if self.score_noise is not None:
-            raise ValueError(
-                "expected no score_noise: the semantic error rate is a ratio over all validation"
-                " records, so one record's part in it is not bounded and no noise covers it"
-            )
         for name, why in _NOT_INDEPENDENT.items():
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"expected no {name} with strategy private_selection: {why}")

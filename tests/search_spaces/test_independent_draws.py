@@ -43,7 +43,6 @@ def test_lists_are_crossed_and_a_range_is_at_its_middle():
         ({"search": {"num_samples": 10}}, "expected no num_samples"),
         ({"search": {"seed": 1}}, "secret key"),
         ({"search": {"num_trials": None}}, "expected num_trials"),
-        ({"search": {"score_noise": 0.1}}, "expected no score_noise"),
         ({"search": {"num_trials": {"law": "uniform", "mean": 3}}}, "geometric"),
         ({"search": {"num_trials": {"law": "poisson", "mean": 1}}}, "greater than 1"),
         ({"repeats": 3}, "expected no repeats"),
