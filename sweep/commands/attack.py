@@ -53,9 +53,6 @@ def attack(
     ] = None,
     p: Annotated[float, typer.Option(help="Error probability of the certified bound.")] = 0.05,
     factory: _Factory = None,
-    roc: Annotated[
-        bool, typer.Option(help="With --scores or RUN: also print the points of the ROC.")
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a saved model, evaluate the scores of any attack, or bound epsilon from one run."""
@@ -68,14 +65,13 @@ def attack(
         ("--non-members", non_members, "RUN", run),
         ("--factory", factory, "RUN", run),
         ("--epsilon", epsilon, "--scores", scores),
-        ("--roc", roc or None, "--scores or RUN", scores or run),
     )
     if delta is not None:
         require_delta(delta)
     if run is not None:
         from sweep.results.attack_model import attack_run
 
-        found = attack_run(run, members, non_members, delta=delta, roc=roc, factory=factory)
+        found = attack_run(run, members, non_members, delta=delta, factory=factory)
     elif one_run is not None:
         from sweep.results.score_files import one_run_figures
 
@@ -86,7 +82,7 @@ def attack(
         from sweep.results.score_files import membership_figures
 
         assert scores is not None  # one of the three is there
-        found = membership_figures(scores, delta=delta, epsilon=epsilon, roc=roc)
+        found = membership_figures(scores, delta=delta, epsilon=epsilon)
     if as_json:
         print_json("attack", found)
     else:
@@ -94,7 +90,7 @@ def attack(
 
 
 def _say(found: Mapping[str, Any]) -> None:
-    shown = {name: value for name, value in found.items() if name not in ("roc", "notes")}
+    shown = {name: value for name, value in found.items() if name != "notes"}
     say_table(("figure", "value"), ((name, _figure(name, v)) for name, v in shown.items()))
     for note in found.get("notes", ()):
         say(note, style="yellow", stderr=True)

@@ -10,7 +10,7 @@ import numpy as np
 from sweep.results.exported import require_export
 from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
-from trainables import attacks, catalogue, evidence, saved
+from trainables import attacks, catalogue, saved
 from trainables.attacks import Knowledge
 from trainables.config import data_config
 from trainables.data.records import Utterance
@@ -42,7 +42,6 @@ def attack_run(
     non_members: Path | None,
     *,
     delta: float | None,
-    roc: bool,
     factory: str | None = None,
 ) -> dict[str, Any]:
     """The attacks on a saved model; without files, the figures that the sweep has of that trial.
@@ -54,7 +53,7 @@ def attack_run(
     if (members is None) != (non_members is None):
         raise InvalidInput("expected both --members FILE and --non-members FILE, got one")
     if members is not None and non_members is not None:
-        figures, curves, notes = measure(
+        figures, notes = measure(
             folder,
             members=members,
             non_members=non_members,
@@ -64,7 +63,7 @@ def attack_run(
         found: dict[str, Any] = {**figures}
         if notes:
             found["notes"] = list(notes)
-        return found | ({"roc": curves} if roc else {})
+        return found
     if delta is not None:
         raise InvalidInput("expected --delta with --members FILE and --non-members FILE")
     sweep = store.SweepFolder(folder.parent.parent)
@@ -79,7 +78,7 @@ def attack_run(
         raise InvalidInput(
             f"expected a finished trial with attacks, got {run} ({record.status}, without attacks)"
         )
-    return kept | ({"roc": evidence.read_curves(folder)} if roc else {})
+    return kept
 
 
 def measure(
@@ -89,8 +88,8 @@ def measure(
     non_members: Path,
     delta: float,
     factory: str | None = None,
-) -> tuple[dict[str, float], dict[str, Any], tuple[str, ...]]:
-    """Figures, ROC curves and notes of the attacks that need only the model.
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Figures and notes of the attacks that need only the model.
 
     Records with a label that the model lacks are left out, and so are those in both files.
 
@@ -132,7 +131,7 @@ def measure(
             f"the files distinguish members without any model (blind AUC"
             f" {figures['mia_blind_auc']:.3f}): the other figures may not concern the model"
         )
-    return figures, attacks.curves(signals, scores), tuple(notes)
+    return figures, tuple(notes)
 
 
 def _read(path: Path) -> list[Utterance]:

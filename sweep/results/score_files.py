@@ -50,9 +50,7 @@ def score_files(
     )
 
 
-def membership_figures(
-    path: Path, *, delta: float | None, epsilon: float | None, roc: bool
-) -> dict[str, Any]:
+def membership_figures(path: Path, *, delta: float | None, epsilon: float | None) -> dict[str, Any]:
     """Every figure of the scores in a file.
 
     With `delta` also the estimates of epsilon (no certificate); with `epsilon` as well, the
@@ -71,8 +69,6 @@ def membership_figures(
     if epsilon is not None and delta is not None:
         broken = membership.dp_inconsistencies(values, member, epsilon=epsilon, delta=delta)
         found["inconsistent_with_claim"] = list(broken)
-    if roc:
-        found["roc"] = membership.log_curve(membership.roc(values, member))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
-from trainables.metrics import generation, loss_filter, parsing
+from trainables.metrics import generation, parsing
 from trainables.metrics.generation import Texts
 from trainables.metrics.mauve import FEATURES
 from trainables.parse import match
@@ -35,12 +35,12 @@ def score_generated(
     With `parser`, a folder of `tasks.parsing`, it parses the synthetic utterances. Where the human
     programs are known, `X_ground_truth` is X of its parses of the human utterances, which shows
     the effect of its errors alone. `lm`, an exported text model or a folder of a causal LM, scores
-    the synthetic utterances, and losses in their records are ignored.
+    the synthetic utterances.
 
     Raises: InvalidInput for files that are damaged, or malformed human programs.
     """
     ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
-    extra = _fluency(synthetic) if lm is None else _fluency_by(ours.utterances, lm)
+    extra = {} if lm is None else _fluency_by(ours.utterances, lm)
     if mauve_texts:
         extra["mauve_features"] = FEATURES
     options: dict[str, Any] = {"mauve_texts": mauve_texts, "seed": seed}
@@ -112,25 +112,6 @@ def read_texts(path: Path, *, readable: bool = False) -> Texts:
             )
         programs.append(program)
     return Texts(utterances, programs if any(programs) else None)
-
-
-def _fluency(path: Path) -> dict[str, Any]:
-    """The result of `metrics.loss_filter`; empty where records have no losses.
-
-    Raises: InvalidData where only some have one, or one is no number.
-    """
-    rows = [(where, row.get("loss"), row.get("num_tokens")) for where, row in read_objects(path)]
-    if all(loss is None for _, loss, _ in rows):
-        return {}
-    losses: list[float] = []
-    counts: list[int] = []
-    for where, loss, count in rows:
-        if isinstance(loss, bool) or not isinstance(loss, int | float) or type(count) is not int:
-            raise InvalidData(f"expected loss and num_tokens to be numbers in {where}")
-        losses.append(loss)
-        counts.append(count)
-    found = loss_filter.mean_and_verdict(losses, counts)
-    return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 
 
 def _fluency_by(utterances: Sequence[str], lm: Path) -> dict[str, Any]:

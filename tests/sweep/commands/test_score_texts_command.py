@@ -62,16 +62,6 @@ def test_a_human_program_that_is_none_is_named_by_its_line(seed, files, line):
     assert err.strip().endswith(f"got a malformed one in {human} line 21")
 
 
-def test_losses_are_scored_where_they_are_stated(files, line):
-    with_losses = [{**row, "loss": 6.0, "num_tokens": 4} for row in ROWS]
-    options = ["--human", files("h.jsonl", ROWS), "--mauve-texts", "0", "--synthetic"]
-    found = line.facts("score", *options, files("s.jsonl", with_losses))
-    assert (found["fluency_loss"], found["fluency_passed"]) == (1.5, True)
-    assert "expected loss and num_tokens" in line.refused(
-        "score", *options, files("s.jsonl", [*with_losses, ROWS[0]])
-    )
-
-
 def test_without_programs_the_words_are_scored(files, line):
     bare = files("s.jsonl", [{"utterance": row["utterance"]} for row in ROWS])
     found = line.facts("score", "--human", files("h.jsonl", ROWS), "--synthetic", bare)
