@@ -5,19 +5,29 @@ and known to the gate before it is assigned.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import replace
 
-from search_spaces.domains import num_seeds
+from search_spaces.domains import branches, num_seeds
+from search_spaces.expansion import point_at
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import plan_point
 from sweep.runtime.events import TrialJob
-from sweep.search.source import SearchSource, earlier_records
+from sweep.search.source import (
+    earlier_records,
+    group_at,
+    infeasible,
+    num_chosen,
+    observations_of,
+)
+from sweep.search.suggest import Observation, suggest
 from sweep.settings import Settings
 from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
+from sweep.store.entries import Chosen
 from sweep.store.plans import PlannedTrial
-from sweep.store.sweeps import SweepFolder
+from sweep.store.state import TrialStatus
+from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
 def job_of(trial: PlannedTrial, folder: SweepFolder, *, workers: int) -> TrialJob:
@@ -31,10 +41,20 @@ def job_of(trial: PlannedTrial, folder: SweepFolder, *, workers: int) -> TrialJo
     )
 
 
+_PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
+_LAST_PATIENCE = 200  # and draws by chance, before the search ends
+_CHEAP = 40  # draws by chance for something that there is room for
+_FULL = 8  # consecutive configurations beyond the sweep's total before random draws
+
+
 class ChosenJobs:
-    """The jobs of a search, chosen while others run. Each has `workers` processes; `folder` is the
-    sweep's. `price` gives the prices of trials; `gate` decides whether the budget permits them.
-    Never called at the same time as the driver, which asks the gate too.
+    """The jobs of a search, chosen while others run: one configuration when a slot is free. Each
+    has `workers` processes; `folder` is the sweep's. `price` gives the prices of trials; `gate`
+    decides whether the budget permits them. Never called at the same time as the driver, which asks
+    the gate too. Not for several threads.
+
+    Its whole state is in the sweep's folder: chosen and refused configurations are added to the
+    plan, and results are read from the trials' records. A resumed search reads the same state.
     """
 
     def __init__(
@@ -49,33 +69,87 @@ class ChosenJobs:
         self.folder = sweep.path
         self.workers = sweep.plan().workers
         self._sweep = sweep
+        self._space = space
         self._gate = gate
         self._price = price
         self._seeds = num_seeds(space)
+        self._account = accounting(settings, cost.estimator(settings.home))
         sweep.deny_search(None)
-        self._source = SearchSource(
-            sweep,
-            plan_of=partial(
-                plan_point,
-                space,
-                account=accounting(settings, cost.estimator(settings.home)),
-            ),
-            earlier=earlier_records(space, settings.home, folder=sweep),
-            admits=lambda trials: gate.refusal(*price(trials)),
-        )
+        self._warm = observations_of(space, earlier_records(space, settings.home, folder=sweep))
+        variants = {branch.variant.name: branch.variant for branch in branches(space)}
+        self._warm_groups = {
+            group_at(point_at(space, variants[one.variant], one.values)[0]) for one in self._warm
+        }
+        self._waiting: list[PlannedTrial] = []
+        self._plan = sweep.plan()  # which this process alone changes while it runs the sweep
+        self._final: dict[str, TrialRecord] = {}  # records that will not change
+        # Of configurations whose records are all final.
+        self._observed: dict[str, Observation | None] = {}
+        self._is_exhausted = False
 
     @property
     def num_left(self) -> int:
         """Upper bound of the number of further trials."""
-        return self._source.num_left * self._seeds
+        if self._is_exhausted:
+            return 0
+        left = (self._space.search.num_samples or 0) - num_chosen(self._plan)
+        if (limit := self._space.budget.trials) is not None:
+            left = min(left, (limit - len(self._plan.to_run)) // self._seeds)
+        return max(0, left) * self._seeds
 
     def next(self) -> TrialJob | None:
         """The next job; None without a further one, or without time for it."""
         if (reason := self._gate.time_is_up()) is not None:
             self._sweep.deny_search(reason)
             return None
-        trial = self._source.next()
-        if trial is None:
+        if not self._waiting and self.num_left:
+            self._waiting = self._choose()
+            self._is_exhausted = not self._waiting
+        if not self._waiting:
             return None
+        trial = self._waiting.pop(0)
         [self._gate.trials[trial.id]] = self._price([trial])
         return job_of(trial, self._sweep, workers=self.workers)
+
+    def _choose(self) -> list[PlannedTrial]:
+        """The trials of a new configuration, one a seed; none where nothing new is permitted."""
+        records = [self._record(trial) for trial in self._plan.trials]
+        observations = [*self._warm, *observations_of(self._space, records, known=self._observed)]
+        known = {trial.group for trial in self._plan.trials} | self._warm_groups
+        full, num_before = 0, len(observations)
+        for attempt in range(_PATIENCE + _LAST_PATIENCE):
+            # Where the sampler keeps suggesting configurations beyond the total, random draws may
+            # find a cheaper one.
+            if full == _FULL + _CHEAP:
+                break
+            by_chance = attempt >= _PATIENCE or full >= _FULL
+            suggestion = suggest(
+                self._space, observations, draw=num_before + attempt, at_random=by_chance
+            )
+            points = point_at(self._space, suggestion.variant, suggestion.values)
+            group = group_at(points[0])
+            if group in known:
+                continue
+            known.add(group)
+            trials = [plan_point(self._space, point, account=self._account) for point in points]
+            # The reason why the sweep's total does not permit the seeds of the configuration.
+            if (reason := self._gate.refusal(*self._price(trials))) is not None:
+                full += 1
+                if full > _FULL:
+                    continue  # the plan shows enough of them
+                trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
+            self._sweep.add(Chosen(trials=tuple(trials)))
+            self._plan = replace(self._plan, trials=(*self._plan.trials, *trials))
+            if trials[0].runs:
+                return trials
+            observations.append(infeasible(suggestion, trials[0], self._space))
+        return []
+
+    def _record(self, trial: PlannedTrial) -> TrialRecord:
+        """The record of a trial; that of a finished or refused one is read once."""
+        if trial.id in self._final:
+            return self._final[trial.id]
+        record = self._sweep.record(trial, running=True)
+        if record.status.is_finished or record.status is TrialStatus.REFUSED:
+            self._final[trial.id] = record
+        return record

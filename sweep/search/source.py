@@ -1,141 +1,25 @@
-"""The source of an adaptive search's trials: one configuration when a slot is free.
-
-Its whole state is in the sweep's folder: chosen and refused configurations are added to the plan,
-and results are read from the trials' records. A resumed search reads the same state.
-"""
+"""What an adaptive search knows: its trials and those of earlier sweeps as points of its space."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from search_spaces.domains import Branch, branches, num_seeds
-from search_spaces.expansion import Point, point_at, points_at
+from search_spaces.expansion import Point, points_at
 from search_spaces.space import SearchSpace
 from sweep.results import select
-from sweep.search import suggest as search
 from sweep.search.suggest import Observation, Suggestion
 from sweep.store import sweeps as store
-from sweep.store.entries import Chosen, Earlier
+from sweep.store.entries import Earlier
 from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import figures
 from trainables.config import TrialConfig
-
-_PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
-_LAST_PATIENCE = 200  # and draws by chance, before the search ends
-_CHEAP = 40  # draws by chance for something that there is room for
-_FULL = 8  # consecutive configurations beyond the sweep's total before random draws
-
-
-class SearchSource:
-    """Chooses the trials of one sweep. Not for several threads.
-
-    `plan_of` makes a trial of a point, with its figures or the reason why it is refused.
-    `admits` returns why the sweep's total does not permit the seeds of a configuration, or None.
-    """
-
-    def __init__(
-        self,
-        folder: SweepFolder,
-        *,
-        plan_of: Callable[[Point], PlannedTrial],
-        earlier: Sequence[TrialRecord] = (),
-        admits: Callable[[Sequence[PlannedTrial]], str | None] = lambda trials: None,
-    ) -> None:
-        self._folder = folder
-        self._space = folder.space()
-        self._seeds = num_seeds(self._space)
-        self._plan_of = plan_of
-        self._admits = admits
-        self._warm = observations_of(self._space, earlier)
-        variants = {branch.variant.name: branch.variant for branch in branches(self._space)}
-        self._warm_groups = {
-            _group(point_at(self._space, variants[one.variant], one.values)[0])
-            for one in self._warm
-        }
-        self._waiting: list[PlannedTrial] = []
-        self._plan = folder.plan()  # which this process alone changes while it runs the sweep
-        self._final: dict[str, TrialRecord] = {}  # records that will not change
-        self._observed: dict[
-            str, Observation | None
-        ] = {}  # of configurations whose records are all final
-        self.exhausted = False
-
-    @property
-    def num_left(self) -> int:
-        """Configurations that are still to be chosen."""
-        if self.exhausted:
-            return 0
-        plan = self._plan
-        left = (self._space.search.num_samples or 0) - _num_chosen(plan)
-        if self._space.budget.trials is not None:
-            left = min(left, (self._space.budget.trials - len(plan.to_run)) // self._seeds)
-        return max(0, left)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no further trial will come."""
-        return not self._waiting and self.num_left == 0
-
-    def next(self) -> PlannedTrial | None:
-        """The next trial, which this adds to the plan; None without one."""
-        if not self._waiting and self.num_left:
-            self._waiting = self._choose()
-            self.exhausted = not self._waiting
-        return self._waiting.pop(0) if self._waiting else None
-
-    def _choose(self) -> list[PlannedTrial]:
-        """The trials of a new configuration, one a seed; none where nothing new is permitted."""
-        records = [self._record(trial) for trial in self._plan.trials]
-        observations = [*self._warm, *observations_of(self._space, records, known=self._observed)]
-        known = {trial.group for trial in self._plan.trials} | self._warm_groups
-        full, num_before = 0, len(observations)
-        for attempt in range(_PATIENCE + _LAST_PATIENCE):
-            # Where the sampler keeps suggesting configurations beyond the total, random draws may
-            # find a cheaper one.
-            if full == _FULL + _CHEAP:
-                break
-            by_chance = attempt >= _PATIENCE or full >= _FULL
-            suggestion = search.suggest(
-                self._space, observations, draw=num_before + attempt, at_random=by_chance
-            )
-            points = point_at(self._space, suggestion.variant, suggestion.values)
-            group = _group(points[0])
-            if group in known:
-                continue
-            known.add(group)
-            trials = [self._plan_of(point) for point in points]
-            if (reason := self._refusal(trials)) is not None:
-                full += 1
-                if full > _FULL:
-                    continue  # the plan shows enough of them
-                trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
-            self._folder.add(Chosen(trials=tuple(trials)))
-            self._plan = replace(self._plan, trials=(*self._plan.trials, *trials))
-            if trials[0].runs:
-                return trials
-            observations.append(_infeasible(suggestion, trials[0], self._space))
-        return []
-
-    def _record(self, trial: PlannedTrial) -> TrialRecord:
-        """The record of a trial; that of a finished or refused one is read once."""
-        if trial.id in self._final:
-            return self._final[trial.id]
-        record = self._folder.record(trial, running=True)
-        if record.status.is_finished or record.status is TrialStatus.REFUSED:
-            self._final[trial.id] = record
-        return record
-
-    def _refusal(self, trials: Sequence[PlannedTrial]) -> str | None:
-        """The reason why a permitted configuration may not run in this sweep, or None."""
-        running = [trial for trial in trials if trial.runs]
-        return self._admits(running) if running else None
 
 
 def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
@@ -153,7 +37,7 @@ def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
 def ended_early(folder: SweepFolder) -> str | None:
     """Why an ended search chose fewer configurations than `num_samples`, in a sentence."""
     space, plan = folder.space(), folder.plan()
-    requested, chosen = space.search.num_samples or 0, _num_chosen(plan)
+    requested, chosen = space.search.num_samples or 0, num_chosen(plan)
     if not space.search.is_adaptive or chosen >= requested or folder.is_running:
         return None
     limit = space.budget.trials
@@ -241,7 +125,7 @@ def _observation(
     ]
     name, values = place.variant.name, place.values
     if members[0].status is TrialStatus.REFUSED:
-        return _infeasible(place, members[0].plan, space)
+        return infeasible(place, members[0].plan, space)
     if any(record.status.is_pending for record in members):
         return Observation(variant=name, values=values, state="running")
     if not known:
@@ -250,7 +134,8 @@ def _observation(
     return Observation(variant=name, values=values, state="done", objectives=mean)
 
 
-def _infeasible(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
+def infeasible(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
+    """The observation of a point whose trial is refused."""
     violation, limit = 1.0, space.budget.epsilon
     if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
         # The excess over the budget, from which the sampler learns the direction.
@@ -311,10 +196,12 @@ def _at(config: dict[str, object], path: str) -> object:
     return found
 
 
-def _group(point: Point) -> str:
+def group_at(point: Point) -> str:
+    """The group of the trials at a point, whatever their seed."""
     config = point.config
     return group_of(config.model_dump(mode="json") if config is not None else point.fields)
 
 
-def _num_chosen(plan: Plan) -> int:
+def num_chosen(plan: Plan) -> int:
+    """Number of configurations that a search has chosen and that run."""
     return len({trial.group for trial in plan.trials if trial.runs and not trial.baseline})
