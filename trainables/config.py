@@ -305,7 +305,7 @@ def data_config(**fields: Any) -> DataConfig:
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    found: DataConfig = _part("data", fields)
+    found: DataConfig = part("data", fields)
     return found
 
 
@@ -314,38 +314,18 @@ def model_part(**fields: Any) -> ModelConfig:
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    found: ModelConfig = _part("model", fields)
+    found: ModelConfig = part("model", fields)
     return found
 
 
-def engine_config(engine: str, fields: Any) -> PrivacyConfig:
-    """The privacy part of a config in its engine's class, from its fields or another class.
+def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
+    """A section of a config alone, from its fields or another class of it; `privacy` and `training`
+    are those of an engine.
 
-    Raises: InvalidInput as `data_config`.
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    found: PrivacyConfig = _part("privacy", _of_engine("privacy", fields, engine))
-    return found
-
-
-def training_config(engine: str, fields: dict[str, Any]) -> TrainingConfig:
-    """The training part of a config with an engine, by epochs or by steps.
-
-    Raises: InvalidInput as `data_config`.
-    """
-    found: TrainingConfig = _part("training", _of_engine("training", fields, engine))
-    return found
-
-
-def synthesis_config(fields: dict[str, Any]) -> SynthesisConfig:
-    """The part of a config on generating text, of the class of its method.
-
-    Raises: InvalidInput as `data_config`.
-    """
-    found: SynthesisConfig = _part("synthesis", fields)
-    return found
-
-
-def _part(section: str, fields: Any) -> Any:
+    if engine is not None:
+        fields = _of_engine(section, fields, engine)
     tag = TAGS[section].rpartition(".")[2]
     if isinstance(fields, dict) and section != "training":
         fields = {tag: catalogue.default(SHELVES[section]), **fields}

@@ -18,8 +18,8 @@ from trainables.config import (
     TargetEpsilon,
     TrainingConfig,
     TrialConfig,
-    engine_config,
     model_part,
+    part,
 )
 from trainables.data.pair_split import num_private_records
 from trainables.data.schema import declared_training_size
@@ -175,7 +175,11 @@ def _size_of_pairs(
 def _require_ready(config: TrialConfig, settings: Settings) -> None:
     """Raises: InvalidInput where the trial would fail before its first step."""
     plain = engines.BASELINE
-    parts = {"training": TrainingConfig(), "privacy": engine_config(plain, {}), "engine": plain}
+    parts = {
+        "training": TrainingConfig(),
+        "privacy": part("privacy", {}, engine=plain),
+        "engine": plain,
+    }
     _ready(config.model_copy(update=parts), settings)
 
 

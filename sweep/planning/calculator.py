@@ -13,7 +13,7 @@ from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand, open_data
 from trainables import accountants, catalogue
-from trainables.config import TargetEpsilon, engine_config, parse, training_config
+from trainables.config import TargetEpsilon, parse, part
 from trainables.errors import InvalidInput, quote
 from trainables.files import read_yaml
 from trainables.frozen import MAX_RECORDS
@@ -101,9 +101,9 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
         )
     if given_delta is not None and not 0 < given_delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={given_delta:g}")
-    privacy = engine_config(engine, parts["privacy"])
+    privacy = part("privacy", parts["privacy"], engine=engine)
     _set_default_batch(parts["training"], privacy.microbatch_size or 1)
-    training = training_config(engine, parts["training"])
+    training = part("training", parts["training"], engine=engine)
     target = privacy.noise_multiplier
     if isinstance(target, TargetEpsilon):
         privacy = privacy.model_copy(update={"noise_multiplier": 1.0})

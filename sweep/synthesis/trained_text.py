@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sweep.results.export_documents import SynthesisFile
 from sweep.results.exported import require_export
 from trainables import catalogue
-from trainables.config import SynthesisConfig, synthesis_config
+from trainables.config import SynthesisConfig, part
 from trainables.errors import InvalidInput, one_line
 from trainables.files import read_written_json
 from trainables.frozen import first_problem
@@ -38,7 +38,8 @@ class Trained:
     @property
     def synthesis(self) -> SynthesisConfig:
         """The config of its generation."""
-        return synthesis_config(self.about["synthesis"])
+        found: SynthesisConfig = part("synthesis", self.about["synthesis"])
+        return found
 
 
 def open_trained(folder: Path) -> Trained:
@@ -66,7 +67,7 @@ def open_trained(folder: Path) -> Trained:
 def _open(place: Path, about: dict[str, Any]) -> Trained:
     fields = about["mechanism"]
     Config.model_validate(about["model"])
-    synthesis_config(about["synthesis"])
+    part("synthesis", about["synthesis"])
     for name in ("stages", "frequencies", "corpus", "provenance"):
         about[name]
     about = {**about, **SynthesisFile.model_validate(about).model_dump()}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.refusals import refused
-from trainables.config import synthesis_config
+from trainables.config import part
 from trainables.generation.decoding import Decoding, draw
 
 END = 4
@@ -41,8 +41,8 @@ def test_the_least_temperature_of_a_config_draws_the_likeliest(beams):
     """A smaller one leaves the range of float32 after the whole budget is spent."""
     least = 1e-6
     with refused(r"greater than or equal to 0\.000001"):
-        synthesis_config({"temperature": least / 2})
-    assert synthesis_config({"temperature": least}).temperature == least
+        part("synthesis", {"temperature": least / 2})
+    assert part("synthesis", {"temperature": least}).temperature == least
     model = chain()
     how = Decoding(end=END, max_tokens=2, num_beams=beams, temperature=least)
     best = int(model.log_probs[0].argmax())

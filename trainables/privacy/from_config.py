@@ -12,7 +12,7 @@ from trainables.config import (
     TargetEpsilon,
     TrainingConfig,
     TrialConfig,
-    engine_config,
+    part,
 )
 from trainables.errors import InvalidInput
 from trainables.guarantee.mechanism import Kind, Mechanism, refuse_large_batch
@@ -134,7 +134,7 @@ def build_from(
 ) -> Mechanism:
     """As `build`, from the parts of a config that a mechanism reads."""
     if isinstance(privacy, dict) or getattr(privacy, "engine", None) != engine:
-        privacy = engine_config(engine, privacy)
+        privacy = part("privacy", privacy, engine=engine)
     z = privacy.noise_multiplier
     if isinstance(z, TargetEpsilon):
         raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")

@@ -8,7 +8,7 @@ from sweep.synthesis import synthesize, trained_text
 from sweep.synthesis.data_card import Draws, UsedFilters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
 from trainables.accountants import account
-from trainables.config import PrivacyConfig, TrainingConfig, synthesis_config
+from trainables.config import PrivacyConfig, TrainingConfig, part
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import build_from
@@ -23,7 +23,7 @@ def trained(*stages, noise=20.0, unit="record", **fields):
         training=TrainingConfig(epochs=1, expected_batch_size=10),
         num_records=50 if couples else 100,
     )
-    synthesis = synthesis_config({"method": "two_stage", "parse_epochs": 1, **fields})
+    synthesis = part("synthesis", {"method": "two_stage", "parse_epochs": 1, **fields})
     about = {
         "stages": list(stages),
         "synthesis": synthesis.model_dump(mode="json"),
