@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
-from trainables.encoders.identity import moments_file
+from trainables.encoders.identity import encoder_digest, moments_file
 from trainables.encoders.rows import (
     SHRINKAGE,
     LayerStates,
@@ -34,20 +35,33 @@ from trainables.models import features
 from trainables.models._nlu import Encoded, NluModel
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainables.data.corpus import Corpus
     from trainables.models.features import Config
 
 _OWN = 0.5  # weight of a tag's separate row relative to the shared ones
 
 
+@lru_cache(maxsize=2)
+def _source(name: str, digest: str) -> FixedSource:
+    """The encoder of these files, which the models of a process share: nothing changes it."""
+    return source_of(name)
+
+
+@lru_cache(maxsize=2)
+def _recipe(
+    source: FixedSource, layers: tuple[int, ...], shrinkage: float, cache_dir: Path | None
+) -> Recipe:
+    """Kept, because whitening takes as long as a small model's training."""
+    moments = source.moments(layers, cache_dir)
+    return make_recipe(source.encoder, layers, moments, shrinkage=shrinkage)
+
+
 class FixedEncoder:
     """An encoder from its folder, and the recipe of its rows. No module: it is not trained."""
 
     def __init__(self, config: Config, number: int) -> None:
-        source: FixedSource = source_of(config.encoders[number])
-        self.source = source
+        name = config.encoders[number]
+        self.source = source = _source(name, encoder_digest(name))
         self.encoder = source.encoder
         self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
@@ -71,12 +85,7 @@ class FixedEncoder:
         config = self._config
         if config.whitening is None:  # no moments are read
             return Recipe(self.encoder, self.layers, (None, None))
-        return make_recipe(
-            self.encoder,
-            self.layers,
-            self.source.moments(self.layers, self.cache_dir),
-            shrinkage=config.whitening,
-        )
+        return _recipe(self.source, self.layers, config.whitening, self.cache_dir)
 
     @cached_property
     def reads_names(self) -> Recipe:
@@ -85,9 +94,7 @@ class FixedEncoder:
         is_default = self.layers == source.layers and config.whitening == SHRINKAGE
         if self.names is None or is_default:
             return self.own
-        return make_recipe(
-            self.encoder, source.layers, source.moments(source.layers, self.cache_dir)
-        )
+        return _recipe(source, source.layers, SHRINKAGE, self.cache_dir)
 
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
