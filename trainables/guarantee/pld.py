@@ -66,8 +66,8 @@ def profile(
     more is composed than for that figure.
     """
     whole = distribution(steps, interval(steps, delta=delta, points=points), False)
-    with np.errstate(over="ignore"):
-        deltas = whole.get_delta_for_epsilon(epsilons)
+    with np.errstate(over="ignore"):  # one after another: of several the library walks a loop
+        deltas = [whole.get_delta_for_epsilon(epsilon) for epsilon in epsilons]
     return [
         (epsilon, min(1.0, float(found) + rounding(steps)))
         for epsilon, found in zip(epsilons, deltas, strict=True)
