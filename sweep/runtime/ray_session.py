@@ -252,6 +252,8 @@ def _start_local(**options: Any) -> Any:
     """
     import ray
 
+    if not os.environ.get(_temporary(), "").isascii():  # Ray would find out after seconds
+        raise _no_place(UnicodeError())
     for left in reversed(range(_STARTS)):
         try:
             return ray.init(**options)
@@ -260,8 +262,7 @@ def _start_local(**options: Any) -> Any:
             # It does not know of a node that was not up; its daemons would burden the next one.
             failed = _daemons_here()
             processes.kill([*processes.descendants(failed), *failed])
-            is_of_place = isinstance(error, OSError | UnicodeError)
-            if is_of_place and disk.failure_of(error, Path.cwd()) is None:
+            if isinstance(error, OSError) and disk.failure_of(error, Path.cwd()) is None:
                 raise _no_place(error) from None
             if "timed out during startup" not in str(error):
                 raise
@@ -272,9 +273,14 @@ def _start_local(**options: Any) -> Any:
     raise AssertionError("the last try returns or raises")
 
 
+def _temporary() -> str:
+    """The variable that names Ray's temporary folder."""
+    return "RAY_TMPDIR" if "RAY_TMPDIR" in os.environ else "TMPDIR"
+
+
 def _no_place(error: Exception) -> InvalidInput:
     """Why Ray cannot keep its files and sockets in the temporary folder."""
-    name = "RAY_TMPDIR" if "RAY_TMPDIR" in os.environ else "TMPDIR"
+    name = _temporary()
     got = f"got {name}={os.environ.get(name)!r}: set RAY_TMPDIR to another one, such as /tmp"
     if "AF_UNIX" in str(error):  # its own message
         return InvalidInput(
