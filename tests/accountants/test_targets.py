@@ -55,7 +55,11 @@ def cases():
         target = TARGETS[(number + number // 4 + number // 12) % len(TARGETS)]
         accountant = ACCOUNTANTS[number % len(ACCOUNTANTS)]
         name = f"{shape}-{kind}-{beside}-{target:g}-{accountant}"
-        dear = built.sampling == "poisson" and kind != "none" and accountant in ("pld", "rdp")
+        dear = (
+            built.sampling == "poisson"
+            and kind != "none"
+            and (beside != "alone" or accountant in ("pld", "rdp"))
+        )
         marks = [pytest.mark.slow] if dear else []
         found.append(pytest.param(built, target, accountant, id=name, marks=marks))
     return found

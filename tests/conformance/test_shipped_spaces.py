@@ -32,7 +32,7 @@ SMALL = {
     "task=nlu": {
         "data.name": "communication",
         "data.num_utterances": 1_000,
-        "data.max_records": 200,
+        "data.max_records": 96,
         "evaluation.attacks": ["loss_threshold"],
         "evaluation.bootstrap_samples": 0,
     },

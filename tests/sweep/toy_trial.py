@@ -6,41 +6,26 @@ of processes gives the same bits. Files in the trial's folder order a fault, onc
 `slow` holds seconds per epoch.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
 from trainables.cards import card as cards
-from trainables.cards.card import PrivacyCard
-from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.seeding import generator
 from trainables.system import checkpoint
 from trainables.system.checkpoint import Checkpoint
-from trainables.system.communication import Communicator
 
 NUM_RECORDS = 90
 PRIVATE = "my account number is 12345"
 
 
-def run(
-    config: TrialConfig,
-    *,
-    folder: Path,
-    comm: Communicator,
-    report: Callable[[EpochReport], bool],
-    data_dir: Path,
-    cache_dir: Path,
-) -> TrialResult:
+def run(config, *, folder, comm, report, data_dir, cache_dir):
     kept = checkpoint.load(folder)
     saved = comm.broadcast(kept and kept.state)
     state, epoch = (saved["state"], saved["epoch"]) if saved else (0.0, 0)
@@ -59,7 +44,8 @@ def run(
         epoch += 1
         if comm.rank == 0:
             with (folder / "trained.txt").open("a") as lines:
-                lines.write(f"{epoch} {os.getpid()} {comm.world_size}\n")
+                seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+                lines.write(f"{epoch} {os.getpid()} {comm.world_size} {comm.device} {seen}\n")
             fresh = Checkpoint(tensors={}, state={"state": state, "epoch": epoch})
             checkpoint.save(folder, fresh)
         slow = folder / "slow"
@@ -78,7 +64,7 @@ def run(
     )
 
 
-def _save_model(config: TrialConfig, folder: Path, state: float) -> None:
+def _save_model(config, folder, state):
     """A model folder as an export reads it; nothing can be built from it."""
     folder.mkdir(exist_ok=True)
     save_file({"state": torch.tensor([state])}, str(folder / "weights.safetensors"))
@@ -91,7 +77,7 @@ def _save_model(config: TrialConfig, folder: Path, state: float) -> None:
     (folder / "model.json").write_text(json.dumps(about))
 
 
-def _privacy(config: TrialConfig, epochs: int, *, cache_dir: Path) -> PrivacyCard | None:
+def _privacy(config, epochs, *, cache_dir):
     """The card of the mechanism that the planner accounted for."""
     if not epochs:
         return None
@@ -101,11 +87,11 @@ def _privacy(config: TrialConfig, epochs: int, *, cache_dir: Path) -> PrivacyCar
     return cards.make(mechanism, summary, trial_id=config.id, corpus=config.data.name)
 
 
-def _epoch(epoch: int, state: float, seconds: float = 0.0) -> EpochReport:
+def _epoch(epoch, state, seconds=0.0):
     return EpochReport(epochs_done=epoch, seconds=seconds, metrics={"validation_ser": state})
 
 
-def _fault(folder: Path, rank: int, epoch: int) -> None:
+def _fault(folder, rank, epoch):
     for name in ("kill", "raise"):
         order = folder / name
         if not order.exists():

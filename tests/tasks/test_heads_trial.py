@@ -23,7 +23,7 @@ from trainables.trial import run
 
 FIELDS = {
     "engine": "dp_sgd",
-    "data": {"name": "communication", "num_utterances": 2_000},
+    "data": {"name": "communication", "num_utterances": 1_000},
     "model": {"name": "features", "encoder": "dialogues"},
     "privacy": {
         "sampling": "full",
@@ -76,8 +76,11 @@ def test_few_private_steps_improve_on_what_the_names_say(trained):
 
 def test_without_names_nothing_is_known_before(tmp_path, cache):
     model = {**FIELDS["model"], "prior": "none"}
-    training = {**FIELDS["training"], "steps": 1, "evaluate_every": 1}
-    found = trial(tmp_path, cache, {**FIELDS, "model": model, "training": training})
+    changes = {
+        "data": {**FIELDS["data"], "max_records": 200},
+        "training": {**FIELDS["training"], "steps": 1, "evaluate_every": 1},
+    }
+    found = trial(tmp_path, cache, {**FIELDS, "model": model, **changes})
     assert "ser_before_training" not in found.metrics
     assert not any("labels' names" in what for what in found.privacy.public)
 

@@ -68,7 +68,7 @@ def _config(number, pairs):
         {
             "data": {
                 **{"name": "communication", "num_utterances": 1_000},
-                **{"max_records": 240, "split": "bernoulli"},
+                **{"max_records": 120, "split": "bernoulli"},
             },
             **fields,
             "evaluation": {"bootstrap_samples": 0} | fields["evaluation"],

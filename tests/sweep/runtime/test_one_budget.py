@@ -37,7 +37,7 @@ _SEARCH = {
     **_PRIVATE,
     "variants": [],
     "axes": {"privacy.noise_multiplier": {"range": {"low": 4.0, "high": 50.0, "log": True}}},
-    "search": {"strategy": "tpe", "num_samples": 3, "objectives": ["validation_ser"]},
+    "search": {"strategy": "tpe", "num_samples": 2, "objectives": ["validation_ser"]},
     "budget": {"total": 8.0},
 }
 

@@ -3,12 +3,14 @@
 import json
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ray.tune import Tuner
 
 from sweep.planning.prepare import prepare_space
-from sweep.runtime import runner, tune
+from sweep.runtime import preflight, runner, tune
+from sweep.runtime.events import RunSettings
 from sweep.search import private_selection as search
 from sweep.store.sweeps import Vault
 from tests.libraries import IGNORED
@@ -47,6 +49,8 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path,
         while_it_ran.extend(sessions() - before)
         return Tuner(*arguments, **options)
 
+    # Ray's dashboard shows what its logs hold, and starts as many processes as all the rest.
+    monkeypatch.setattr(preflight, "RunSettings", partial(RunSettings, dashboard=False))
     monkeypatch.setattr(tune, "gang", noted)
     monkeypatch.setattr(tune.tune, "Tuner", noted_tuner)
     monkeypatch.setattr(Vault, "seal", seal_and_leave)

@@ -5,6 +5,7 @@ composition is that of `dp_accounting`, called here and not through the code und
 
 import math
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -211,13 +212,15 @@ def test_a_total_admits_no_more_than_it_is_at_the_smallest_delta(charges, total,
 
 def least(releases, *, delta):
     """A lower estimate of epsilon of sampled releases, by privacy loss distributions."""
-    pld = dp.pld.PLDAccountant(value_discretization_interval=1e-3)
+    pld, counts = dp.pld.PLDAccountant(value_discretization_interval=1e-3), Counter()
     for what in releases:
         for step in what.everything:
             event = dp.GaussianDpEvent(step.sigma)
             if isinstance(step, Sampled):
                 event = dp.PoissonSampledDpEvent(step.rate, event)
-            pld.compose(event, step.count)
+            counts[event] += step.count
+    for event, count in counts.items():
+        pld.compose(event, count)
     return 0.98 * float(pld.get_epsilon(delta))
 
 
