@@ -1,21 +1,17 @@
 """Keys of noise and batches that are the same on every run of a test."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from trainables.guarantee.noise import SecretKey
-from trainables.system.communication import Communicator
 from trainables.tasks import _frame
 
 
 @contextmanager
-def fixed_keys() -> Iterator[None]:
+def fixed_keys():
     """Attempts of trials in this process get the keys of one fixed sequence, no two alike.
 
     The system's own keys would give other noise and other batches on each run, and a test of a
@@ -23,7 +19,7 @@ def fixed_keys() -> Iterator[None]:
     """
     numbers = itertools.count()
 
-    def next_key(comm: Communicator) -> SecretKey:
+    def next_key(comm):
         return SecretKey(hashlib.sha256(f"test/{next(numbers)}".encode()).digest())
 
     with pytest.MonkeyPatch.context() as patch:

@@ -4,8 +4,6 @@ Processors are emulated by the variables of PyTorch and oneDNN. The last run fin
 and no library that was compiled before: the Python forms of the compiled passes are all there is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -13,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +41,7 @@ SPACE = {
     "resources": {"executor": "local"},
 }
 # Variables of each run, and what PyTorch then says of the processor.
-EMULATED: Mapping[str, Mapping[str, str]] = {
+EMULATED = {
     "DEFAULT": {"ATEN_CPU_CAPABILITY": "default"},
     "AVX2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
 }
@@ -52,7 +49,7 @@ _COMPILER = re.compile(r"(.+-)?(cc|gcc|clang|tcc|c89|c99)(-[\d.]+)?")
 _CAPABILITY = "import torch; print(torch.backends.cpu.get_cpu_capability())"
 
 
-def without_compiler(folder: Path) -> dict[str, str]:
+def without_compiler(folder):
     """PATH as links to all of its programs but the C compiler, and an empty cache of libraries."""
     programs, cache = folder / "bin", folder / "cache"
     programs.mkdir()
@@ -65,7 +62,7 @@ def without_compiler(folder: Path) -> dict[str, str]:
     return {"PATH": str(programs), "XDG_CACHE_HOME": str(cache)}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments):
     """Run the selection in each environment; 1 where a test fails or nothing was emulated."""
     failed = []
     for name, variables in EMULATED.items():
@@ -85,7 +82,7 @@ def main(arguments: list[str]) -> int:
     return int(bool(failed))
 
 
-def _fails(name: str, variables: Mapping[str, str], arguments: list[str]) -> bool:
+def _fails(name, variables, arguments):
     print(f"--- {name}: {' '.join(f'{k}={v}' for k, v in variables.items())}", flush=True)
     tests = _python(["-m", "pytest", "-q", *arguments, *SELECTION], variables)
     with tempfile.TemporaryDirectory() as home:
@@ -96,9 +93,7 @@ def _fails(name: str, variables: Mapping[str, str], arguments: list[str]) -> boo
     return bool(tests.returncode or sweep.returncode)
 
 
-def _python(
-    arguments: Sequence[str], variables: Mapping[str, str], stdout: int | None = None
-) -> subprocess.CompletedProcess[bytes]:
+def _python(arguments, variables, stdout=None):
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env={**os.environ, **variables}, stdout=stdout
     )

@@ -1,8 +1,5 @@
 """What must be refused: the type of the error, its words, and that they are one line."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -11,9 +8,7 @@ from trainables.errors import InvalidInput
 
 
 @contextmanager
-def refused(
-    words: str, kind: type[Exception] = InvalidInput, *, hides: str = ""
-) -> Iterator[pytest.ExceptionInfo[Exception]]:
+def refused(words, kind=InvalidInput, *, hides=""):
     """Fails unless an error of this type is raised inside, in one line that matches `words` and
     does not say what it `hides`.
     """

@@ -14,7 +14,6 @@ import re
 import subprocess
 import tokenize
 import tomllib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -55,7 +54,7 @@ class Structure:
     modules_naming_an_engine: list[str]
 
 
-def measure(rev: str | None = None) -> Structure:
+def measure(rev=None):
     """Measure the working tree, or a git revision."""
     texts = dict(_texts(rev))
     source = {p: t for p, t in texts.items() if p.split("/")[0] in HOUSES and p.endswith(".py")}
@@ -88,7 +87,7 @@ def measure(rev: str | None = None) -> Structure:
     )
 
 
-def _texts(rev: str | None) -> Iterator[tuple[str, str]]:
+def _texts(rev):
     """Path and text of each Python file of the houses and tests, and of each page of docs."""
     places = [*HOUSES, "tests", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
     places.append("pyproject.toml")
@@ -105,13 +104,13 @@ def _texts(rev: str | None) -> Iterator[tuple[str, str]]:
             yield name, _git("show", f"{rev}:{name}")
 
 
-def _git(*words: str) -> str:
+def _git(*words):
     return subprocess.run(
         ["git", *words], cwd=ROOT, check=True, capture_output=True, encoding="utf-8"
     ).stdout
 
 
-def _tokens(text: str) -> int:
+def _tokens(text):
     """Tokens of code: no comment, no docstring, no end of line."""
     prose = {
         (node.body[0].lineno, node.body[0].col_offset)
@@ -125,7 +124,7 @@ def _tokens(text: str) -> int:
     return sum(token.type not in _NO_CODE and token.start not in prose for token in found)
 
 
-def _imports_private(tree: ast.Module) -> bool:
+def _imports_private(tree):
     """Whether code imports a module of a library, or a name of one, that starts with `_`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level:
@@ -141,7 +140,7 @@ def _imports_private(tree: ast.Module) -> bool:
     return False
 
 
-def _names(tree: ast.Module, engine: str) -> bool:
+def _names(tree, engine):
     """Whether code (no docstring, no comment) imports an engine's module or spells its name.
 
     A string counts where the name is a word of it, unless it is a longer engine's name."""
@@ -158,13 +157,13 @@ def _names(tree: ast.Module, engine: str) -> bool:
     return False
 
 
-def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+def _docstrings(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
 
 
-def main() -> None:
+def main():
     """Print the figures, one a line, or as JSON."""
     parser = argparse.ArgumentParser(prog="python -m tests.structure", description=__doc__)
     parser.add_argument("--rev", help="a git revision; without it, the working tree")

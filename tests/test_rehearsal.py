@@ -1,8 +1,6 @@
 """Nothing is charged for what one step, one save and one load on made records refuse."""
 
-from __future__ import annotations
-
-from typing import Any, get_args
+from typing import get_args
 
 import annotated_types
 import pytest
@@ -21,12 +19,11 @@ from trainables import catalogue
 from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.rehearsal import rehearse
-from trainables.sections import ModelConfig
 from trainables.seeding import generator
 
 __all__ = ["here"]
 
-SMALL: dict[str, dict[str, Any]] = {
+SMALL = {
     "bert": FULLY["bert"],
     "clc": {**FULLY["clc"], "hidden_size": 8, "char_filters": 4},
     "features": {"layers": [2]},
@@ -34,7 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def least(config: type[ModelConfig]) -> dict[str, float]:
+def least(config):
     """The smallest value that each numeric field of a model allows."""
     found = {}
     for name, field in config.model_fields.items():
@@ -46,13 +43,13 @@ def least(config: type[ModelConfig]) -> dict[str, float]:
     return found
 
 
-def _inner(annotation: Any) -> list[Any]:
+def _inner(annotation):
     nested = [m for each in get_args(annotation) for m in getattr(each, "__metadata__", ())]
     return [inner for m in nested for inner in getattr(m, "metadata", ())]
 
 
-def trial(model: dict[str, Any], *, engine: str = "dp_sgd", **synthesis: Any) -> Any:
-    fields: dict[str, Any] = {"engine": engine, "model": model}
+def trial(model, *, engine="dp_sgd", **synthesis):
+    fields = {"engine": engine, "model": model}
     if model["name"] == "causal_lm":
         fields |= {"task": "synthesis", "data": {"name": "treedst"}, "synthesis": synthesis}
     return parse(fields)
@@ -123,7 +120,7 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
     trial that has begun is not tried again."""
     stage, tried = Stage(tmp_path), []
 
-    def refuse_first(config: Any) -> None:
+    def refuse_first(config):
         tried.append(config.id)
         if config.id == stage.first:
             raise InvalidInput("expected better")
@@ -138,7 +135,7 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
 
 
 def test_an_engine_that_pays_nothing_is_not_tried(tmp_path, monkeypatch):
-    tried: list[Any] = []
+    tried = []
     monkeypatch.setattr("trainables.rehearsal.rehearse", lambda *given: tried.append(given))
     for engine in ("sgd", "edp_sgd", "dp_sgd"):
         fields = {"data": {"name": "communication", "num_utterances": 1_000}, "engine": engine}

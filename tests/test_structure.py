@@ -3,14 +3,12 @@
 `python -m tests.structure` prints the figures.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 
 import pytest
 
-from tests.structure import ROOT, Structure, _imports_private, _names, _tokens, measure
+from tests.structure import ROOT, _imports_private, _names, _tokens, measure
 
 LIMITS = {
     "source_tokens": 358_892,
@@ -24,7 +22,7 @@ LIMITS = {
 
 
 @pytest.fixture(scope="module")
-def structure() -> Structure:
+def structure():
     return measure()
 
 

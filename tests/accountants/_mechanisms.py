@@ -1,31 +1,27 @@
 """Mechanisms for the tests of this folder, in the words of a config."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 from sweep.spending.entries import ENTRY, Entry
-from trainables.config import Engine, TrainingConfig
-from trainables.guarantee.mechanism import Mechanism, NeighboringRelation
-from trainables.guarantee.releases import Allocated, Gaussian, Release, Sampled, Step, Training
+from trainables.config import TrainingConfig
+from trainables.guarantee.releases import Allocated, Gaussian, Sampled, Training
 from trainables.privacy.from_config import build_from
 from trainables.privacy.summary import plain
 
 
 def mechanism(
-    engine: Engine = "edp_sgd",
+    engine="edp_sgd",
     *,
-    num_records: int = 2_560,
-    batch: int = 64,
-    workers: int = 8,
-    epochs: int = 30,
-    delta: float | None = 5e-4,
-    decay: str = "none",
-    tau: float = 0.0,
-    undeclared: tuple[str, ...] = (),
-    **privacy: Any,
-) -> Mechanism:
+    num_records=2_560,
+    batch=64,
+    workers=8,
+    epochs=30,
+    delta=5e-4,
+    decay="none",
+    tau=0.0,
+    undeclared=(),
+    **privacy,
+):
     if decay != "none":
         privacy["noise_decay"] = {"kind": decay, "tau": tau}
     return build_from(
@@ -37,34 +33,34 @@ def mechanism(
     )
 
 
-def training(*steps: Step, relation: NeighboringRelation = "add_or_remove_one") -> Training:
+def training(*steps, relation="add_or_remove_one"):
     return Training(steps=steps, neighboring_relation=relation)
 
 
-def sampled(sigma: float = 1.0, *, steps: int = 1_200, rate: float = 64 / 2_600) -> Step:
+def sampled(sigma=1.0, *, steps=1_200, rate=64 / 2_600):
     if rate == 1:
         return Gaussian(sigma=sigma, count=steps)
     return Sampled(sigma=sigma, count=steps, rate=rate)
 
 
-def poisson(sigma: float = 1.0, *, steps: int = 1_200, rate: float = 64 / 2_600) -> Training:
+def poisson(sigma=1.0, *, steps=1_200, rate=64 / 2_600):
     return training(sampled(sigma, steps=steps, rate=rate))
 
 
-def shuffled(sigma: float = 1.0, *, epochs: int = 30) -> Training:
+def shuffled(sigma=1.0, *, epochs=30):
     return training(Gaussian(sigma=sigma, count=epochs), relation="replace_one")
 
 
-def allocated(sigma: float = 1.0, *, epochs: int = 30, steps: int = 40) -> Training:
+def allocated(sigma=1.0, *, epochs=30, steps=40):
     return training(Allocated(sigma=sigma, count=epochs, steps=steps))
 
 
-def histogram(sigma: float, count: int = 1) -> tuple[Gaussian, ...]:
+def histogram(sigma, count=1):
     """What stands beside the steps."""
     return (Gaussian(sigma=sigma, count=count),)
 
 
-def through_the_ledger(what: Release) -> Release:
+def through_the_ledger(what):
     """A release as the ledger reads what it wrote."""
     entry = Entry(
         dataset="d", sweep="s", trial="t", attempt=1, first_epoch=0, epochs=1, delta=1e-5,

@@ -1,24 +1,22 @@
 """Simulated models with known members, as draws of numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from trainables.attacks import Signals, gather
+from trainables.attacks import gather
 
 
 def signals(
-    member: np.ndarray,
-    strength: float = 0.0,
+    member,
+    strength=0.0,
     *,
-    seed: int = 0,
-    mode: str = "bernoulli",
-    corpus: str = "corpus",
-    pairs: np.ndarray | None = None,
-    population: np.ndarray | None = None,
-    difficulty: np.ndarray | None = None,
-    trial: str = "",
-) -> Signals:
+    seed=0,
+    mode="bernoulli",
+    corpus="corpus",
+    pairs=None,
+    population=None,
+    difficulty=None,
+    trial="",
+):
     """Signals of a model whose confidence is higher on members by `strength` (in units of noise).
 
     `difficulty` [n] shifts a record's confidence in every model alike.
@@ -45,12 +43,12 @@ def signals(
     )
 
 
-def coins(n: int, seed: int) -> np.ndarray:
+def coins(n, seed):
     """An independent fair coin for each of n records."""
     return np.random.default_rng([seed, 1]).random(n) < 0.5
 
 
-def paired_coins(num_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def paired_coins(num_pairs, seed):
     """(member, pairs) of 2 n records, one of each pair a member by a fair coin."""
     first = coins(num_pairs, seed)
     member = np.empty(2 * num_pairs, dtype=bool)

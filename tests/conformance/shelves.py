@@ -1,22 +1,15 @@
 """A temporary entry: one file beside those of a shelf, and one line in the shelf's list."""
 
-from __future__ import annotations
-
 import importlib
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from trainables import catalogue
 from trainables.config import SHELVES, TrialConfig, union_of
 
-DropIn = Callable[..., None]
 
-
-def read_lists_anew() -> None:
+def read_lists_anew():
     """Let a config be of the entries that are listed now, as in a new process."""
     for section in SHELVES:
         TrialConfig.__pydantic_fields__[section].annotation = union_of(section)
@@ -24,11 +17,11 @@ def read_lists_anew() -> None:
 
 
 @pytest.fixture
-def drop_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DropIn]:
+def drop_in(tmp_path, monkeypatch):
     """`drop_in(shelf, name, text, kind)` puts one new entry on a shelf, for one test."""
-    added: list[str] = []
+    added = []
 
-    def add(shelf: str, name: str, text: str, kind: Any = None) -> None:
+    def add(shelf, name, text, kind=None):
         package = catalogue.shelf_of(shelf)
         folder = tmp_path / "shelves" / shelf
         folder.mkdir(parents=True, exist_ok=True)

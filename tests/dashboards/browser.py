@@ -3,8 +3,6 @@
 Nothing but Debian's package `chromium` is needed.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -12,9 +10,6 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 CHROMIUM = shutil.which("chromium")
 MISSING = None if CHROMIUM else "no chromium on this machine"
@@ -37,24 +32,24 @@ _CODES = {"Tab": 9, "Escape": 27, "ArrowRight": 39}
 class Browser:
     """One window."""
 
-    def __init__(self, to: int, back: int) -> None:
+    def __init__(self, to, back):
         self._to, self._back, self._rest, self._number = to, back, b"", 0
         self._session = ""
-        self._events: list[dict[str, Any]] = []
+        self._events = []
         made = self.call("Target.createTarget", url="about:blank")
         opened = self.call("Target.attachToTarget", targetId=made["targetId"], flatten=True)
         self._session = opened["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
 
-    def open(self, url: str) -> None:
+    def open(self, url):
         """Load a page to its end."""
         self._events.clear()
         self.call("Page.navigate", url=url)
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._read())
 
-    def run(self, script: str, *arguments: Any) -> Any:
+    def run(self, script, *arguments):
         """What a script's `return` gives."""
         code = f"(function() {{ {script} }}).apply(null, {json.dumps(arguments)})"
         found = self.call(
@@ -63,7 +58,7 @@ class Browser:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def wait_for(self, script: str, *, seconds: float = 60.0) -> Any:
+    def wait_for(self, script, *, seconds=60.0):
         """The first true value of an expression."""
         deadline = time.monotonic() + seconds
         while not (found := self.run(f"return ({script})")):
@@ -71,30 +66,30 @@ class Browser:
             time.sleep(0.2)
         return found
 
-    def keys(self, *keys: str) -> None:
+    def keys(self, *keys):
         """Press keys one after another, wherever the focus is."""
         for key in keys:
             named = {"key": key, "code": key, "windowsVirtualKeyCode": _CODES[key]}
             for kind in ("rawKeyDown", "keyUp"):
                 self.call("Input.dispatchKeyEvent", type=kind, **named)
 
-    def resize(self, width: int, height: int) -> None:
+    def resize(self, width, height):
         """The inside of the window, in CSS pixels, also below a desktop window's least width."""
         facts = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.call("Emulation.setDeviceMetricsOverride", **facts)
 
-    def media(self, **features: str) -> None:
+    def media(self, **features):
         """Emulate a medium: `type="print"`, or features such as `prefers_color_scheme="dark"`."""
         medium = features.pop("type", "")
         named = [{"name": k.replace("_", "-"), "value": v} for k, v in features.items()]
         self.call("Emulation.setEmulatedMedia", media=medium, features=named)
 
-    def picture(self, path: Path, *, whole: bool = False) -> None:
+    def picture(self, path, *, whole=False):
         """Write what is seen, or the whole page, as PNG."""
         found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(found["data"]))
 
-    def complaints(self) -> list[str]:
+    def complaints(self):
         """Errors and warnings since the page was opened."""
         self.run("return 0")
         found = [
@@ -109,7 +104,7 @@ class Browser:
             if event["method"] in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled")
         ]
 
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def call(self, method, **parameters):
         """The answer to a command."""
         self._number += 1
         asked = {"id": self._number, "method": method, "params": parameters}
@@ -121,22 +116,22 @@ class Browser:
             found = self._read()
             if found.get("id") == self._number:
                 assert "error" not in found, found["error"]
-                result: dict[str, Any] = found["result"]
+                result = found["result"]
                 return result
             self._events.append(found)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self):
         while b"\0" not in self._rest:
             content = os.read(self._back, 1 << 16)
             assert content, "the browser has ended"
             self._rest += content
         message, _, self._rest = self._rest.partition(b"\0")
-        found: dict[str, Any] = json.loads(message)
+        found = json.loads(message)
         return found
 
 
 @contextlib.contextmanager
-def browser(profile: Path) -> Iterator[Browser]:
+def browser(profile):
     """A browser for the time of the block; `profile` is an empty folder of its own."""
     (theirs_in, to), (back, theirs_out) = os.pipe(), os.pipe()
     # Chromium reads commands at descriptor 3 and writes at 4.

@@ -1,9 +1,6 @@
 """A sweep as a report takes it, small and made up, with every kind of trial in it."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 from dashboards.results import Choice, Sweep, Trial
 from trainables.attacks import strongest
@@ -12,7 +9,7 @@ from trainables.cards import card as cards
 INJECTED = "<script>alert('x')</script> & \"quoted\""
 
 
-def trial(trial_id: str, engine: str, ser: float, epsilon: float | None, **fields: Any) -> Trial:
+def trial(trial_id, engine, ser, epsilon, **fields):
     """A finished trial with intervals, one attack and three epochs."""
     metrics = {
         "ser": ser,
@@ -63,7 +60,7 @@ def trial(trial_id: str, engine: str, ser: float, epsilon: float | None, **field
     )
 
 
-def sweep(**fields: Any) -> Sweep:
+def sweep(**fields):
     """SGD, eDP-SGD with three decays, DP-SGD at two epsilons, one refused trial."""
     refused = Trial(
         id="ffff",
@@ -135,7 +132,7 @@ def sweep(**fields: Any) -> Sweep:
             "unaccounted": ["no noise (sgd)"],
         },
     }
-    defaults: dict[str, Any] = {
+    defaults = {
         "name": "sample",
         "dataset": "atis",
         "model": "clc",

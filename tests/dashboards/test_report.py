@@ -1,7 +1,5 @@
 """The page to hand on: complete, self-contained, escaped, and with the numbers it was given."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -13,10 +11,9 @@ import pytest
 
 from dashboards import charts, render, report, tables
 from dashboards.render import svg
-from dashboards.results import Choice, Sweep, Trial
+from dashboards.results import Choice, Trial
 from tests.dashboards import samples
 from trainables.cards import card as cards
-from trainables.cards.card import PrivacyCard
 from trainables.cards.page import to_markdown
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -26,44 +23,44 @@ VOID = {"meta", "link", "br", "line", "circle", "rect", "path", "img", "input"}
 class Page(HTMLParser):
     """The page's elements, its text, and whether every element that opens also closes."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.open: list[str] = []
-        self.words: list[str] = []
+        self.elements = []
+        self.open = []
+        self.words = []
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append((tag, {key: value or "" for key, value in attrs}))
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.elements.append((tag, {key: value or "" for key, value in attrs}))
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         if tag not in VOID:
             assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self.open and self.open[-1] not in ("style", "script"):
             self.words.append(data)
 
     @property
-    def text(self) -> str:
+    def text(self):
         return " ".join(" ".join(self.words).split())
 
-    def having(self, name: str) -> list[dict[str, str]]:
+    def having(self, name):
         return [attributes for _, attributes in self.elements if name in attributes]
 
 
 @pytest.fixture(scope="module")
-def sweep() -> Sweep:
+def sweep():
     return samples.sweep()
 
 
 @pytest.fixture(scope="module")
-def page(sweep: Sweep) -> Page:
+def page(sweep):
     return Page(report.html(sweep))
 
 
@@ -81,8 +78,7 @@ def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is():
     assert "There is no card" in page.text
 
 
-def changed(card: PrivacyCard | None, **fields: object) -> PrivacyCard:
-    assert card is not None
+def changed(card, **fields):
     return cards.read({**card.to_dict(), **fields}, where="sample")
 
 

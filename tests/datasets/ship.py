@@ -8,8 +8,6 @@ a corpus is the union of the labels over all its files, its pool size the distin
 first occurrence is in the official training part.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import resources
 from pathlib import Path
@@ -17,7 +15,6 @@ from pathlib import Path
 from trainables import catalogue
 from trainables.config import data_config
 from trainables.data import schemas
-from trainables.data.records import Part
 from trainables.data.schema import schema_of, to_json
 from trainables.data.storage import normalise
 
@@ -29,13 +26,13 @@ _SOURCES = {
 }
 
 
-def shipped_text(name: str, data_dir: Path) -> str:
+def shipped_text(name, data_dir):
     """The text of `schemas/<name>.json`, computed from the corpus at its usual place."""
     entry = catalogue.entry("datasets", name)
     config = data_config(name=name)
     utterances = list(entry.read(data_dir / entry.default_path(), config=config))
     schema = schema_of(utterances, source=_SOURCES[name], public=True)
-    parts: dict[str, Part] = {}
+    parts = {}
     for utterance in utterances:
         parts.setdefault(normalise(utterance.tokens), utterance.part)
     train = sum(part == "train" for part in parts.values())

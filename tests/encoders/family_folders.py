@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,7 +37,7 @@ _SIZES = {
 }
 
 
-def word_pieces(marks: tuple[str, ...]) -> Tokenizer:
+def word_pieces(marks):
     """WordPiece, lower-cased, as BERT, DistilBERT, ELECTRA and MPNet have it."""
     unknown = next(mark for mark in marks if "UNK" in mark.upper())
     found = Tokenizer(models.WordPiece(unk_token=unknown))
@@ -52,7 +51,7 @@ def word_pieces(marks: tuple[str, ...]) -> Tokenizer:
     return _framed(found, marks)
 
 
-def byte_level(marks: tuple[str, ...]) -> Tokenizer:
+def byte_level(marks):
     """Byte-level BPE, without a space before the first word, as RoBERTa and ModernBERT have it."""
     found = Tokenizer(models.BPE())
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -67,7 +66,7 @@ def byte_level(marks: tuple[str, ...]) -> Tokenizer:
     return _framed(found, marks)
 
 
-def unigram(marks: tuple[str, ...]) -> Tokenizer:
+def unigram(marks):
     """SentencePiece's Unigram, as XLM-R, CamemBERT, ALBERT and DeBERTa-v3 have it."""
     found = Tokenizer(models.Unigram())
     found.normalizer = normalizers.NFKC()
@@ -81,7 +80,7 @@ def unigram(marks: tuple[str, ...]) -> Tokenizer:
     return _framed(found, marks)
 
 
-def _framed(found: Tokenizer, marks: tuple[str, ...]) -> Tokenizer:
+def _framed(found, marks):
     first, last = ("[CLS]", "[SEP]") if "[CLS]" in marks else ("<s>", "</s>")
     found.post_processor = processors.TemplateProcessing(
         single=f"{first} $A {last}",
@@ -116,7 +115,7 @@ _OF_MODERNBERT = {
     **{"bos_token_id": 2, "eos_token_id": 3},
     **{"global_attn_every_n_layers": 2, "local_attention": 8},
 }
-KINDS: dict[str, Kind] = {
+KINDS = {
     "bert": Kind(word_pieces, "BertTokenizer", _SIZES),
     "distilbert": Kind(
         word_pieces, "DistilBertTokenizer", _OF_DISTILBERT | {"max_position_embeddings": 64}
@@ -143,7 +142,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def write(folder: Path, family: str, *, licence: str | None = "apache-2.0", **sizes: object) -> Any:
+def write(folder, family, *, licence="apache-2.0", **sizes):
     """A random encoder of the family in `folder`, as `transformers` would load it; the model."""
     kind = KINDS[family]
     tokenizer = kind.tokenizer(kind.marks)

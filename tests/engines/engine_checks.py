@@ -5,29 +5,24 @@ Statistical checks are two-sided with a false-alarm rate of 1e-6 for each compar
 fixed, so they do not flicker.
 """
 
-from __future__ import annotations
-
 import math
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import binom, chi2, norm
-from torch import Tensor, nn
+from torch import nn
 
 from trainables import catalogue
 from trainables.config import parse
-from trainables.engines import Engine, Setup
+from trainables.engines import Setup
 from trainables.engines._toy import (
     ChosenBatch,
     ChosenByRecord,
     ChosenGradients,
     ChosenRecords,
 )
-from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import public_key
 from trainables.guarantee.sampling import Draw, sampler
 from trainables.privacy.from_config import build
@@ -41,18 +36,18 @@ SIZE = sum(WIDTHS)
 class PlainGradients(nn.Module):
     """As `ChosenGradients`, but of bare parameters, which keep no books: the engines' slow path."""
 
-    def __init__(self, widths: Sequence[int]) -> None:
+    def __init__(self, widths):
         super().__init__()
         self.widths = list(widths)
         self.weights = nn.ParameterList(torch.zeros(width) for width in widths)
 
-    def losses(self, batch: Tensor) -> Tensor:
+    def losses(self, batch):
         parts = torch.split(batch, self.widths, dim=1)
         return torch.stack([x @ w for x, w in zip(parts, self.weights, strict=True)]).sum(0)
 
 
 # The three ways to a clipped sum; all do the same.
-WAYS: dict[str, Callable[[Sequence[int]], nn.Module]] = {
+WAYS = {
     "books": ChosenGradients,
     "torch.func": ChosenByRecord,
     "autograd": PlainGradients,
@@ -62,23 +57,23 @@ WAYS: dict[str, Callable[[Sequence[int]], nn.Module]] = {
 class Meeting:
     """Communicators of `world_size` threads of this process."""
 
-    def __init__(self, world_size: int) -> None:
-        self._slots: list[Any] = [None] * world_size
+    def __init__(self, world_size):
+        self._slots = [None] * world_size
         self._barrier = threading.Barrier(world_size, timeout=120)
         self.members = [_Member(self, rank, world_size) for rank in range(world_size)]
 
-    def exchange(self, rank: int, value: Any) -> list[Any]:
+    def exchange(self, rank, value):
         self._slots[rank] = value
         self._barrier.wait()
         values = list(self._slots)
         self._barrier.wait()
         return values
 
-    def run(self, work: Callable[[Any], Any]) -> list[Any]:
+    def run(self, work):
         """`work(comm)` on every thread; the results in rank order, the first error raised."""
-        results: list[Any] = [None] * len(self.members)
+        results = [None] * len(self.members)
 
-        def body(member: _Member) -> None:
+        def body(member):
             try:
                 results[member.rank] = work(member)
             except Exception as error:  # noqa: BLE001  # raised again below
@@ -97,31 +92,23 @@ class Meeting:
 
 
 class _Member:
-    def __init__(self, meeting: Meeting, rank: int, world_size: int) -> None:
+    def __init__(self, meeting, rank, world_size):
         self._meeting, self.rank, self.world_size = meeting, rank, world_size
-        self.sent: list[Tensor] = []
+        self.sent = []
 
-    def all_reduce_sum(self, tensor: Tensor) -> None:
+    def all_reduce_sum(self, tensor):
         self.sent.append(tensor.clone())
         values = self._meeting.exchange(self.rank, tensor.clone())
         tensor.copy_(torch.stack(values).sum(0))
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value):
         return self._meeting.exchange(self.rank, value)[0]
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value):
         return self._meeting.exchange(self.rank, value)
 
 
-def mechanism(
-    engine: str = "edp_sgd",
-    *,
-    workers: int = 4,
-    batch: int = 16,
-    records: int = 200,
-    epochs: int = 3,
-    **privacy: Any,
-) -> Mechanism:
+def mechanism(engine="edp_sgd", *, workers=4, batch=16, records=200, epochs=3, **privacy):
     """A mechanism by way of a config."""
     training = {"expected_batch_size": batch, "num_workers": workers, "epochs": epochs}
     config = parse(
@@ -135,7 +122,7 @@ def mechanism(
     return build(config, num_records=records)
 
 
-def draw_of(units: Sequence[Sequence[int]]) -> Draw:
+def draw_of(units):
     """The draw of one process with these records in its units."""
     sizes = np.array([len(unit) for unit in units], dtype=np.int64)
     records = np.array([i for unit in units for i in unit], dtype=np.int64)
@@ -148,19 +135,11 @@ def draw_of(units: Sequence[Sequence[int]]) -> Draw:
     )
 
 
-def engine_on(
-    mech: Mechanism,
-    table: Tensor,
-    units: Sequence[Sequence[int]] | None = None,
-    *,
-    model: nn.Module | None = None,
-    comm: Any = None,
-    **setup: Any,
-) -> Engine:
+def engine_on(mech, table, units=None, *, model=None, comm=None, **setup):
     """The mechanism's engine over a table of chosen gradients; with `units`, always this draw."""
     if units is not None:
         setup["sampler"] = ChosenBatch(draw_of(units))
-    made: Engine = catalogue.entry("engines", mech.engine).make(
+    made = catalogue.entry("engines", mech.engine).make(
         ChosenGradients(WIDTHS) if model is None else model,
         mech,
         Setup(
@@ -178,19 +157,19 @@ def engine_on(
 class OneBatch:
     """A loader of one made batch."""
 
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch):
         self.made = batch
 
-    def batch(self, ids: np.ndarray) -> Any:
+    def batch(self, ids):
         return self.made
 
 
-def engine_of(name: str, model: nn.Module, loader: OneBatch, **fields: dict[str, Any]) -> Engine:
+def engine_of(name, model, loader, **fields):
     """As a trial makes it, of a batch of all records; `fields` are those of its config."""
     n = loader.made.num_records
     training = {"expected_batch_size": n, **fields.pop("training", {})}
     config = parse({"engine": name, "training": training, "data": {"num_records": n}, **fields})
-    made: Engine = catalogue.entry("engines", name).make(
+    made = catalogue.entry("engines", name).make(
         model,
         build(config, num_records=n),
         Setup(
@@ -206,18 +185,18 @@ def engine_of(name: str, model: nn.Module, loader: OneBatch, **fields: dict[str,
     return made
 
 
-def gradients(records: int, *, scale: float = 1.0, seed: int = 0) -> Tensor:
+def gradients(records, *, scale=1.0, seed=0):
     """A table of Gaussian gradients whose norms are about `scale`."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(records, SIZE, generator=generator) * scale / math.sqrt(SIZE)
 
 
-def noise_of(mech: Mechanism, *, steps: int, world_size: int = 1, **setup: Any) -> Tensor:
+def noise_of(mech, *, steps, world_size=1, **setup):
     """[steps, D]: what empty steps release, times M: noise alone, summed over all workers."""
     table = gradients(4)
     empty = [[] for _ in range(0 if mech.microbatch_size == 1 else 1)]
 
-    def work(comm: Any) -> Tensor:
+    def work(comm):
         engine = engine_on(mech, table, empty, comm=comm, public_batch=table, **setup)
         rows = []
         for step in range(steps):
@@ -228,23 +207,23 @@ def noise_of(mech: Mechanism, *, steps: int, world_size: int = 1, **setup: Any) 
     return Meeting(world_size).run(work)[0]
 
 
-def by_group(values: Sequence[float]) -> Tensor:
+def by_group(values):
     """[D]: a number of each group at all of its coordinates."""
     return torch.cat([torch.full((w,), value) for w, value in zip(WIDTHS, values, strict=True)])
 
 
-def public_batch() -> Tensor:
+def public_batch():
     """Public gradients of unlike groups."""
     return gradients(3, seed=9) * by_group([w / 64 for w in WIDTHS])
 
 
-def alphas(table: Tensor) -> list[float]:
+def alphas(table):
     """alpha_k of the mean gradient of `table`, by hand."""
     norms = [float(part.norm()) for part in table.mean(0).split(list(WIDTHS))]
     return [n / math.sqrt(sum(m * m for m in norms)) for n in norms]
 
 
-def check_noise_scale(mech: Mechanism, expected: Sequence[float], **how: Any) -> None:
+def check_noise_scale(mech, expected, **how):
     """The noise on the sum has standard deviation `expected[k]` in group k."""
     noise = noise_of(mech, steps=40, **how).double()
     for part, std in zip(noise.split(list(WIDTHS), dim=1), expected, strict=True):
@@ -254,13 +233,13 @@ def check_noise_scale(mech: Mechanism, expected: Sequence[float], **how: Any) ->
         assert low < statistic < high, f"std {math.sqrt(statistic / freedom) * std}, not {std}"
 
 
-def _uncorrelated(a: Tensor, b: Tensor) -> None:
+def _uncorrelated(a, b):
     n = a.numel()
     correlation = float((a * b).sum() / (a.norm() * b.norm()))
     assert abs(correlation) * math.sqrt(n) < norm.isf(FALSE_ALARM / 2), correlation
 
 
-def check_noise_is_independent(mech: Mechanism) -> None:
+def check_noise_is_independent(mech):
     """Across steps, coordinates and processes."""
     noise = noise_of(mech, steps=40)
     _uncorrelated(noise[:-1], noise[1:])
@@ -269,7 +248,7 @@ def check_noise_is_independent(mech: Mechanism) -> None:
         _uncorrelated(noise[:, :-lag], noise[:, lag:])
     meeting = Meeting(2)
 
-    def work(comm: Any) -> None:
+    def work(comm):
         engine = engine_on(mech, gradients(4), [[]], comm=comm)
         for step in range(20):
             engine.step(0, step)
@@ -280,9 +259,7 @@ def check_noise_is_independent(mech: Mechanism) -> None:
     _uncorrelated(first[:-1], second[1:])
 
 
-def reference_sum(
-    table: Tensor, units: Sequence[Sequence[int]], *, bound: float, alpha: Sequence[float]
-) -> Tensor:
+def reference_sum(table, units, *, bound, alpha):
     """The sum of clipped unit means by the definition, in float64."""
     scale = by_group(alpha).double()
     total = torch.zeros(SIZE, dtype=torch.float64)
@@ -295,7 +272,7 @@ def reference_sum(
     return total
 
 
-def check_sum(mech: Mechanism, table: Tensor, units: Sequence[Sequence[int]], **setup: Any) -> None:
+def check_sum(mech, table, units, **setup):
     """Without noise a step releases the sum of clipped units over M, whatever was drawn."""
     silent = replace(mech, noise_multiplier=0.0)
     public = public_batch()
@@ -307,13 +284,7 @@ def check_sum(mech: Mechanism, table: Tensor, units: Sequence[Sequence[int]], **
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * mech.max_grad_norm)
 
 
-def change(
-    mech: Mechanism,
-    table: Tensor,
-    left: Sequence[Sequence[int]],
-    right: Sequence[Sequence[int]],
-    **setup: Any,
-) -> float:
+def change(mech, table, left, right, **setup):
     """How far the sum moves between two draws, in scaled space, in units of C."""
     silent = replace(mech, noise_multiplier=0.0)
     public = public_batch()
@@ -330,7 +301,7 @@ def change(
     return float(((released[1] - released[0]) / by_group(alpha)).norm()) / mech.max_grad_norm
 
 
-def check_poisson(mech: Mechanism, *, steps: int = 400, **how: Any) -> None:
+def check_poisson(mech, *, steps=400, **how):
     """Inclusions are Binomial(steps, q) for every record, pairs meet with probability q^2, and the
     drawn join their micro-batches uniformly and independently.
     """
@@ -369,13 +340,13 @@ def check_poisson(mech: Mechanism, *, steps: int = 400, **how: Any) -> None:
         assert uneven > 0.7 * freedom, f"micro-batches too even: {uneven / freedom}"
 
 
-def _binomial(count: int, trials: int, p: float, *, share: int = 1) -> None:
+def _binomial(count, trials, p, *, share=1):
     level = FALSE_ALARM / (2 * share)
     low, high = binom.ppf(level, trials, p), binom.isf(level, trials, p)
     assert low <= count <= high, f"{count} of {trials} at probability {p}"
 
 
-def check_shuffle(mech: Mechanism, *, world_size: int = 1) -> None:
+def check_shuffle(mech, *, world_size=1):
     """Over an epoch every record is in exactly one step, on one process, in one unit."""
     for epoch in range(2):
         seen = np.zeros(mech.num_records, dtype=np.int64)

@@ -1,15 +1,10 @@
 """Small models of both kinds, and random packed batches for them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
 
 from search_spaces.expansion import own_fields
 from tests.privacy.definition import clipped_sum as definition
@@ -19,14 +14,13 @@ from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.guarantee import per_record
 from trainables.layers.bookkeeping import clipped_sum
-from trainables.models._nlu import NluModel
 
 SCHEMA = LabelSchema(
     intents=tuple("abcde"), slots=tuple(f"slot{n}" for n in range(6)), source="invented"
 )
 TYPES = ("flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "x" * 40, "18th")
 TOLERANCE = 1e-4  # clip factors count what float32 may round
-FULLY: dict[str, dict[str, object]] = {
+FULLY = {
     "clc": {"name": "clc", "hidden_size": 16, "word_buckets": 30, "word_dim": 6},
     "clc, one layer, frozen words": {
         "name": "clc",
@@ -53,7 +47,7 @@ FULLY: dict[str, dict[str, object]] = {
     },
 }
 _CLC, _BERT = FULLY["clc"], FULLY["bert"]
-PARTLY: dict[str, dict[str, object]] = {
+PARTLY = {
     "clc, heads": {**_CLC, "trained": "heads"},
     "clc, biases of the top layer": {**_CLC, "trained": "biases", "top_layers": 1},
     "clc, adapters": {**_CLC, "trained": "lora", "lora_rank": 2},
@@ -66,25 +60,25 @@ PARTLY: dict[str, dict[str, object]] = {
 MODELS = FULLY | PARTLY
 
 
-def read_fields(fields: dict[str, object]) -> dict[str, object]:
+def read_fields(fields):
     """Those that a model reads beside the others."""
-    own: dict[str, object] = own_fields({"model": fields})[0]["model"]
+    own = own_fields({"model": fields})[0]["model"]
     return own
 
 
-def built(**fields: Any) -> Any:
+def built(**fields):
     """A model of exactly these fields."""
     config = model_part(**fields)
     return catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
 
 
-def build_model(name: str, **changes: object) -> NluModel:
+def build_model(name, **changes):
     """One of `MODELS` with some fields changed; those that it does not read are dropped."""
-    model: NluModel = built(**read_fields({"dropout": 0.2} | MODELS[name] | changes))
+    model = built(**read_fields({"dropout": 0.2} | MODELS[name] | changes))
     return model
 
 
-def random_batch(model: NluModel, num_records: int, *, seed: int, longest: int = 8) -> PackedBatch:
+def random_batch(model, num_records, *, seed, longest=8):
     """Lengths 1 to `longest`, words that repeat, ids 100, 101, ..."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, longest + 1, num_records)
@@ -98,34 +92,25 @@ def random_batch(model: NluModel, num_records: int, *, seed: int, longest: int =
     )
 
 
-def assert_bounds(found: Tensor, norms: Tensor) -> None:
+def assert_bounds(found, norms):
     """Norms are upper bounds: what float32 may round is in them, and no more."""
     assert bool((found >= norms * (1 - 1e-6)).all())
     torch.testing.assert_close(found, norms, rtol=TOLERANCE, atol=0)
 
 
-def trained(model: nn.Module) -> list[nn.Parameter]:
+def trained(model):
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def assert_close_by_parameter(
-    model: nn.Module, ours: Tensor, truth: Tensor, *, within: float = TOLERANCE
-) -> None:
+def assert_close_by_parameter(model, ours, truth, *, within=TOLERANCE):
     sizes = [p.numel() for p in trained(model)]
     for mine, its in zip(ours.split(sizes), truth.split(sizes), strict=True):
         assert (mine - its).norm() <= within * its.norm() + 1e-9
 
 
 def assert_sum_is_the_definitions(
-    model: Any,
-    batch: Any,
-    *,
-    units: tuple[Tensor, int] | None = None,
-    weights: Tensor | None = None,
-    scale: Tensor | None = None,
-    clip: float | None = None,
-    within: float = TOLERANCE,
-) -> Tensor:
+    model, batch, *, units=None, weights=None, scale=None, clip=None, within=TOLERANCE
+):
     """The clipped sum of a step against one autograd call a unit; the norms.
 
     By default each record is a unit of weight 1, and about half of the units are clipped.
@@ -139,7 +124,7 @@ def assert_sum_is_the_definitions(
         "group_scale": torch.ones(len(mine)) if scale is None else scale,
     }
 
-    def by(way: Any, bound: float) -> tuple[Tensor, Tensor]:
+    def by(way, bound):
         out = torch.zeros(sum(p.numel() for p in mine))
         return way(model, batch, out=out, max_grad_norm=bound, **arguments), out
 
@@ -153,9 +138,7 @@ def assert_sum_is_the_definitions(
     return norms
 
 
-def by_record(
-    model: Any, batch: Any, weights: Tensor, bound: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def by_record(model, batch, weights, bound):
     """Clipped sum, norms and losses by `torch.func`, whose units are records."""
     mine = trained(model)
     out = torch.zeros(sum(p.numel() for p in mine))
@@ -166,9 +149,7 @@ def by_record(
     return out, *found
 
 
-def save_model(
-    folder: Path, built: nn.Module, config: Any, *, schema: LabelSchema = SCHEMA, **about: Any
-) -> Path:
+def save_model(folder, built, config, *, schema=SCHEMA, **about):
     """Weights and description, as a trial leaves them in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.contiguous().clone() for name, tensor in built.state_dict().items()}

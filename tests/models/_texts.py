@@ -1,10 +1,5 @@
 """A small causal LM, a tokenizer of letters, and texts for them."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import torch
 from torch import nn
@@ -24,22 +19,22 @@ class Letters:
     size = len(LETTERS) + 3
     begin, separator, end = range(len(LETTERS), len(LETTERS) + 3)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text):
         return [LETTERS.index(letter) for letter in text]
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids):
         return "".join(LETTERS[i] for i in ids if i < len(LETTERS))
 
 
 SIZES = LmSizes(vocabulary=Letters.size, width=24, layers=2, heads=3, intermediate=40, positions=40)
 
 
-def small_lm(*, dropout: float = 0.0, seed: int = 0) -> CausalLm:
+def small_lm(*, dropout=0.0, seed=0):
     """About 12,000 parameters."""
     return CausalLm(SIZES, dropout=dropout, seed=seed)
 
 
-def encode_texts(*, prompted: bool) -> EncodedTexts:
+def encode_texts(*, prompted):
     """TEXTS, behind PROMPTS or not."""
     return EncodedTexts(TEXTS, Letters(), max_tokens=40, prompts=PROMPTS if prompted else None)
 
@@ -47,7 +42,7 @@ def encode_texts(*, prompted: bool) -> EncodedTexts:
 EVERY = np.arange(len(TEXTS))
 
 
-def with_adapters(model: Any) -> Any:
+def with_adapters(model):
     """Adapters that have left their start."""
     model.adapt(rank=2, alpha=8.0)
     for name, parameter in model.named_parameters():
@@ -56,12 +51,12 @@ def with_adapters(model: Any) -> Any:
     return model
 
 
-def llama(**fields: object) -> HubLm:
+def llama(**fields):
     """A small one, of random weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    sizes: dict[str, object] = {
+    sizes = {
         "vocab_size": Letters.size,
         "hidden_size": 24,
         "intermediate_size": 40,

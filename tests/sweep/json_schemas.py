@@ -1,15 +1,10 @@
 """What of a printed document is not as `_schemas.yaml` says."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sweep.commands import _schemas
-from sweep.commands._schemas import Field, Schema
 
-_NAMES: tuple[tuple[str, type | tuple[type, ...]], ...] = (
+_NAMES = (
     ("truth", bool),
     ("integer", int),
     ("number", float),
@@ -18,16 +13,16 @@ _NAMES: tuple[tuple[str, type | tuple[type, ...]], ...] = (
 )
 
 
-def checked(command: str, printed: str) -> dict[str, Any]:
+def checked(command, printed):
     """The document that a command has printed, without its key `schema`, as its schema says."""
-    document: dict[str, Any] = json.loads(printed)
+    document = json.loads(printed)
     schema = _schemas.schema(command)
     assert document.pop("schema") == f"{command}/{schema.version}"
     assert problems(schema, document) == []
     return document
 
 
-def problems(schema: Schema, document: Mapping[str, Any]) -> list[str]:
+def problems(schema, document):
     """What of a document (without its key `schema`) is not as its schema says."""
     known = {field.path: field for field in schema.fields}
     found = list(_unknown(document, known, ""))
@@ -38,7 +33,7 @@ def problems(schema: Schema, document: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _unknown(value: Any, known: Mapping[str, Field], path: str) -> Iterator[str]:
+def _unknown(value, known, path):
     """Fields of a value that no path names, and values of another type."""
     field = known.get(path)
     if field is not None and "any" in field.types:
@@ -60,19 +55,19 @@ def _unknown(value: Any, known: Mapping[str, Field], path: str) -> Iterator[str]
         yield f"{path} is {value!r}, expected {' | '.join(field.types)}"
 
 
-def _leads(path: str, known: Mapping[str, Field]) -> bool:
+def _leads(path, known):
     """Whether a path is one of those known, or the beginning of one."""
     return any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in known)
 
 
-def _fits(value: Any, types: tuple[str, ...]) -> bool:
+def _fits(value, types):
     if value in ("inf", "-inf") and "number" in types:
         return True
     is_a = next(name for name, kind in _NAMES if isinstance(value, kind))
     return is_a in types or (is_a == "integer" and "number" in types)
 
 
-def _is_there(document: Any, path: str) -> bool:
+def _is_there(document, path):
     """Whether a document has a field: in every item of lists, in any key of free mappings."""
     head, _, rest = path.partition(".")
     is_list = head.endswith("[]")

@@ -4,14 +4,9 @@ A trial of these sweeps takes no step: its weights are those that its seed gives
 records are. So what differs between two neighbouring homes is an exact function of the records.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,19 +14,17 @@ import pytest
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
-from sweep.store.sweeps import SweepFolder
 from tests.lines import write_lines
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
 from trainables.engines._engine import Engine
 
-Rows = list[dict[str, Any]]
 _TIMED = ("training", "tasks._frame", "tasks._leakage")  # their times are figures
 _NAMES = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
 
 
-def utterances(number: int, *, part: str) -> Rows:
+def utterances(number, *, part):
     """Rows with frames, two by the same person."""
     return [
         {
@@ -45,7 +38,7 @@ def utterances(number: int, *, part: str) -> Rows:
     ]
 
 
-def corpus() -> Rows:
+def corpus():
     """A training, a validation and a test part."""
     return [
         *utterances(40, part="train"),
@@ -54,7 +47,7 @@ def corpus() -> Rows:
     ]
 
 
-def longer(row: dict[str, Any], number: int) -> dict[str, Any]:
+def longer(row, number):
     """Another record in the place of `row`: unseen words, another length, another intent."""
     words = [f"unseen{number}", *row["tokens"], "today"]
     tags = ["O", *row["tags"], "O"]
@@ -62,7 +55,7 @@ def longer(row: dict[str, Any], number: int) -> dict[str, Any]:
     return {**row, "tokens": words, "tags": tags, "intent": intent}
 
 
-def neighbours(unit: str, relation: str) -> list[Rows]:
+def neighbours(unit, relation):
     """Corpora that each differ from `corpus()` in one training record, or one person's records: two
     with other records in their place (one is another record's text, which is read, dropped and
     counted), or one with fewer and one with more.
@@ -81,7 +74,7 @@ def neighbours(unit: str, relation: str) -> list[Rows]:
 
 
 @contextmanager
-def equal_weights() -> Iterator[None]:
+def equal_weights():
     """No step is taken, and no clock runs: time is another channel, and not part of the claim."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "run_epoch", lambda self, epoch: {"train_loss": 1.0})
@@ -92,7 +85,7 @@ def equal_weights() -> Iterator[None]:
         yield
 
 
-def still_sweep(folder: Path, base: dict[str, Any], **fields: Any) -> SweepFolder:
+def still_sweep(folder, base, **fields):
     """A sweep named `still` of one trial, run in `folder` to its end."""
     document = {
         "name": "still",
@@ -106,9 +99,9 @@ def still_sweep(folder: Path, base: dict[str, Any], **fields: Any) -> SweepFolde
         return runner.start(prepared, settings, command=["test"]).folder
 
 
-def nlu_base(unit: str, engine: str) -> dict[str, Any]:
+def nlu_base(unit, engine):
     """Fields of a tiny trial on the corpus of a folder."""
-    privacy: dict[str, Any] = {"delta": 1e-3}
+    privacy = {"delta": 1e-3}
     if unit == "group":
         privacy |= {"unit": "group", "max_records_per_group": 2}
     return {
@@ -131,9 +124,7 @@ def nlu_base(unit: str, engine: str) -> dict[str, Any]:
     }
 
 
-def nlu_home(
-    folder: Path, rows: Rows, *, unit: str, engine: str, is_counted: bool = False
-) -> SweepFolder:
+def nlu_home(folder, rows, *, unit, engine, is_counted=False):
     """A finished sweep on a corpus with frames. `is_counted`: its size is not declared."""
     folder.mkdir()
     write_lines(folder / "mine.jsonl", rows)
@@ -145,7 +136,7 @@ def nlu_home(
     return still_sweep(folder, base)
 
 
-def content(folder: Path) -> dict[str, bytes]:
+def content(folder):
     """Every file under a folder by its path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -162,16 +153,16 @@ class _InOrder:
     the others where they were: the split is outside of the claim.
     """
 
-    def permutation(self, ids: Any) -> Any:
+    def permutation(self, ids):
         return np.arange(ids) if isinstance(ids, int) else np.array(ids)
 
 
-def pair_rows(number: int = 60) -> Rows:
+def pair_rows(number=60):
     """Training pairs; with `_InOrder` the first quarter is public."""
     return made_pairs(number)
 
 
-def pair_neighbours(relation: str) -> list[Rows]:
+def pair_neighbours(relation):
     """Corpora that each differ from `pair_rows()` in a private training record, the last one."""
     rows = pair_rows()
     if relation == "replace_one":
@@ -184,7 +175,7 @@ def pair_neighbours(relation: str) -> list[Rows]:
     return [rows[:-1], [*rows, rows[20]]]
 
 
-def pairs_home(folder: Path, rows: Rows, *, relation: str, **changes: Any) -> SweepFolder:
+def pairs_home(folder, rows, *, relation, **changes):
     """A finished sweep on a corpus of pairs."""
     folder.mkdir()
     place = write_pairs(folder, training=1, human=20)

@@ -1,14 +1,11 @@
 """A real Ray for the tests of a module, and what it shows Prometheus of its metrics."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -19,7 +16,6 @@ from sweep.runtime.ray_session import session
 
 _LINE = re.compile(r"ray_(\w+)\{(.*)\} (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-Series = dict[tuple[str, tuple[str, ...]], float]
 _MARK = "recorded_until"
 
 
@@ -28,22 +24,22 @@ class OwnRay:
     has them: Ray forgets a value two seconds after it was recorded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._own = {metric.name: metric.labels for metric in metrics().values()}
         self._own[_MARK] = ("mark",)
-        self._seen: Series = {}
+        self._seen = {}
         self._over = threading.Event()
 
-    def recorded(self, sweep: str) -> dict[str, dict[tuple[str, ...], float]]:
+    def recorded(self, sweep):
         """The last values of a sweep, by the metric's name and its labels in their order."""
         self.wait()
-        found: dict[str, dict[tuple[str, ...], float]] = {}
+        found = {}
         for (name, labels), value in list(self._seen.items()):
             if labels[0] == sweep:
                 found.setdefault(name, {})[labels] = value
         return found
 
-    def wait(self) -> None:
+    def wait(self):
         """Return once Ray has shown what was recorded until now."""
         gauge = importlib.import_module("ray.util.metrics").Gauge(_MARK, tag_keys=("mark",))
         mark, deadline = uuid.uuid4().hex, time.monotonic() + 120
@@ -52,7 +48,7 @@ class OwnRay:
             gauge.set(1, {"mark": mark})
             time.sleep(0.1)
 
-    def scrape(self) -> None:
+    def scrape(self):
         """Ask until the end of the block."""
         [node] = importlib.import_module("ray").nodes()
         while not self._over.wait(0.7):
@@ -61,11 +57,11 @@ class OwnRay:
                 with urllib.request.urlopen(address, timeout=10) as answer:
                     self._keep(answer.read().decode())
 
-    def end(self) -> None:
+    def end(self):
         """Ask no more."""
         self._over.set()
 
-    def _keep(self, text: str) -> None:
+    def _keep(self, text):
         for name, written, value in _LINE.findall(text):
             if name in self._own:
                 given = {k: re.sub(r"\\(.)", r"\1", v) for k, v in _LABEL.findall(written)}
@@ -73,7 +69,7 @@ class OwnRay:
 
 
 @contextmanager
-def own_ray() -> Iterator[OwnRay]:
+def own_ray():
     """A Ray of one CPU that reports its metrics each second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_metrics_report_interval_ms", "1000")

@@ -3,9 +3,7 @@
 import ast
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,8 +13,6 @@ from sweep.commands import _output, _schemas
 from tests.sweep.json_schemas import problems
 from tests.sweep.sweeps import space_in
 from tests.sweep.untracked import run_untracked
-
-Answer = Callable[..., dict[str, Any]]
 
 
 def printed_names():

@@ -1,17 +1,11 @@
 """A corpus of made pairs in a file, and tiny synthesis trials over it."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from search_spaces.expansion import own_fields
 from search_spaces.paths import set_all
-from trainables.config import TrialConfig, parse
+from trainables.config import parse
 from trainables.models.parser import ParserSizes
-from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone
 from trainables.tasks.parsing import ParserSettings
 from trainables.trial import run
@@ -24,7 +18,7 @@ NAMES = ("Ann", "Bo", "Cy", "Di", "Eve", "Flo", "Gus", "Hal", "Ida", "Jo")
 DAYS = ("Monday", "Tuesday", "Friday", "Sunday")
 
 
-def made_pairs(number: int) -> list[dict[str, str]]:
+def made_pairs(number):
     """Three kinds of requests over two domains."""
     rows = []
     for place in range(number):
@@ -43,7 +37,7 @@ def made_pairs(number: int) -> list[dict[str, str]]:
     return rows
 
 
-def write_pairs(folder: Path, *, training: int = 120, human: int = 60) -> Path:
+def write_pairs(folder, *, training=120, human=60):
     """A folder `pairs` with a training and a test file; its path."""
     place = folder / "pairs"
     place.mkdir(exist_ok=True)
@@ -53,13 +47,13 @@ def write_pairs(folder: Path, *, training: int = 120, human: int = 60) -> Path:
     return place
 
 
-def tiny(place: Path, **changes: Any) -> TrialConfig:
+def tiny(place, **changes):
     """A trial of a few thousand parameters; `changes` by dotted path.
 
     The path to `place` is relative to the data directory: a trial's coins follow from its
     configuration, and would change with the path of a temporary folder.
     """
-    fields: dict[str, Any] = {
+    fields = {
         "task": "synthesis",
         "engine": "dp_sgd",
         "data": {"name": "smcalflow", "path": place.name},
@@ -89,12 +83,7 @@ def tiny(place: Path, **changes: Any) -> TrialConfig:
     return parse(set_all(fields, changes.items()))
 
 
-def run_trial(
-    config: TrialConfig,
-    folder: Path,
-    *,
-    report: Callable[[EpochReport], bool] = lambda epoch: True,
-) -> TrialResult:
+def run_trial(config, folder, *, report=lambda epoch: True):
     return run(
         config,
         folder=folder / "trial",

@@ -13,7 +13,6 @@ from tests.refusals import refused
 from trainables import attacks, trial
 from trainables.config import parse
 from trainables.figures import is_public, registry
-from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone
 from trainables.tasks._setup import Setup as TrialSetup
 
@@ -77,9 +76,6 @@ def run(place, folder, chosen, *, stop_after=None):
 
 def figures(result):
     return {k: v for k, v in result.metrics.items() if not k.startswith("seconds")}
-
-
-Done = dict[str, tuple[TrialResult, list[EpochReport]]]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import pytest
 from tests.tasks._pairs import tiny
 from trainables.data.texts import EncodedTexts
 from trainables.generation._material import UTTERANCES
-from trainables.models._causal_lm import CausalLm
 from trainables.system.communication import Alone
 from trainables.tasks._synthesis_setup import prepare
 from trainables.training import train
@@ -51,7 +50,6 @@ def _share_of_short(config, folder):
         report=lambda epoch: True,
     )
     model = setup.model[UTTERANCES].eval()
-    assert isinstance(model, CausalLm)
     texts = EncodedTexts([SHORT], setup.source.tokenizer, max_tokens=config.synthesis.max_tokens)
     return math.exp(-model.losses(texts.batch(np.array([0]))).item())
 

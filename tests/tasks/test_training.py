@@ -24,7 +24,6 @@ class Staged:
 
     def run_epoch(self, epoch):
         part = self.model[self.stages[epoch]]
-        assert isinstance(part, nn.Linear)
         nn.init.constant_(part.weight, epoch + 1)
         self.epochs_done = epoch + 1
         return {}

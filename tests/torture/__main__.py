@@ -6,30 +6,25 @@ that damage changed in silence. Exit code 1 where there is one. A part ends afte
 minutes, or at the number that is given. Kills are `benchmarks/faults.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sweep.planning import prepare
 from sweep.runtime import runner
-from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import without_mlflow
 from tests.torture import bad_input, damage
 from tests.torture.outcome import Tally
 
 Tallies = dict[str, Tally]
-Rounds = Iterator[Callable[[Tallies], None]]
 PARTS = ("bad-input", "damage")
 
 
-def main() -> int:
+def main():
     """Run the parts, each for its share of the time."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
@@ -46,14 +41,14 @@ def main() -> int:
     return min(findings, 1)
 
 
-def _rounds(part: str, work: Path, seed: int) -> Rounds:
+def _rounds(part, work, seed):
     home = damage.Home(finished_sweep(work / "made"), work)
     if part == "damage":
         return damage.rounds(home, seed)
     return bad_input.rounds(bad_input.Bench(home, work), seed)
 
 
-def finished_sweep(folder: Path) -> SweepFolder:
+def finished_sweep(folder):
     """A sweep of small models that were trained, whose exports answer."""
     folder.mkdir()
     model = {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1}
@@ -64,9 +59,9 @@ def finished_sweep(folder: Path) -> SweepFolder:
         return runner.start(prepare.prepare_space(space, settings=settings), settings).folder
 
 
-def _count(part: str, rounds: Rounds, *, seconds: float, number: int | None) -> int:
+def _count(part, rounds, *, seconds, number):
     """Run rounds, and print what came of them; the number of findings."""
-    tallies: Tallies = defaultdict(Tally)
+    tallies = defaultdict(Tally)
     begun = time.monotonic()
     done = shown = 0
     for one in rounds:
@@ -81,14 +76,14 @@ def _count(part: str, rounds: Rounds, *, seconds: float, number: int | None) -> 
     return shown
 
 
-def _print(part: str, tallies: Tallies, done: int, *, minutes: float) -> None:
+def _print(part, tallies, done, *, minutes):
     """The counts so far: a run may be ended before its time."""
     print(f"{part}: {done} after {minutes:.1f} minutes", flush=True)
     for name, tally in tallies.items():
         print(f"  {name}: {tally.line()}", flush=True)
 
 
-def _show_new(tallies: Tallies, shown: int) -> int:
+def _show_new(tallies, shown):
     """Print findings as they come: a run may be ended before its time."""
     findings = sum(len(tally.findings) for tally in tallies.values())
     if findings > shown:

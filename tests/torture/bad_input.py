@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -22,7 +20,7 @@ from tests.sweep import logs
 from tests.torture.command_lines import command_line
 from tests.torture.damage import Home
 from tests.torture.grammar import Grammar
-from tests.torture.outcome import Tally, run
+from tests.torture.outcome import run
 from trainables.file_formats.reading import READERS
 
 _INSTALLED_SHARE = 1 / 30
@@ -47,29 +45,26 @@ class Bench:
     work: Path
     is_changed: bool = field(default=False, init=False)
 
-    def write(self, name: str, content: bytes) -> str:
+    def write(self, name, content):
         """The path of a file with that content."""
         path = self.work / name
         path.write_bytes(content)
         return str(path)
 
 
-Family = Callable[[Grammar, Bench], Given]
-
-
-def space(grammar: Grammar, bench: Bench) -> Given:
+def space(grammar, bench):
     """A search space, planned."""
     text = grammar.text(grammar.space()).encode("utf-8", "surrogatepass")
     return Given(["plan", bench.write("space.yaml", text), "--json"])
 
 
-def config(grammar: Grammar, bench: Bench) -> Given:
+def config(grammar, bench):
     """A trial's config, priced."""
     text = grammar.text(grammar.config()).encode("utf-8", "surrogatepass")
     return Given(["epsilon", bench.write("config.yaml", text), "--json"])
 
 
-def override(grammar: Grammar, bench: Bench) -> Given:
+def override(grammar, bench):
     """A field of a shipped space, on the command line."""
     paths = ("training.epochs", "privacy.noise_multiplier", "data.name", "x", "budget.epsilon")
     value = grammar.text(grammar.value())[:10_000].replace("\n", " ")
@@ -77,7 +72,7 @@ def override(grammar: Grammar, bench: Bench) -> Given:
     return Given(["plan", "quick", "--set", change, "--json"])
 
 
-def options(grammar: Grammar, bench: Bench) -> Given:
+def options(grammar, bench):
     """Arguments and options of a command that reads, or that has nothing to run."""
     paths = [
         bench.write("given", grammar.records()),
@@ -89,7 +84,7 @@ def options(grammar: Grammar, bench: Bench) -> Given:
     return Given(words, stdin=grammar.records(), changes_home=True)
 
 
-def records(grammar: Grammar, bench: Bench) -> Given:
+def records(grammar, bench):
     """Files of records, in the commands that read them."""
     path, other = (bench.write(name, grammar.records()) for name in ("records", "others"))
     commands = (
@@ -102,14 +97,14 @@ def records(grammar: Grammar, bench: Bench) -> Given:
     return Given(grammar.random.choice(commands))
 
 
-def _plan_on(path: str, schema: str) -> list[str]:
+def _plan_on(path, schema):
     """The plan of a small sweep on a file of one's own."""
     fields = ("name=json_lines", f"path={path}", f"schema_file={schema}", "num_records=36")
     sets = [*(f"data.{field}" for field in fields), "privacy.noise_multiplier=1"]
     return ["plan", "epsilon_8", "--json", *(word for each in sets for word in ("--set", each))]
 
 
-def data(grammar: Grammar, bench: Bench) -> Given:
+def data(grammar, bench):
     """A file of utterances of any form, known or to be found out."""
     form = grammar.random.choice(FORM_NAMES)
     path = bench.write(f"data.{grammar.random.choice(_SUFFIXES)}", grammar.file_of(form))
@@ -124,7 +119,7 @@ def data(grammar: Grammar, bench: Bench) -> Given:
     return Given(grammar.random.choice(commands))
 
 
-def schema(grammar: Grammar, bench: Bench) -> Given:
+def schema(grammar, bench):
     """A schema of labels, with a file that is sound."""
     path, sound = bench.write("schema.json", grammar.schema()), bench.write("sound", _SOUND)
     commands = (
@@ -135,7 +130,7 @@ def schema(grammar: Grammar, bench: Bench) -> Given:
     return Given(grammar.random.choice(commands))
 
 
-def sweep_folder(grammar: Grammar, bench: Bench) -> Given:
+def sweep_folder(grammar, bench):
     """A file of a sweep or an export with a value that it cannot have, its manifest made to fit."""
     home = bench.home
     places = [place for place in home.files() if place.suffix in _DOCUMENTS]
@@ -148,7 +143,7 @@ def sweep_folder(grammar: Grammar, bench: Bench) -> Given:
     return Given(list(command), stdin=b"flights\n", changes_home=True, how=f"{place} changed")
 
 
-def predict(grammar: Grammar, bench: Bench) -> Given:
+def predict(grammar, bench):
     """Lines for an exported model."""
     lines = [grammar.line() for _ in range(grammar.random.choice((1, 3, 30)))]
     flags = [flag for flag in ("--json", "--jsonl") if grammar.random.random() < 0.5]
@@ -158,7 +153,7 @@ def predict(grammar: Grammar, bench: Bench) -> Given:
 
 
 FORM_NAMES = tuple(READERS)
-FAMILIES: dict[str, Family] = {
+FAMILIES = {
     "space": space,
     "config": config,
     "override": override,
@@ -178,7 +173,7 @@ _SOUND = b"".join(
 )
 
 
-def rounds(bench: Bench, seed: int) -> Iterator[Callable[[dict[str, Tally]], None]]:
+def rounds(bench, seed):
     """Bad inputs without end, of every family in turn."""
     number = 0
     while True:
@@ -188,7 +183,7 @@ def rounds(bench: Bench, seed: int) -> Iterator[Callable[[dict[str, Tally]], Non
             yield lambda tallies, n=name, s=own: one(bench, n, s, tallies[n])  # type: ignore[misc]
 
 
-def one(bench: Bench, family: str, seed: int, tally: Tally) -> None:
+def one(bench, family, seed, tally):
     """The bad input of a family that has that seed."""
     grammar = Grammar(seed)
     installed = grammar.random.random() < _INSTALLED_SHARE
@@ -207,12 +202,12 @@ def one(bench: Bench, family: str, seed: int, tally: Tally) -> None:
     bench.home.remove(bench.work / "new")
 
 
-def _as_argument(word: str) -> str:
+def _as_argument(word):
     """A word as a process may be given it: bytes without NUL, which Python decodes."""
     return os.fsdecode(word.replace("\0", "").encode("utf-8", "surrogatepass"))
 
 
-def _changed_document(grammar: Grammar, path: Path) -> bytes:
+def _changed_document(grammar, path):
     """The content of a file with one value changed."""
     content = path.read_bytes()
     try:
@@ -231,11 +226,11 @@ def _changed_document(grammar: Grammar, path: Path) -> bytes:
         return grammar.damaged(content)
 
 
-def _json(document: Any) -> bytes:
+def _json(document):
     return json.dumps(document).encode("utf-8", "surrogatepass")
 
 
-def fit_manifests(path: Path, home: Path) -> None:
+def fit_manifests(path, home):
     """Have the manifests above a file say what is in it."""
     for folder in path.parents:
         place = folder / manifest.FILE

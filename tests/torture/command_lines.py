@@ -1,16 +1,12 @@
 """Nearly valid command lines: every command, with options drawn by their types."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from enum import EnumType
 from functools import cache
-from typing import Any, get_args
+from typing import get_args
 
 import typer.main
 
 from sweep import cli
-from tests.torture.grammar import Grammar
 
 # What these run takes minutes or starts servers; they see names and files that are not there.
 _WITHOUT_INPUT = (
@@ -34,11 +30,11 @@ _WORDS = (
 
 
 @cache
-def commands() -> dict[str, Any]:
+def commands():
     """Every command by its words."""
-    found: dict[str, Any] = {}
+    found = {}
 
-    def add(words: str, command: Any) -> None:
+    def add(words, command):
         for name, inner in getattr(command, "commands", {}).items():
             add(f"{words} {name}".strip(), inner)
         if not hasattr(command, "commands") and words not in _LEFT_OUT:
@@ -48,13 +44,13 @@ def commands() -> dict[str, Any]:
     return found
 
 
-def command_line(grammar: Grammar, *, sweeps: Sequence[str], paths: Sequence[str]) -> list[str]:
+def command_line(grammar, *, sweeps, paths):
     """A command with some of its options, each with a value that it may or may not take."""
     name = grammar.random.choice(sorted(commands()))
     choose = grammar.random.choice
     harmless = name in _WITHOUT_INPUT
 
-    def value(parameter: Any) -> str:
+    def value(parameter):
         kind = parameter.type_descriptor.annotation
         choices = [each.value for each in kind] if isinstance(kind, EnumType) else get_args(kind)
         if choices and isinstance(choices[0], str) and grammar.random.random() < 0.7:

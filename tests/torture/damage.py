@@ -4,17 +4,12 @@ A damage counts as noticed where some command refuses or marks it, as harmless w
 print what they printed before. What is neither must never be.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from sweep.results.export import export_trial
-from sweep.store.sweeps import SweepFolder
 from tests.torture.outcome import Tally, run
 
 _CHANGES = re.compile(r"\"(seconds|created|time|eta)\": [^,\n]*|[0-9.]+ s\b|/[^ \"]*torture[^ \"]*")
@@ -26,37 +21,37 @@ _INSTALLED_SHARE = 1 / 30
 _WITH_ALL_SHARE = 1 / 10
 
 
-def _cut(path: Path, random: random.Random) -> None:
+def _cut(path, random):
     content = path.read_bytes()
     path.write_bytes(content[: random.randrange(len(content)) if content else 0])
 
 
-def _flip(path: Path, random: random.Random) -> None:
+def _flip(path, random):
     content = bytearray(path.read_bytes() or b"x")
     content[random.randrange(len(content))] ^= 1 << random.randrange(8)
     path.write_bytes(bytes(content))
 
 
-def _noise(path: Path, random: random.Random) -> None:
+def _noise(path, random):
     content = path.read_bytes()
     start = random.randrange(len(content) + 1)
     path.write_bytes(content[:start] + random.randbytes(16) + content[start + 16 :])
 
 
-def _folder(path: Path, random: random.Random) -> None:
+def _folder(path, random):
     path.unlink()
     path.mkdir()
 
 
-def _other(path: Path, random: random.Random) -> None:
+def _other(path, random):
     path.write_text(random.choice(["", "null", "[]", "{}", "3", '"x"', "[[[", "NaN", "\0", "a: b"]))
 
 
-def _deep(path: Path, random: random.Random) -> None:
+def _deep(path, random):
     path.write_text("[" * 100_000)
 
 
-DAMAGES: dict[str, Callable[[Path, random.Random], None]] = {
+DAMAGES = {
     "cut": _cut,
     "bit flipped": _flip,
     "bytes overwritten": _noise,
@@ -68,7 +63,7 @@ DAMAGES: dict[str, Callable[[Path, random.Random], None]] = {
 }
 
 
-def _name_of(command: tuple[str, ...]) -> str:
+def _name_of(command):
     return "ledger --check" if "--check" in command else command[0]
 
 
@@ -77,7 +72,7 @@ class Home:
     is; `work` takes the home, its copy and what commands write.
     """
 
-    def __init__(self, sweep: SweepFolder, work: Path) -> None:
+    def __init__(self, sweep, work):
         self.home, self._kept = work / "torture-home", work / "torture-kept"
         shutil.copytree(sweep.path.parent, self._kept)
         best = next(each for each in sweep.records() if each.privacy is not None)
@@ -87,26 +82,26 @@ class Home:
             "SWEEP_HOME": str(self.home),
             "SWEEP_DATA_DIR": str(sweep.path.parents[1]),
         }
-        self._before: dict[tuple[str, ...], str] = {}
+        self._before = {}
         self.restore()
 
-    def restore(self) -> None:
+    def restore(self):
         """The home as it was."""
         self.remove(self.home)
         shutil.copytree(self._kept, self.home)
 
-    def remove(self, place: Path) -> None:
+    def remove(self, place):
         """Remove a file or a folder, or nothing."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(place)
         place.unlink(missing_ok=True)
 
-    def files(self) -> list[Path]:
+    def files(self):
         """All files, by their place in the home."""
         found = (path for path in self.home.rglob("*") if path.is_file())
         return sorted(path.relative_to(self.home) for path in found)
 
-    def commands(self) -> list[tuple[str, ...]]:
+    def commands(self):
         """Every command that reads and starts nothing."""
         export, out = self.home / "export-of-it", self.home / "out"
         return [
@@ -122,7 +117,7 @@ class Home:
             ("plan", "quick", "--json"),
         ]
 
-    def readers_of(self, place: Path) -> list[tuple[str, ...]]:
+    def readers_of(self, place):
         """The commands that read a file."""
         top = place.parts[0]
         if top == "export-of-it":
@@ -137,7 +132,7 @@ class Home:
             readers = {"list", "show", "ledger --check"}
         return [command for command in self.commands() if _name_of(command) in readers]
 
-    def say(self, command: tuple[str, ...], tally: Tally, *, how: str, installed: bool) -> str:
+    def say(self, command, tally, *, how, installed):
         """Exit code and all that a command prints, but for times and places."""
         code, said = run(
             command,
@@ -150,14 +145,14 @@ class Home:
         self.remove(self.home / "out")
         return f"{code} {_CHANGES.sub('', said)}"
 
-    def said_before(self, command: tuple[str, ...]) -> str:
+    def said_before(self, command):
         """What a command says of the home as it was."""
         if command not in self._before:
             self.restore()
             self._before[command] = self.say(command, Tally(), how="", installed=False)
         return self._before[command]
 
-    def damage(self, name: str, place: Path, seed: int, tally: Tally) -> None:
+    def damage(self, name, place, seed, tally):
         """One damage, and the commands that read the file; of one in ten damages all commands, of
         one in thirty the installed script.
         """
@@ -184,7 +179,7 @@ class Home:
             tally.add("damages that change figures in silence", how=how, detail=silent)
 
 
-def _first_difference(before: str, after: str) -> str:
+def _first_difference(before, after):
     """The first line that two texts do not share."""
     for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
         if old != new:
@@ -192,7 +187,7 @@ def _first_difference(before: str, after: str) -> str:
     return f"{len(before)} characters became {len(after)}"
 
 
-def rounds(home: Home, seed: int) -> Iterator[Callable[[dict[str, Tally]], None]]:
+def rounds(home, seed):
     """Damages without end: of every file in turn, each time in another way."""
     chosen = random.Random(seed)
     number = 0

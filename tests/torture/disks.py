@@ -1,15 +1,11 @@
 """Small separate file systems, for sweeps that fill them."""
 
-from __future__ import annotations
-
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 
 @contextmanager
-def small_disk(place: Path, *, megabytes: int) -> Iterator[Path]:
+def small_disk(place, *, megabytes):
     """A file system in memory, mounted at `place`.
 
     Raises: PermissionError where this process may not mount.
@@ -28,7 +24,7 @@ def small_disk(place: Path, *, megabytes: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def remount_read_only(place: Path, *, read_only: bool = True) -> None:
+def remount_read_only(place, *, read_only=True):
     """Let a file system take no more writes, or take them again."""
     how = "ro" if read_only else "rw"
     subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True)

@@ -1,11 +1,7 @@
 """A grammar of nearly valid values, spaces, configs, schemas, records and files."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Callable
-from typing import Any
 
 import yaml
 
@@ -13,7 +9,7 @@ from search_spaces.search import STRATEGIES
 from trainables import catalogue
 from trainables.config import TrialConfig
 
-_NUMBERS: tuple[Any, ...] = (
+_NUMBERS = (
     *(0, 1, -1, 2, 3, 0.5, 1e-300, 1e300, -1e300, 1e9, 2**31, 2**63, 2**64, 10**39, 10**50),
     *(
         True,
@@ -65,10 +61,10 @@ _TAGS = ("O", "B-who", "I-who", "B-", "", "B-who B-who", "b-who")
 class Grammar:
     """Draws values that are nearly right."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.random = random.Random(seed)
 
-    def value(self, depth: int = 0) -> Any:
+    def value(self, depth=0):
         """Anything that a field may be given."""
         kind = self.random.random()
         if kind < 0.45:
@@ -84,9 +80,9 @@ class Grammar:
         keys = ("kind", "tau", "target_epsilon", "low", "high", "num", "grid", "range", "name")
         return {k: self.value(depth + 1) for k in self.random.sample(keys, 2)}
 
-    def config(self) -> dict[str, Any]:
+    def config(self):
         """Fields of a trial's config."""
-        found: dict[str, Any] = {"engine": self.random.choice(("edp_sgd", "dp_sgd", "sgd"))}
+        found = {"engine": self.random.choice(("edp_sgd", "dp_sgd", "sgd"))}
         found["data"] = {"name": self.random.choice(("atis", "health")), "num_records": 5_000}
         for section in self.random.sample(sorted(_SECTIONS), self.random.randrange(3)):
             fields = _SECTIONS[section]
@@ -101,9 +97,9 @@ class Grammar:
             found[section] = part
         return found
 
-    def space(self) -> dict[str, Any]:
+    def space(self):
         """A search space."""
-        found: dict[str, Any] = {"base": self.config(), "name": "torture"}
+        found = {"base": self.config(), "name": "torture"}
         paths = [f"{s}.{f}" for s, fields in _SECTIONS.items() for f in fields]
         found["axes"] = {p: self.value() for p in self.random.sample(paths, 2)}
         if self.random.random() < 0.3:
@@ -115,7 +111,7 @@ class Grammar:
             found["search"] = {"strategy": self.random.choice(strategies), "num_samples": 2}
         return found
 
-    def text(self, document: Any) -> str:
+    def text(self, document):
         """A document as somebody may have written it: whole, cut, or with a piece of another."""
         text = yaml.safe_dump(document, allow_unicode=True)
         kind = self.random.random()
@@ -128,9 +124,9 @@ class Grammar:
             return self.random.choice(_WRITTEN)
         return text
 
-    def record(self) -> bytes:
+    def record(self):
         """A line of a file of records."""
-        fields: dict[str, Any] = {
+        fields = {
             "text": "call ann now",
             "intent": "call",
             "slots": [["who", 1, 2]],
@@ -149,18 +145,18 @@ class Grammar:
             return self.random.choice((b"\xff", b"", b"null", b"[" * 9_999, b"1e999", b'"a"'))
         return line
 
-    def records(self, number: int = 3) -> bytes:
+    def records(self, number=3):
         """A file of such lines."""
         return b"\n".join(self.record() for _ in range(number)) + b"\n"
 
-    def schema(self) -> bytes:
+    def schema(self):
         """A label schema."""
-        fields: dict[str, Any] = {"intents": ["call", "text"], "slots": ["who", "contact"]}
+        fields = {"intents": ["call", "text"], "slots": ["who", "contact"]}
         if self.random.random() < 0.8:
             fields = self.changed(fields)
         return self.damaged(json.dumps(fields).encode())
 
-    def changed(self, document: Any) -> Any:
+    def changed(self, document):
         """A JSON document with one value in it replaced, removed or added."""
         place = self.random.random()
         if isinstance(document, dict) and document and place < 0.9:
@@ -178,7 +174,7 @@ class Grammar:
             return [*document[:index], self.changed(document[index]), *document[index + 1 :]]
         return self.value()
 
-    def damaged(self, content: bytes) -> bytes:
+    def damaged(self, content):
         """Bytes as they are, cut, or with foreign ones among them."""
         kind, place = self.random.random(), self.random.randrange(len(content) + 1)
         if kind < 0.1:
@@ -189,7 +185,7 @@ class Grammar:
             return self.random.choice(_BYTES)
         return content
 
-    def line(self) -> bytes:
+    def line(self):
         """A line for `sweep predict`."""
         kind = self.random.random()
         if kind < 0.3:
@@ -204,10 +200,10 @@ class Grammar:
             return self.random.randbytes(self.random.randrange(200))
         return self.random.choice(_TEXTS).encode("utf-8", "surrogatepass")
 
-    def file_of(self, form: str) -> bytes:
+    def file_of(self, form):
         """A file of utterances in one of the forms of the shelf."""
         rows = [(self.random.choice(_WORDS), self.random.choice(_NAMES)) for _ in range(4)]
-        makers: dict[str, Callable[[], str]] = {
+        makers = {
             "table": lambda: "text,intent\n" + "".join(f'"{t}",{i}\n' for t, i in rows),
             "conll": lambda: "".join(
                 "".join(f"{word} {self.random.choice(_TAGS)}\n" for word in t.split()) + "\n"
@@ -225,6 +221,6 @@ class Grammar:
         return self.damaged(makers[form]().encode("utf-8", "surrogatepass"))
 
 
-def _rasa(rows: list[tuple[str, str]]) -> Any:
+def _rasa(rows):
     examples = [{"intent": i, "examples": f"- {t}\n- call [ann](who)\n"} for t, i in rows]
     return {"version": "3.1", "nlu": examples}

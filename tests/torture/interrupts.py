@@ -18,11 +18,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -69,7 +67,7 @@ class Ending:
     begun: bool = False
 
 
-def cases(number: int, *, seed: int, executors: Sequence[str] = tuple(EXECUTORS)) -> list[Case]:
+def cases(number, *, seed, executors=tuple(EXECUTORS)):
     """So many random cases; those of one seed are the same ones."""
     draw = random.Random(seed)
     found = []
@@ -87,7 +85,7 @@ def cases(number: int, *, seed: int, executors: Sequence[str] = tuple(EXECUTORS)
     return found
 
 
-def cases_of_phases(executor: str) -> list[Case]:
+def cases_of_phases(executor):
     """An interrupt in each phase, in all ways, in a pipe and in a terminal, some of them twice."""
     phases = ["", STARTING_RAY, *("0 of 3 done", "1 of 3 done", COMPARING, DELIVERING)]
     if executor == "local":
@@ -105,7 +103,7 @@ def cases_of_phases(executor: str) -> list[Case]:
     ]
 
 
-def write_space(folder: Path, *, executor: str, **search: Any) -> Path:
+def write_space(folder, *, executor, **search):
     """A space whose trials take a few seconds in all; `search` are fields of its search."""
     document = space_in(folder, name=SPACE, resources={"executor": executor}).document()
     document["search"] = {**document.get("search", {}), **search}
@@ -119,7 +117,7 @@ def write_space(folder: Path, *, executor: str, **search: Any) -> Path:
     return path
 
 
-def interrupt(case: Case, folder: Path) -> Ending:
+def interrupt(case, folder):
     """Run a sweep in `folder`, which is new, and interrupt it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited; so would the sweep
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -168,7 +166,7 @@ def interrupt(case: Case, folder: Path) -> Ending:
     )
 
 
-def problems(case: Case, ending: Ending, folder: Path) -> list[str]:
+def problems(case, ending, folder):
     """What was not as it has to be."""
     if ending.code == 0 and ending.line_after is None:  # it had ended before
         return []
@@ -200,7 +198,7 @@ def problems(case: Case, ending: Ending, folder: Path) -> list[str]:
     return found
 
 
-def resumed(folder: Path) -> int:
+def resumed(folder):
     """The exit code of `sweep resume`."""
     command = [sys.executable, "-m", "sweep", "resume", SPACE]
     done = subprocess.run(
@@ -212,26 +210,26 @@ def resumed(folder: Path) -> int:
 class _Watcher(threading.Thread):
     """Reads a pipe or a terminal to its end, and notes when the line came."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor):
         super().__init__(daemon=True)
         self._descriptor = descriptor
         self.content = bytearray()
-        self.line_at: float | None = None
+        self.line_at = None
         self.start()
 
-    def run(self) -> None:
+    def run(self):
         with suppress(OSError):  # the other end of a terminal is gone
             while piece := os.read(self._descriptor, 65_536):
                 self.content += piece
                 if self.line_at is None and BEGINNING in self.content:
                     self.line_at = time.monotonic()
 
-    def close(self) -> None:
+    def close(self):
         self.join(5.0)
         os.close(self._descriptor)
 
 
-def _send(way: str, process: subprocess.Popen[bytes], folder: Path, *, terminal: bool) -> str:
+def _send(way, process, folder, *, terminal):
     """Interrupt it; what was done."""
     if way == "stop":
         if starting.request_stop(folder / "home", SPACE):
@@ -246,14 +244,14 @@ def _send(way: str, process: subprocess.Popen[bytes], folder: Path, *, terminal:
     return way
 
 
-def _handles(pid: int, number: signal.Signals) -> bool:
+def _handles(pid, number):
     """Whether a process has a handler of a signal."""
     status = Path(f"/proc/{pid}/status").read_text()
     caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
-def _environment(folder: Path, mark: str) -> dict[str, str]:
+def _environment(folder, mark):
     return {
         **os.environ,
         "SWEEP_HOME": str(folder / "home"),
@@ -264,7 +262,7 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
     }
 
 
-def _processes_with(variable: str) -> Iterator[str]:
+def _processes_with(variable):
     """Command lines of the live processes that inherited an environment variable."""
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
@@ -273,7 +271,7 @@ def _processes_with(variable: str) -> Iterator[str]:
                     yield (place / "cmdline").read_text(errors="replace")[:100]
 
 
-def main() -> int:
+def main():
     """Run random cases; 1 where one of them was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=50)
@@ -281,7 +279,7 @@ def main() -> int:
     parser.add_argument("--executors", nargs="+", default=list(EXECUTORS))
     parser.add_argument("--phases", action="store_true", help="one interrupt in each phase")
     given = parser.parse_args()
-    counts: Counter[str] = Counter()
+    counts = Counter()
     slowest = 0.0
     chosen = cases(given.number, seed=given.seed, executors=given.executors)
     if given.phases:

@@ -20,12 +20,11 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, NoReturn, TextIO, cast
+from typing import TextIO, cast
 
 import typer.main
 
@@ -64,29 +63,21 @@ class Tally:
     growth: int = 0
     shown: int = 0  # findings that were printed
 
-    def add(self, outcome: str, *, how: str = "", detail: str = "") -> None:
+    def add(self, outcome, *, how="", detail=""):
         """Count an outcome; a `detail` makes it a finding."""
         self.counts[outcome] += 1
         if detail:
             text = f"{outcome}: {how}\n{detail}"
             self.findings.append(text.encode("utf-8", "backslashreplace").decode())
 
-    def line(self) -> str:
+    def line(self):
         """The counts in one line."""
         counts = ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()))
         most = f"at most {self.seconds:.1f} s and {self.growth / 2**20:.0f} MB"
         return f"{counts}; {most}" if self.seconds else counts
 
 
-def run(
-    arguments: Sequence[str],
-    tally: Tally,
-    *,
-    how: str,
-    stdin: bytes = b"",
-    installed: bool = False,
-    environment: Mapping[str, str] | None = None,
-) -> tuple[int, str]:
+def run(arguments, tally, *, how, stdin=b"", installed=False, environment=None):
     """Run one command line and count what came of it; (exit code, all that it printed)."""
     ended = run_process(
         arguments, stdin=stdin, installed=installed, environment={**(environment or {})}
@@ -98,7 +89,7 @@ def run(
     return ended.code, ended.out + ended.err
 
 
-def classify(ended: Ended) -> tuple[str, str]:
+def classify(ended):
     """The name of an outcome, and what is to be known of one that must never be."""
     if _TRACEBACK in ended.err:
         return "tracebacks", ended.err[-4_000:]
@@ -120,13 +111,7 @@ def classify(ended: Ended) -> tuple[str, str]:
     return outcome, ""
 
 
-def run_process(
-    arguments: Sequence[str],
-    *,
-    stdin: bytes = b"",
-    installed: bool = False,
-    environment: dict[str, str],
-) -> Ended:
+def run_process(arguments, *, stdin=b"", installed=False, environment):
     """Run one command line as a process, and wait for its end."""
     _preloaded()
     with _file(stdin) as given, _file() as out, _file() as err:
@@ -147,13 +132,7 @@ def run_process(
         )
 
 
-def _become(
-    arguments: Sequence[str],
-    files: tuple[IO[bytes], ...],
-    environment: dict[str, str],
-    *,
-    installed: bool,
-) -> NoReturn:
+def _become(arguments, files, environment, *, installed):
     """In the child: be the command."""
     code = 70
     try:
@@ -176,7 +155,7 @@ def _become(
         os._exit(code)
 
 
-def _main(arguments: Sequence[str]) -> int:
+def _main(arguments):
     """The exit code of the script's entry point, on the files 0, 1 and 2."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -193,12 +172,12 @@ def _main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _text(descriptor: int, mode: str, *, errors: str | None = None) -> TextIO:
+def _text(descriptor, mode, *, errors=None):
     return cast(TextIO, os.fdopen(descriptor, mode, encoding="utf-8", errors=errors, closefd=False))
 
 
 @cache
-def _preloaded() -> tuple[typer.Typer, Any]:
+def _preloaded():
     """The application, after all modules that commands import, but for Ray's and MLflow's own."""
     for package in ("sweep", "trainables", "search_spaces", "dashboards"):
         found = importlib.import_module(package)
@@ -213,7 +192,7 @@ def _preloaded() -> tuple[typer.Typer, Any]:
     return app, command
 
 
-def _wait(child: int) -> tuple[int, resource.struct_rusage]:
+def _wait(child):
     """Exit code and costs of a child, with what it started and waited for."""
     handle = os.pidfd_open(child)
     try:
@@ -228,19 +207,19 @@ def _wait(child: int) -> tuple[int, resource.struct_rusage]:
     return os.waitstatus_to_exitcode(status), usage
 
 
-def _kill_group(leader: int) -> None:
+def _kill_group(leader):
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
 
 
-def _own_bytes() -> int:
+def _own_bytes():
     """Bytes in memory that a child of this process begins with: not those of files."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
 @contextmanager
-def _file(content: bytes = b"") -> Iterator[IO[bytes]]:
+def _file(content=b""):
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.flush()
@@ -248,6 +227,6 @@ def _file(content: bytes = b"") -> Iterator[IO[bytes]]:
         yield file
 
 
-def _content(file: IO[bytes]) -> str:
+def _content(file):
     file.seek(0)
     return file.read().decode("utf-8", "replace")

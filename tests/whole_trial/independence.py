@@ -2,19 +2,15 @@
 false-alarm rate, 1e-6, over all pairs.
 """
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 FALSE_ALARM = 1e-6
 
 
-def check_vectors(rows: NDArray[np.float64]) -> None:
+def check_vectors(rows):
     """Rows [T, D] of independent numbers of mean 0: no two correlate."""
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     found = np.abs(unit @ unit.T)[np.triu_indices(len(rows), 1)] * np.sqrt(rows.shape[1])
@@ -22,7 +18,7 @@ def check_vectors(rows: NDArray[np.float64]) -> None:
     assert worst < limit, f"two steps correlate: {worst:.1f} standard deviations of {limit:.1f}"
 
 
-def check_bits(rows: NDArray[np.bool_], rate: float) -> None:
+def check_bits(rows, rate):
     """Rows [T, N] of independent bits that are True with probability `rate`: in two rows as many
     are True together as chance has it.
     """
@@ -34,7 +30,7 @@ def check_bits(rows: NDArray[np.bool_], rate: float) -> None:
     assert both.max() <= high, f"two steps share {both.max()}, not {high:g} or fewer"
 
 
-def check_rate(drawn: Sequence[int], num_records: int, rate: float) -> None:
+def check_rate(drawn, num_records, rate):
     """Sizes of draws of `num_records` records, each included with probability `rate`."""
     total, trials = int(sum(drawn)), len(drawn) * num_records
     low, high = (f(FALSE_ALARM / 2, trials, rate) for f in (binom.ppf, binom.isf))

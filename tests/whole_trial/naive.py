@@ -3,27 +3,23 @@
 Nothing of the engines, the clipping or the book-keeping is used.
 """
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 
-def in_double(model: nn.Module) -> nn.Module:
+def in_double(model):
     """A copy with the same weights, and the same dropout masks."""
     return copy.deepcopy(model).double().train()
 
 
-def losses_of(model: Any, loader: Any, records: list[int]) -> Tensor:
+def losses_of(model, loader, records):
     """float64[B]."""
     return model.losses(loader.batch(np.array(records))).double()
 
 
-def record_gradient(model: nn.Module, loader: Any, record: int) -> Tensor:
+def record_gradient(model, loader, record):
     """float64[D]: d loss / d trained weights, flat, in the order of the parameters."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     loss = losses_of(model, loader, [record]).sum()
@@ -33,14 +29,7 @@ def record_gradient(model: nn.Module, loader: Any, record: int) -> Tensor:
     return torch.cat([part.flatten() for part in parts])
 
 
-def sum_of_clipped(
-    model: nn.Module,
-    loader: Any,
-    units: list[list[int]],
-    *,
-    max_grad_norm: float,
-    group_scale: Tensor,
-) -> tuple[Tensor, Tensor]:
+def sum_of_clipped(model, loader, units, *, max_grad_norm, group_scale):
     """float64[D] the sum of the units' clipped mean gradients, and [U] their norms before.
 
     A unit's mean gradient is divided by alpha_k in group k, cut to norm C, and multiplied back.

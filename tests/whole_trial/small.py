@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from tests.models._builds import MODELS, SCHEMA, TYPES, build_model
 from tests.models._texts import LETTERS, Letters, small_lm
@@ -27,7 +26,7 @@ class Utterances:
     model: NluModel
     table: Any
 
-    def batch(self, ids: np.ndarray) -> PackedBatch:
+    def batch(self, ids):
         each = [np.random.default_rng(int(record)) for record in ids]
         lengths = np.array([rng.integers(1, 7) for rng in each])
         numbers = [rng.integers(0, len(TYPES), n) for rng, n in zip(each, lengths, strict=True)]
@@ -41,7 +40,7 @@ class Utterances:
         )
 
 
-def texts() -> EncodedTexts:
+def texts():
     """Random words, every other one behind a prompt."""
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list(LETTERS), rng.integers(1, 12))) for _ in range(NUM_RECORDS)]
@@ -49,7 +48,7 @@ def texts() -> EncodedTexts:
     return EncodedTexts(words, Letters(), max_tokens=24, prompts=prompts)
 
 
-def model_and_loader(kind: str, *, dropout: float) -> tuple[nn.Module, Any]:
+def model_and_loader(kind, *, dropout):
     """A fresh model of `kind` and the loader of its records 0, ..., NUM_RECORDS - 1."""
     if kind in MODELS:
         model = build_model(kind, dropout=dropout)

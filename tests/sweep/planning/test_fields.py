@@ -4,7 +4,7 @@ import pytest
 
 from sweep.planning.fields import config_fields, fields_below
 from tests.refusals import refused
-from trainables.config import TrialConfig, parse
+from trainables.config import parse
 
 
 def leaves(fields, path=""):
@@ -26,7 +26,6 @@ def test_every_field_of_a_dumped_config_is_listed():
         {"model": {"name": "bert"}},
     ):
         config = parse(fields)
-        assert isinstance(config, TrialConfig)
         for path in leaves(config.model_dump(mode="json")):
             # A section that a config leaves out is listed by its fields.
             assert path in listed or any(row.startswith(f"{path}.") for row in listed), path

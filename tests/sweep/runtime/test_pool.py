@@ -36,12 +36,7 @@ def finished(trial_id, attempt):
     return TrialEvent(kind="finished", trial_id=trial_id, attempt=attempt, result=result)
 
 
-def play_scene(
-    scene,
-    *,
-    count=1,
-    verdict=lambda event: GO_ON,
-):
+def play_scene(scene, *, count=1, verdict=lambda event: GO_ON):
     """The events of a scene that is played beside a driver."""
 
     async def play():

@@ -1,14 +1,11 @@
 """A private selection from its start to its export: charges, released and sealed trials."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 import shutil
 import struct
 from dataclasses import replace
-from typing import cast
 
 import pytest
 from rich.console import Console
@@ -28,7 +25,6 @@ from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG, SweepFolder, Vault
-from sweep.tracking.delivery import Tracking
 from tests.libraries import IGNORED
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
@@ -37,7 +33,7 @@ from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import certify
 from trainables.cards.page import to_markdown
 from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
-from trainables.guarantee.releases import BestOf, Number
+from trainables.guarantee.releases import Number
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
 
@@ -87,7 +83,7 @@ def done(tmp_path_factory):
         with watching(view, screen, quiet=False) as watch:
             run = runner.start(prepared, settings, command=["test"], function=TOY, watch=watch)
         assert run.tracking_problem is None
-    (place / "printed.txt").write_text(screen.file.getvalue())  # type: ignore[attr-defined]
+    (place / "printed.txt").write_text(screen.file.getvalue())
     return run.folder
 
 
@@ -119,11 +115,9 @@ def test_the_best_by_validation_leaves_alone(done):
 def test_the_ledger_is_charged_once_with_the_selection(done):
     (entry,) = Ledger(done.path.parent / FILE).entries()
     assert (entry.trial, entry.sweep) == (SELECTION, done.ledger_name)
-    assert isinstance(entry.release, BestOf)
     assert entry.release.number == Number(law="geometric", mean=4)
     total, _ = spend_of(done)
     (record,) = done.records()
-    assert total is not None
     assert total.epsilon == record.metrics["epsilon"] == record.plan.epsilon
     assert total.num_releases == 1
     one = certify(entry.release.configurations, delta=entry.delta)
@@ -145,9 +139,7 @@ def test_no_file_outside_of_the_vault_reveals_another_trial(done):
     assert _shows(seen[done.path / LOG], error)
 
 
-def test_output_while_it_runs_reveals_no_result_and_no_number(
-    done,
-):
+def test_output_while_it_runs_reveals_no_result_and_no_number(done):
     printed = (done.path.parent.parent / "printed.txt").read_text()
     assert "the best of a secret number of trials" in printed
     assert len([line for line in printed.splitlines() if not line.endswith(" ...")]) == 1
@@ -183,15 +175,12 @@ def test_the_exported_card_has_the_selections_epsilon(done):
     assert price["epsilon_selected"] == record.metrics["epsilon"]
     assert (price["law"], price["mean"]) == ("geometric", 4)
     card = card_of(done, record)
-    assert card is not None
     assert (card.epsilon, card.accountant) == (price["epsilon_selected"], "selection")
     assert card.epsilon_one_trial == pytest.approx(price["epsilon_one_trial"])
     assert card.gaussian_mu == nearest_gaussian_mu(card.epsilon, delta=price["delta"])
     assert f"{price['law']} law, mean 4" in to_markdown(card)
     assert card.max_tpr_1pct == price["max_tpr_1pct"]
-    assert card.selection is not None
     assert card.selection.epsilon_selected == price["epsilon_selected"]
-    assert card.sweep_total is not None
     assert card.sweep_total.num_releases == 1
 
 
@@ -268,10 +257,7 @@ def uninterrupted(tmp_path_factory):
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize("step", _STEPS)
 def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
-    tmp_path,
-    monkeypatch,
-    uninterrupted,
-    step,
+    tmp_path, monkeypatch, uninterrupted, step
 ):
     _same_secrets(tmp_path, monkeypatch)
     with pytest.MonkeyPatch.context() as patch:
@@ -356,7 +342,6 @@ def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path):
 def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path):
     settings = settings_in(tmp_path)
     prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
-    assert prepared.price is not None
     room = 1.5 * prepared.price.epsilon_selected
     with without_mlflow():
         runner.start(prepared, settings, function=TOY, budget_total=room)
@@ -495,7 +480,7 @@ def test_a_vault_that_has_lost_something_is_not_opened(tmp_path):
     for lost, damage in _LOST.items():
         damage(settings.home, Vault(folder).path)
         with pytest.raises(InvalidData, match=r"^expected "):
-            unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
+            unseal(folder, settings, tracker=NoTracker())
         assert not folder.is_unsealed, lost
         assert len(folder.records()) == 1, lost
         shutil.rmtree(settings.home)
@@ -507,7 +492,7 @@ def test_a_vault_that_has_lost_something_is_not_opened(tmp_path):
     assert ledger_check.repair(settings) == []
     (again,) = Ledger(settings.home / FILE).entries()
     assert again.release == paid[0].release
-    unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
+    unseal(folder, settings, tracker=NoTracker())
     assert len(folder.records()) == _NUMBER
 
 
@@ -518,7 +503,7 @@ def test_unsealing_few_trials_never_lowers_what_was_paid(tmp_path, monkeypatch, 
     ledger = Ledger(settings.home / FILE)
     (dataset,) = ledger.datasets()
     before = ledger.spend(dataset, exact=True).total.epsilon
-    unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
+    unseal(folder, settings, tracker=NoTracker())
     assert ledger.spend(dataset, exact=True).total.epsilon == pytest.approx(before, rel=1e-9)
     assert len(folder.records()) == number
     assert ledger_check.check(settings) == []
@@ -575,7 +560,7 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path
 @pytest.mark.parametrize("step", ["charge", "files"])
 def test_an_unsealing_that_crashed_is_finished_by_the_next(tmp_path, monkeypatch, step):
     folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
-    tracker = cast(Tracking, NoTracker())
+    tracker = NoTracker()
     with monkeypatch.context() as patch:
         if step == "charge":
             patch.setattr(Ledger, "charge", _after(Ledger.charge))
@@ -590,7 +575,6 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(tmp_path, monkeypatch
     assert len(keys) == len(set(keys))
     assert len(folder.records()) == _NUMBER
     total = spend_of(folder)[0]
-    assert total is not None
     assert sealed is not None
     assert total.num_releases == _NUMBER
 
@@ -599,15 +583,14 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(tmp_path, monkeypatch
 def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path):
     plain = run_untracked(tmp_path / "plain")
     with pytest.raises(InvalidInput, match="its trials are not sealed"):
-        unseal(plain, settings_in(tmp_path / "plain"), tracker=cast(Tracking, NoTracker()))
+        unseal(plain, settings_in(tmp_path / "plain"), tracker=NoTracker())
     place = tmp_path / "tight"
     settings = settings_in(place)
     place.mkdir()
     price = prepare_space(space_in(place, **_fields()), settings=settings).price
-    assert price is not None
     budget = {"total": 1.01 * price.epsilon_selected}
     folder = run_untracked(place, **_fields(budget=budget))
     with pytest.raises(InvalidInput, match=r"exceeds budget\.total=.* they stay sealed"):
-        unseal(folder, settings, tracker=cast(Tracking, NoTracker()))
+        unseal(folder, settings, tracker=NoTracker())
     assert len(folder.records()) == 1
     assert len(Ledger(settings.home / FILE).entries()) == 1

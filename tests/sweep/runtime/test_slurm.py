@@ -1,7 +1,5 @@
 """The Slurm recipe: what it names exists, and on one machine it runs, stops and goes on."""
 
-from __future__ import annotations
-
 import os
 import pkgutil
 import re

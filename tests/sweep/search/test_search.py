@@ -60,12 +60,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run_search(
-    folder,
-    *,
-    watch=lambda trial_id, progress: None,
-    **fields,
-):
+def run_search(folder, *, watch=lambda trial_id, progress: None, **fields):
     settings = settings_in(folder)
     search = {"strategy": "tpe", "num_samples": 6, **fields.pop("search", {})}
     space = space_in(folder, **{"axes": AXES, "search": search, **VARIANTS, **fields})

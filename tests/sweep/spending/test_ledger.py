@@ -31,14 +31,7 @@ def mechanism(engine="edp_sgd", **privacy):
     )
 
 
-def entry(
-    trial="t1",
-    *,
-    dataset="aaa",
-    epochs=4,
-    sweep_name="grid",
-    **other,
-):
+def entry(trial="t1", *, dataset="aaa", epochs=4, sweep_name="grid", **other):
     what = other.pop("mechanism", mechanism())
     return entry_for(
         what,

@@ -1,15 +1,10 @@
 """A finished sweep that no store has, and a new MLflow store in its home."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
-from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
 from tests.sweep.logs import rewrite_sweep
@@ -18,19 +13,19 @@ from tests.sweep.untracked import run_untracked
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+def finished(tmp_path_factory):
     """Three trials of three epochs, tracked nowhere."""
     return run_untracked(tmp_path_factory.mktemp("finished"))
 
 
 @pytest.fixture
-def sweep(finished: SweepFolder, tmp_path: Path) -> SweepFolder:
+def sweep(finished, tmp_path):
     """A copy of it in a home of its own."""
     return SweepFolder(shutil.copytree(finished.path, tmp_path / "home" / finished.name))
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """A new store in a home. MLflow makes its tables for seconds, so tests copy it."""
     place = tmp_path_factory.mktemp("made")
     Tracker(settings_in(place))
@@ -38,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def settings(made: Path, tmp_path: Path) -> Settings:
+def settings(made, tmp_path):
     """A home with the store, in which the experiment of the copied one has made room."""
     found = settings_in(tmp_path)
     found.home.mkdir(exist_ok=True)
@@ -46,23 +41,21 @@ def settings(made: Path, tmp_path: Path) -> Settings:
         shutil.copy(file, found.home)
     client = MlflowClient(found.tracking_uri)
     old = client.get_experiment_by_name(EXPERIMENT)
-    assert old is not None
     client.rename_experiment(old.experiment_id, "of another home")
     return found
 
 
-def runs_in(settings: Settings) -> dict[str, Any]:
+def runs_in(settings):
     """The runs of the store by the trial, "" for the sweep's own."""
     client = MlflowClient(settings.tracking_uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
-    assert experiment is not None
     found = client.search_runs([experiment.experiment_id])
     runs = {run.data.tags.get("sweep.trial", ""): run for run in found}
     assert len(runs) == len(found), "a trial has one run"
     return runs
 
 
-def history(settings: Settings, run: Any) -> dict[str, list[tuple[int, float]]]:
+def history(settings, run):
     """Every value of a run's metrics with its step."""
     client = MlflowClient(settings.tracking_uri)
     return {
@@ -71,7 +64,7 @@ def history(settings: Settings, run: Any) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def until(sweep: SweepFolder, epochs: int, target: Path) -> SweepFolder:
+def until(sweep, epochs, target):
     """The sweep as it was after so many epochs of each trial, in `target`."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(sweep.path, target)
