@@ -13,6 +13,7 @@ from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.encoders.identity import encoder_digest
 from trainables.encoders.source import source_of
+from trainables.models import _features
 from trainables.models.features import build
 from trainables.system.communication import Alone
 from trainables.tasks._inference import infer
@@ -61,6 +62,7 @@ def test_an_exported_folder_is_enough(of_hub, tmp_path):
     cache = tmp_path / "cache"
     corpus = open_corpus(data, data_dir=tmp_path, cache_dir=cache)
     build(config, schema=corpus.schema, seed=0).loader(corpus, cache_dir=cache)
+    _features._source.cache_clear()  # another process
     model = build(config, schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
     if of_hub:

@@ -15,7 +15,7 @@ from tests.torture.interrupts import (
 FEW = [
     Case(executor="local", way="SIGINT", delay=0.0),
     Case(executor="local", way="SIGTERM", delay=4.0, terminal=True),
-    Case(executor="local", way="stop", delay=8.0, second=0.1),
+    Case(executor="local", way="stop", delay=0.3, phase="1 of 3 done", second=0.1),
 ]
 PHASES = [case for executor in EXECUTORS for case in cases_of_phases(executor)]
 MANY = cases(50, seed=1)
