@@ -131,6 +131,7 @@ def check(
     from sweep.planning.own_data.inspection import inspect
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
+    from trainables.formats import count
 
     labels = None if schema is None else read_schema(schema)
     source = options.source(Path(name))
@@ -156,11 +157,11 @@ def check(
         for sentence in doubts + warnings(found):
             say(sentence, style="yellow")
         if not found.num_problems and not doubts:
-            say(f"No problem in {found.num_read} records.")
+            say(f"No problem in {count(found.num_read, 'record')}.")
     if found.num_problems:
         raise InvalidInput(
-            f"expected a corpus without problems in {name}, got {found.num_problems} problems in"
-            f" {found.num_read} records"
+            f"expected a corpus without problems in {name}, got"
+            f" {count(found.num_problems, 'problem')} in {count(found.num_read, 'record')}"
         )
 
 

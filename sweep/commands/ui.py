@@ -20,8 +20,7 @@ def ui(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start MLflow's server on loopback, and Optuna's dashboard where it is installed. Ctrl-C stops
-    them.
+    """Start MLflow's server and Optuna's dashboard, if installed, on loopback, until Ctrl-C.
 
     While a sweep runs, the address of Ray's dashboard is printed. A server that already runs is
     kept. Optuna's dashboard shows the trials that had finished when their sweep was read.

@@ -239,6 +239,7 @@ def test_a_foreign_corpus_is_read_as_its_sentences(name, tmp_path, monkeypatch, 
     assert facts["num_with_intent"] == (len(given) if "intents" in labels else 0)
     assert facts["num_invalid"] == facts["num_extended"] == facts["num_trimmed"] == 0
     assert facts["overlooked"] == {}
+    assert (facts["encoding"] == "") == (name in ("hugging_face", "data.parquet"))
     if name == "hugging_face":
         assert facts["parts"] == {"train": 40, "validation": 40, "test": 40}
         assert facts["parts_because"] == "as in the data"

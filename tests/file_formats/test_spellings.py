@@ -88,7 +88,9 @@ def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path):
     right = {"start": 3, "end": 7, "value": "Rome", "entity": "city"}
     rows = [{"text": "to Rome now", "entities": [right, {**right, "value": "Roma"}]}] * 2
     rows.append({"text": f"Rome {SECRET} or Oslo", "entities": [{**right, "end": 9}]})
-    (one, _, problem) = only(lines(tmp_path, *rows))
+    source = open_source(lines(tmp_path, *rows), options=Options())
+    assert source.survey.notes == {}, "it is no synonym"
+    (one, _, problem) = source.utterances()
     assert one == Utterance(("to", "Rome", "now"), ("O", "B-city", "O"), "")
     assert re.search(r"entities in .* line 3 .* elsewhere .*--spans", str(problem))
 

@@ -13,3 +13,9 @@ def test_the_pages_are_current():
     assert {path.name for path in _PAGES.iterdir()} == set(made)
     for name, text in made.items():
         assert (_PAGES / name).read_text(encoding="utf-8") == text, name
+
+
+def test_the_summary_of_each_command_is_one_line():
+    """A break of its docstring would stay in the list of `--help`."""
+    for section in pages()["commands.md"].split("\n## ")[1:]:
+        assert "\n" not in section.split("\n\n")[1], section

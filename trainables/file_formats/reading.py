@@ -62,7 +62,9 @@ Cells = tuple[str, list[str]]  # file and line, values
 
 @dataclass(frozen=True)
 class File:
-    """One file with its format, its encoding and the part that its name says."""
+    """One file with its format, the encoding of its text (empty of a binary file) and the part that
+    its name says.
+    """
 
     path: Path
     form: str
@@ -167,7 +169,7 @@ def _file(path: Path, options: Options, form: str | None) -> File:
     suffix = path.suffix.lower()
     found = form or _SUFFIXES.get(suffix)
     if found in ("excel", "parquet"):
-        return File(path, found)
+        return File(path, found, encoding="")
     file = File(path, found or "", options.encoding or _encoding(path))
     if found == "rasa" and form is None and not rasa.recognizes(file.text()):
         found, seen = None, f"a file {suffix} without nlu"

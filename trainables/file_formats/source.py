@@ -144,7 +144,7 @@ class Survey:
                     if words.strip() == value:
                         self.values[unit] += 1
                         is_right = True
-                self.notes["synonyms"] += not is_right
+                self.notes["synonyms"] += not is_right and value not in text
                 continue
             if edges is None:
                 places = word_places(text, tokenize)
@@ -175,8 +175,8 @@ class Source:
 
     @property
     def encodings(self) -> tuple[str, ...]:
-        """The encodings of its files."""
-        return tuple(dict.fromkeys(file.encoding for file in self.found.files))
+        """The encodings of its files of text."""
+        return tuple(dict.fromkeys(file.encoding for file in self.found.files if file.encoding))
 
     @property
     def has_intents(self) -> bool:

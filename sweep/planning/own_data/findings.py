@@ -46,9 +46,9 @@ def reading(source: Source) -> list[str]:
     facts = read_as(source)
     named = ", ".join(f"{role} from {' and '.join(of)}" for role, of in facts["read"].items())
     unit = f"; spans count {facts['span_unit']}" if facts["span_unit"] else ""
+    form = (facts[key] for key in ("form", "encoding") if facts[key])
     sentences = [
-        f"{source.path}: read as {facts['form']} in {facts['encoding']}; {named}{unread(source)}"
-        f"{unit}.",
+        f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}.",
         f"{formats.count(facts['num_read'], 'record')}, {facts['num_with_intent']} with an intent,"
         f" {facts['num_with_slot']} with a slot.",
     ]
@@ -115,13 +115,13 @@ def warnings(found: Inspection) -> list[str]:
     sentences = []
     if train < _FEW_IN_ALL:
         sentences.append(
-            f"{train} training records are few: expect the heads of epsilon_8.yaml to be the only"
-            " useful private model, and wide intervals."
+            f"Of few training records ({train}) expect DP heads to be the only useful private"
+            " model, and wide intervals."
         )
     sentences += [
         f"There are no {part} records: `sweep init` cuts some from the training part."
         for part in PARTS
-        if not found.parts[part]
+        if part != "train" and not found.parts[part]
     ]
     for kind, of in labels_of(found).items():
         rare = sum(counts.total() < FEW for counts in of.values())

@@ -64,8 +64,6 @@ class StartResult:
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
         found = [
             *reading(self.source),
-            f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
-            " first of equal ones.",
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {self.folder / SCHEMA}"
             f"{', read from the records' if self.least else ''}, and the number of training"
@@ -73,6 +71,11 @@ class StartResult:
             " epsilon covers them: remove a label, or round the number, if it would reveal"
             " something about one record.",
         ]
+        if facts["num_duplicates"]:
+            found.append(
+                f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
+                " first of equal ones."
+            )
         if facts["num_invalid"]:
             found.append(f"Invalid records left out: {facts['num_invalid']}.")
         if small := [part for part in ("validation", "test") if facts["parts"][part] < _SMALL]:
@@ -169,10 +172,12 @@ def start(
 def _require_labels(counted: CorpusCounts, source: Source) -> None:
     """Raises: InvalidInput where no record has an intent or a slot, so that nothing is learnt."""
     if not counted.intents and not counted.slots:
+        looks = source.survey.overlooked.items()
+        options = ", ".join(f"--{option} {name}" for name, option in looks)
+        hint = f"try {options}" if options else "--intent, --tags and --slots name fields"
         raise InvalidInput(
-            f"expected records with an intent or slots in {source.path}, got none"
-            f"{unread(source)} (--intent, --tags and --slots name"
-            " fields)"
+            f"expected records with an intent or slots in {source.path}, got none{unread(source)}"
+            f" ({hint})"
         )
 
 

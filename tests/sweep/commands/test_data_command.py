@@ -65,7 +65,7 @@ def test_warnings(place, line):
     ]
     out = line.says("data", "check", write_lines(place / "mine.jsonl", rows))
     for words in (
-        "40 training records are few",
+        "Of few training records (40) expect DP heads",
         "There are no validation records",
         "1 of 2 intents have fewer than 5 records",
         "1 texts are in the training part and in another one",

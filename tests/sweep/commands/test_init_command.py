@@ -154,6 +154,7 @@ def test_invalid_records_can_be_left_out(place, line):
 
 def test_repeated_texts_stay_in_the_file(place, line):
     with csv_in(place).open("a") as file:
+        assert "Repeated texts" not in line.says("init", "mine.csv", "--to", "before")
         file.write(f"say {SECRET} 0,stop,x\n")
     out = line.says("init", "mine.csv")
     assert "Repeated texts (1) stay in utterances.jsonl; a trial uses the first of equal" in out
