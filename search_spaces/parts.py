@@ -147,6 +147,14 @@ class Variant(Part):
     drop_axes: Listed[str] | Literal["all"] = ()
     baseline: bool = False
 
+    @field_validator("name")
+    @classmethod
+    def _prints(cls, name: str) -> str:
+        """Terminals would act on control characters."""
+        if not name.isprintable():
+            raise ValueError(f"expected printable characters, got {quote(name)}")
+        return name
+
     def axes_beside(self, shared: dict[str, Axis]) -> dict[str, Axis]:
         """Those of the shared axes that it does not drop, and its own."""
         kept = () if self.drop_axes == "all" else shared.keys() - {*self.drop_axes}

@@ -108,6 +108,7 @@ def test_a_logarithmic_range_is_even_on_the_logarithm():
         ({"repeats": 0}, "expected 1 to 1000"),
         ({"constraints": ["import os"]}, "is not an expression"),
         ({"variants": [{"name": "a"}, {"name": "a"}]}, "expected variants with different names"),
+        ({"variants": [{"name": "a\x1b[31m"}]}, r"name: expected printable.*'a\\x1b\[31m'"),
         ({"name": "../up"}, "expected a name of lower-case letters"),
         ({"name": "a..b"}, "expected a name of lower-case letters"),
         ({"resources": {"slots": 0}}, r"resources\.slots: .* 1, got 0"),
