@@ -135,8 +135,8 @@ class Gap:
     def _larger(self) -> list[str]:
         if self.larger is None:
             return [
-                "other values of C, the learning rate and the epochs: no private trial of this sweep"
-                " with a larger epsilon makes fewer errors"
+                "other values of C, the learning rate and the epochs: no private trial of this"
+                " sweep with a larger epsilon makes fewer errors"
             ]
         return [f"a larger epsilon: {self._label(self.larger)}"]
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -214,10 +215,14 @@ CORPORA = {
 }
 
 
-@pytest.mark.parametrize("name", CORPORA)
-def test_a_foreign_corpus_is_read_as_its_sentences(name, tmp_path, monkeypatch, capsys):
+@pytest.fixture(autouse=True)
+def _place(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_foreign_corpus_is_read_as_its_sentences(name, tmp_path, capsys):
     write, labels = CORPORA[name]
     given = sentences()
     write(tmp_path / name, given)
@@ -243,3 +248,14 @@ def test_a_foreign_corpus_is_read_as_its_sentences(name, tmp_path, monkeypatch, 
     if name == "hugging_face":
         assert facts["parts"] == {"train": 40, "validation": 40, "test": 40}
         assert facts["parts_because"] == "as in the data"
+
+
+@pytest.mark.slow  # it trains four trials
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_foreign_corpus_becomes_a_finished_sweep(name, tmp_path, capsys):
+    CORPORA[name][0](tmp_path / name, sentences(400))
+    assert cli.run(("init", name, "--to", "mine")) == 0
+    short = ("resources.executor=local", "privacy.sampling=full", "training.steps=10")
+    words = [word for each in (*short, "training.evaluate_every=10") for word in ("--set", each)]
+    assert cli.run(("run", "mine/space.yaml", "--tracking", "none", *words)) == 0
+    assert re.search("^at epsilon ≤ 8 use dp-.*\nmine: 4 done", capsys.readouterr().out, re.M)

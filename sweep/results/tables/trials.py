@@ -138,7 +138,7 @@ def _figures(
             worth=45,
             legend="epsilon_paper: the paper's formula, no guarantee",
         ),
-        Column(head="time", cells=[_time(record) for record in records], worth=40),
+        Column(head="time", cells=[_time(record) for record in records], worth=39),
         ratio("seconds", "time", worth=10),
     ]
 

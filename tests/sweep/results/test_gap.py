@@ -98,7 +98,8 @@ def test_advice_has_figures_of_this_sweep():
 def test_a_larger_epsilon_is_not_advised_where_it_has_not_helped():
     records = [BASE, private("dp", ser=0.5, epsilon=8.0), private("dp50", ser=0.6, epsilon=50.0)]
     helps = gap(records).helps()
-    assert helps[-1].startswith("other values of C") and "no private trial" in helps[-1]
+    assert helps[-1].startswith("other values of C")
+    assert "no private trial" in helps[-1]
 
 
 def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice():
