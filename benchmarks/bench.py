@@ -7,9 +7,9 @@ one backward pass a record, clipped and noised (`naive`). All take turns on the 
 record ids to updated weights, one thread each, so that a slow machine affects them alike. Processor
 milliseconds are medians; factors are medians of the ratios within a round, with quartiles.
 `--workers`: processes that share a batch; a step's time is then the slowest one's. `--memory`: the
-peak of a process of its own for each engine. `compared` is DP-SGD whose every step recomputes a few
-records' clipped sum, as a trial does in one step an epoch; `--engines dp_sgd compared` prints what
-that costs a trial of 20 epochs.
+peak of a process of its own for each engine. `compared` and `compared_first` are DP-SGD whose
+every step recomputes clipped sums as a trial does in one step an epoch, and in its first; both
+beside `dp_sgd` print what that costs a trial of 20 epochs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import make_split
 from trainables.engines import Setup
-from trainables.engines._check import AT_FIRST
 from trainables.errors import InvalidInput
 from trainables.guarantee.noise import public_key
 from trainables.guarantee.sampling import Draw
@@ -53,9 +52,9 @@ from trainables.tasks._setup import trainable_ids
 
 BASELINE = "sgd"
 OURS = (BASELINE, "edp_sgd", "dp_sgd")
-COMPARED = "compared"
+COMPARED = ("compared", "compared_first")
 ENGINES = ("stock", *OURS, "naive")  # by default
-CHOICES = (*ENGINES, COMPARED)
+CHOICES = (*ENGINES, *COMPARED)
 _NUM_BATCHES = 64  # number of distinct batches, which are then repeated
 _WARM_UP, _LEAST = 2, 2  # steps before, and the least that are measured
 Step = Callable[[int], None]
@@ -79,7 +78,7 @@ class Spec:
         Raises: InvalidInput for fields that no trial could have.
         """
         training = {**self.fields.get("training", {}), "epochs": 1000}  # steps never run out
-        name = "dp_sgd" if engine == COMPARED else engine if engine in OURS else BASELINE
+        name = "dp_sgd" if engine in COMPARED else engine if engine in OURS else BASELINE
         return parse({**self.fields, "training": training, "engine": name})
 
 
@@ -163,8 +162,8 @@ class Arena:
         """The step function of an engine, called with the number of the step."""
         config = self.spec.config(engine)
         model, loader = self.model_of(config)
-        if engine in (*OURS, COMPARED):
-            return self._ours(config, model, loader, compares=engine == COMPARED)
+        if engine in (*OURS, *COMPARED):
+            return self._ours(config, model, loader, name=engine)
         made: nn.Module = stock.build(model, config.model)
         optimizer = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)
         if engine == "stock" and self.spec.workers > 1:
@@ -193,7 +192,7 @@ class Arena:
 
         return plain if engine == "stock" else naive
 
-    def _ours(self, config: TrialConfig, model: Any, loader: Loader, *, compares: bool) -> Step:
+    def _ours(self, config: TrialConfig, model: Any, loader: Loader, *, name: str) -> Step:
         mechanism = build(config, num_records=self.num_records)
         sampler = SameBatches(
             batches=self.batches,
@@ -214,8 +213,15 @@ class Arena:
             ),
         )
         per_epoch = mechanism.steps_in(0)
-        if compares:  # the last step of an epoch is, at the latest
-            return lambda number: engine.step(number, mechanism.steps_in(number) - 1)
+        if name == COMPARED[0]:  # the last step of an epoch is, at the latest
+            return lambda number: engine.step(number + 1, mechanism.steps_in(number + 1) - 1)
+
+        def first(number: int) -> None:
+            engine._schedule._is_first = True
+            engine.step(0, number)
+
+        if name == COMPARED[1]:
+            return first
         return lambda number: engine.step(number // per_epoch, number % per_epoch)
 
 
@@ -334,10 +340,10 @@ def main() -> None:
             if name in found:
                 row[f"x_{name}"] = ratios(times.cpu, found[name].cpu)
         rows.append(row | ({"peak_mib": peaks[engine]} if peaks else {}))
-    if {COMPARED, "dp_sgd"} <= found.keys():
-        _, more, _ = ratios(found[COMPARED].cpu, found["dp_sgd"].cpu)
+    if {*COMPARED, "dp_sgd"} <= found.keys():
+        more, first = (ratios(found[name].cpu, found["dp_sgd"].cpu)[1] for name in COMPARED)
         steps = 20 * Arena(spec).steps_per_epoch
-        share = (20 + AT_FIRST) * (more - 1) / steps
+        share = (20 * (more - 1) + first - 1) / steps
         print(f"comparing costs {share:.2%} of {steps} steps", file=sys.stderr)
     if options.json:
         print(json.dumps(rows, indent=1))

@@ -13,7 +13,7 @@ from tests.models.test_own_draws import built as own
 from tests.tasks.test_nlu_trial import config, place, run
 from tests.whole_trial.small import NUM_RECORDS, Utterances, model_and_loader
 from trainables import catalogue
-from trainables.engines import Setup, _private
+from trainables.engines import Setup, _check, _private
 from trainables.engines._check import TOLERANCE, Schedule, difference, some_of
 from trainables.engines._private import PrivateEngine
 from trainables.errors import TrialFailed
@@ -160,6 +160,21 @@ def test_a_broken_book_ends_the_trial_with_the_figure(kind, owner, name, monkeyp
     require_stopped(engine)
 
 
+def test_a_book_that_is_wrong_for_many_units_at_once_ends_the_trial(monkeypatch):
+    """More than are formed alone."""
+    monkeypatch.setattr(_check, "_MOST", 1)
+    monkeypatch.setattr(_check, "AT_FIRST", 1)
+    right = LinearEntry.add_gradient
+
+    def breaks(self, units, factors, views):
+        if factors is not None and len(factors) > 2:
+            factors = factors * torch.linspace(1.0, 1.1, len(factors))
+        right(self, units, factors, views)
+
+    monkeypatch.setattr(LinearEntry, "add_gradient", breaks)
+    require_stopped(engine_of("clc"))
+
+
 def test_a_broken_gradient_of_own_code_ends_the_trial(request, monkeypatch):
     engine = engine_of("own", request)
     monkeypatch.setattr(per_record, "gradients", of_records(1.01))
@@ -221,8 +236,19 @@ def test_without_noise_nothing_is_promised_and_nothing_compared():
     assert "clip_difference" not in made.run_epoch(0)
 
 
-def schedule(seed=0, *, steps=10, size=1_000):
-    return Schedule(lambda epoch: np.random.default_rng([seed, epoch]), lambda _: steps, size=size)
+def schedule(seed=0, *, steps=10, size=1_000, whole=0):
+    return Schedule(
+        lambda epoch: np.random.default_rng([seed, epoch]),
+        lambda _: steps,
+        size=size,
+        whole=whole,
+    )
+
+
+def part_of(made, draw, epoch, step):
+    """The number of records that are compared; of which units alone, where each has one."""
+    found = made.part_of(draw, epoch, step)
+    return found and (len(found[0].records), len(set(found[1])))
 
 
 def test_a_random_step_of_each_epoch_and_the_first_are_compared():
@@ -231,31 +257,48 @@ def test_a_random_step_of_each_epoch_and_the_first_are_compared():
     for seed in range(200):
         made = schedule(seed)
         found = {
-            (epoch, step): len(part.records)
+            (epoch, step): part
             for epoch in range(3)
             for step in range(10)
-            if (part := made.part_of(draw, epoch, step)) is not None
+            if (part := part_of(made, draw, epoch, step))
         }
-        assert found.pop((0, 0)) == 16
-        assert set(found.values()) <= {4}
+        assert found.pop((0, 0)) == (16, 16)
+        assert set(found.values()) <= {(4, 4)}
         later = [step for epoch, step in found if epoch > 0]
         assert len(later) == 2
         counts[later] += 1
     assert counts.min() > 15  # 400 / 10; below it once in 10^5
     made = schedule()
-    assert sum(made.part_of(draw, 1, step) is not None for step in range(10)) == 1  # resumed
+    assert sum(part_of(made, draw, 1, step) is not None for step in range(10)) == 1  # resumed
     made = schedule()
     assert made.part_of(empty, 0, 0) is None
-    assert len(made.part_of(draw, 0, 1).records) == 16
-    late = [made.part_of(empty if step < 9 else draw, 1, step) for step in range(10)]
-    assert [part is None for part in late] == [True] * 9 + [False]
+    assert part_of(made, draw, 0, 1) == (16, 16)
+    late = [part_of(made, empty if step < 9 else draw, 1, step) for step in range(10)]
+    assert late == [None] * 9 + [(4, 4)]
+
+
+def test_all_of_the_first_physical_batch_is_compared_and_some_units_alone():
+    draw = draw_of([[n] for n in range(100)])
+    for whole, records in ((40, 40), (2_560, 100), (3, 16)):
+        made = schedule(whole=whole, steps=1)
+        assert part_of(made, draw, 0, 0) == (records, 16)
+        assert part_of(made, draw, 1, 0) == (4, 4)
+    shared = draw_of([[*range(20)], [], [*range(20, 29)], [*range(29, 40)], [40]])
+    seen = np.zeros(4)
+    for seed in range(200):
+        part, alone = schedule(seed, whole=2_560).part_of(shared, 0, 0)
+        assert part.records.tolist() == [*range(41)]
+        *before, last = part.sizes[alone]
+        assert sum(before) < 16 <= sum(before) + last
+        seen[alone] += 1
+    assert seen.min() > 60
 
 
 @pytest.mark.parametrize(("size", "most"), [(1_000, 4), (4_000_000, 3), (110_000_000, 2)])
 def test_large_models_compare_fewer_records(size, most):
     draw, made = draw_of([[n] for n in range(100)]), schedule(size=size, steps=1)
-    assert len(made.part_of(draw, 0, 0).records) == 4 * most
-    assert len(made.part_of(draw, 1, 0).records) == most
+    assert part_of(made, draw, 0, 0) == (4 * most, 4 * most)
+    assert part_of(made, draw, 1, 0) == (most, most)
 
 
 def test_a_part_has_few_units_and_every_record_is_as_likely():
@@ -318,11 +361,12 @@ class Plain(torch.nn.Module):
 ROWS = torch.tensor([[3.0, 4.0], [0.3, 0.4], [math.inf, 0.0]])
 
 
-def found_of(model, *, clipped, norms, scale=(1.0,)):
+def found_of(model, *, clipped, norms, scale=(1.0,), alone=None):
     return difference(
         model,
         lambda ids: ROWS[torch.from_numpy(ids)],
         draw_of([[n] for n in range(len(norms))]),
+        np.arange(len(norms)) if alone is None else np.array(alone, dtype=np.int64),
         clipped=torch.tensor(clipped),
         norms=torch.tensor(norms),
         max_grad_norm=1.0,
@@ -335,6 +379,11 @@ def test_the_difference_by_hand():
     right = {"clipped": [0.9, 1.2], "norms": [5.0, 0.5]}
     assert found_of(Plain(), **right) < 1e-7
     assert found_of(Plain(), **right | {"clipped": [0.9, 1.3]}) == pytest.approx(0.1, rel=1e-5)
+    for alone in ([], [1], [2, 0]):
+        norms = [5.0, 0.5, math.inf]
+        assert found_of(Plain(), clipped=[0.9, 1.2], norms=norms, alone=alone) < 1e-7
+        found = found_of(Plain(), clipped=[0.9, 1.3], norms=norms, alone=alone)
+        assert found == pytest.approx(0.1, rel=1e-5)
     scaled_space = {"clipped": [1.8, 2.4], "norms": [2.5, 0.25]}  # 2 C in either
     assert found_of(Plain(), **scaled_space | {"clipped": [1.5, 2.0]}, scale=(2.0,)) < 1e-7
     assert found_of(Plain(), **scaled_space, scale=(2.0,)) == pytest.approx(0.25, rel=1e-5)

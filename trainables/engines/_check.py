@@ -1,19 +1,21 @@
 """The clipped sum of a step recomputed by its definition, while a trial runs.
 
 Books of layers, C code and `torch.func` are accelerators. Their sum over some records of a batch is
-compared with that of plain autograd in float64: the gradient of each unit alone, in a pass of its
-own, so that an error of a book, of a norm or of the records' separation is seen before anything of
-the step is released.
+compared with that of plain autograd in float64: the gradient of a unit alone, in a pass of its own,
+so that an error of a book, of a norm or of the records' separation is seen before anything of the
+step is released.
 
-Compared are up to 16 random records of the first step, and 4 of a random step in each epoch (fewer
-of more than 3 million trained weights, at least 8 and 2): the gradient of one record in float64
-costs a quarter of a step of the CLC. The weights and a gradient are held once more, in float64.
+Compared are the first physical batch (16 random records of it in bfloat16), of which the units of
+16 random records are formed alone and the others as one sum, with the factors of their norms; and 4
+records, each alone, of a random step in each epoch. Of more than 3 million trained weights fewer
+are formed alone, at least 8 and 2: the gradient of one record in float64 costs a quarter of a step
+of the CLC. The weights and two gradients are held once more, in float64.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -31,12 +33,13 @@ TOLERANCE = 1e-4  # of C: the rounding that the promise of a released norm allow
 _FEWEST, _MOST = 2, 4  # records an epoch
 _NUMBERS = 12_000_000  # of their gradients together
 AT_FIRST = 4  # times as many
+_AT_ONCE = 16  # records of a pass in float64
 
 
 class Schedule:
     """When a process compares, and which records: by coins of their own, which no other random
     number depends on. `coins` are those of an epoch, `steps_in` the number of its steps, `size`
-    the number of trained weights.
+    the number of trained weights, `whole` the most records that are compared at first.
     """
 
     def __init__(
@@ -45,15 +48,18 @@ class Schedule:
         steps_in: Callable[[int], int],
         *,
         size: int,
+        whole: int,
     ) -> None:
-        self._coins, self._steps_in = coins, steps_in
+        self._coins, self._steps_in, self._whole = coins, steps_in, whole
         self._most = min(max(_NUMBERS // size, _FEWEST), _MOST)
         self._is_first = True
         self._epoch, self._due = -1, math.inf
         self._now = np.random.default_rng(0)
 
-    def part_of(self, draw: Draw, epoch: int, step: int) -> Draw | None:
-        """The records of a step to compare; None: none. An empty step leaves it to the next one."""
+    def part_of(self, draw: Draw, epoch: int, step: int) -> tuple[Draw, Ids] | None:
+        """The records of a step to compare, and which of their units are formed alone; None: none.
+        An empty step leaves it to the next one.
+        """
         if epoch != self._epoch:
             self._epoch, self._now = epoch, self._coins(epoch)
             self._due = int(self._now.integers(self._steps_in(epoch)))
@@ -63,7 +69,11 @@ class Schedule:
         if step >= self._due:
             self._due = math.inf
         self._is_first = False
-        return some_of(draw, self._most * (AT_FIRST if is_first else 1), self._now)
+        most = self._most * (AT_FIRST if is_first else 1)
+        part = some_of(draw, max(most, self._whole) if is_first else most, self._now)
+        order = self._now.permutation(part.num_units)
+        sizes = part.sizes[order]
+        return part, order[np.cumsum(sizes) - sizes < most]
 
 
 def some_of(draw: Draw, most: int, coins: np.random.Generator) -> Draw:
@@ -80,6 +90,7 @@ def difference(
     model: nn.Module,
     batch_of: Callable[[Ids], Any],
     draw: Draw,
+    alone: Ids,
     *,
     clipped: Tensor,
     norms: Tensor,
@@ -90,17 +101,19 @@ def difference(
     from its definition, in units of C and in scaled space; infinite where it is not finite.
 
     The larger of two: the distance from the sum of the units' gradients times the factors
-    min(1, C / norm), and how much longer than C a unit's gradient times its factor is. A norm
-    reported too large clips further, which costs no privacy and is no difference.
+    min(1, C / norm), and how much longer than C the gradient of a unit of `alone` times its factor
+    is. A norm reported too large clips further, which costs no privacy and is no difference.
 
     A maximum of numbers that are equal but for rounding has a gradient for each, and foreign code
     may name float32. So where float64 differs or fails, plain autograd in float32 decides.
     """
     found = math.inf
+    factors = clip_factor(norms, max_grad_norm).to("cpu", torch.float64)
     for dtype in (torch.float64, torch.float32):
         try:
+            gradient_of = _Gradients(model, batch_of, dtype)
             found = _difference(
-                _Losses(model), batch_of, draw, clipped, norms, max_grad_norm, group_scale, dtype
+                gradient_of, draw, alone, clipped, factors, max_grad_norm, group_scale
             )
         except RuntimeError:
             if dtype == torch.float32:
@@ -122,48 +135,75 @@ class _Losses(nn.Module):
         return losses
 
 
+class _Gradients:
+    """Gradients of weighted sums of losses by plain autograd: weights, buffers and features are of
+    `dtype`.
+    """
+
+    def __init__(
+        self, model: nn.Module, batch_of: Callable[[Ids], Any], dtype: torch.dtype
+    ) -> None:
+        self._model, self._batch_of, self._dtype = _Losses(model), batch_of, dtype
+        self._values = {
+            name: value.detach().to(dtype) if value.is_floating_point() else value
+            for named in (self._model.named_buffers(), self._model.named_parameters())
+            for name, value in named
+        }
+        self.trained = [
+            self._values[name].requires_grad_()
+            for name, p in self._model.named_parameters()
+            if p.requires_grad
+        ]
+
+    def __call__(self, records: Ids, weights: Tensor) -> list[Tensor]:
+        """float64, flat, by parameter."""
+        sums = [torch.zeros(p.numel(), dtype=torch.float64, device=p.device) for p in self.trained]
+        for start in range(0, len(records), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            batch = _of_type(self._batch_of(records[some]), self._dtype)
+            with plain():
+                losses = functional_call(self._model, self._values, (batch,))
+            weighted = losses @ weights[some].to(losses)
+            grads = torch.autograd.grad(weighted, self.trained, allow_unused=True)
+            for total, grad in zip(sums, grads, strict=True):
+                if grad is not None:
+                    total += (grad.to_dense() if grad.is_sparse else grad).flatten()
+        return sums
+
+
 def _difference(
-    model: _Losses,
-    batch_of: Callable[[Ids], Any],
+    gradient_of: _Gradients,
     draw: Draw,
+    alone: Ids,
     clipped: Tensor,
-    norms: Tensor,
+    factors: Tensor,
     max_grad_norm: float,
     group_scale: Tensor,
-    dtype: torch.dtype,
 ) -> float:
-    """See `difference`; weights, buffers and features are of `dtype`."""
-    values = {
-        name: value.detach().to(dtype) if value.is_floating_point() else value
-        for named in (model.named_buffers(), model.named_parameters())
-        for name, value in named
-    }
-    trained = [
-        values[name].requires_grad_() for name, p in model.named_parameters() if p.requires_grad
-    ]
+    """See `difference`."""
     left = clipped.to(torch.float64, copy=True)
-    places = torch.split(left, [p.numel() for p in trained])
+    places = torch.split(left, [p.numel() for p in gradient_of.trained])
     scales = group_scale.tolist()
-    longest = 0.0
-    for unit, factor in enumerate(clip_factor(norms, max_grad_norm).tolist()):
-        if factor == 0.0:  # a unit that is not finite adds nothing
-            continue
+
+    def norm_of(gradient: Sequence[Tensor]) -> float:
+        each = zip(gradient, scales, strict=True)
+        return math.sqrt(sum((float(part.norm()) / scale) ** 2 for part, scale in each))
+
+    longest, weights = 0.0, torch.from_numpy(draw.weights)
+    # A unit that is not finite adds nothing.
+    rest = factors[draw.unit].numpy() > 0
+    for unit in alone:
         mine = draw.unit == unit
-        batch = _of_type(batch_of(draw.records[mine]), dtype)
-        with plain():
-            losses = functional_call(model, values, (batch,))
-        weighted = losses @ torch.from_numpy(draw.weights[mine]).to(losses)
-        grads = torch.autograd.grad(weighted, trained, allow_unused=True)
-        squares = 0.0
-        for place, grad, scale in zip(places, grads, scales, strict=True):
-            if grad is not None:
-                dense = (grad.to_dense() if grad.is_sparse else grad).flatten()
-                norm = torch.linalg.vector_norm(dense, dtype=torch.float64)
-                squares += (float(norm) / scale) ** 2
-                place.sub_(dense, alpha=factor)
-        longest = max(longest, factor * math.sqrt(squares))
-    squares = sum((float(x.norm()) / scale) ** 2 for x, scale in zip(places, scales, strict=True))
-    found = max(math.sqrt(squares), longest - max_grad_norm) / max_grad_norm
+        if factors[unit] > 0:
+            gradient = gradient_of(draw.records[mine], weights[mine])
+            longest = max(longest, float(factors[unit]) * norm_of(gradient))
+            for place, part in zip(places, gradient, strict=True):
+                place.sub_(part, alpha=float(factors[unit]))
+        rest &= ~mine
+    others = gradient_of(draw.records[rest], (weights * factors[draw.unit])[rest])
+    for place, part in zip(places, others, strict=True):
+        place.sub_(part)
+    found = max(norm_of(places), longest - max_grad_norm) / max_grad_norm
     return found if math.isfinite(found) else math.inf
 
 

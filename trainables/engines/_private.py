@@ -44,8 +44,13 @@ class PrivateEngine(Engine):
         self._secure = setup.secure_noise
         self._scratch: FlatGradient | None = None
         names = ("clipping check", setup.trial_id, setup.attempt, setup.comm.rank)
+        # The step is compared in float32, which takes twice the memory of bfloat16.
+        whole = (self._physical or mechanism.num_records) if setup.precision == "fp32" else 0
         self._schedule = Schedule(
-            lambda epoch: setup.key.coins(*names, epoch), mechanism.steps_in, size=self.layout.size
+            lambda epoch: setup.key.coins(*names, epoch),
+            mechanism.steps_in,
+            size=self.layout.size,
+            whole=whole,
         )
         self._compares = setup.compares and mechanism.is_private
         self._largest_difference = 0.0
@@ -118,9 +123,10 @@ class PrivateEngine(Engine):
 
         Raises: TrialFailed where it is not what its definition says; nothing is released.
         """
-        part = self._schedule.part_of(draw, epoch, step)
-        if part is None:
+        due = self._schedule.part_of(draw, epoch, step)
+        if due is None:
             return
+        part, alone = due
         # What bfloat16 rounds comes before norm and sum, which are float32 in any case.
         precision, last, self._source.precision = self._source.precision, self._last, "fp32"
         try:
@@ -131,6 +137,7 @@ class PrivateEngine(Engine):
                 self.model,
                 self._batch,
                 part,
+                alone,
                 clipped=self._flat.data * factor,
                 norms=norms,
                 max_grad_norm=self._mechanism.max_grad_norm,
