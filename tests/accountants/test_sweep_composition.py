@@ -3,8 +3,9 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from _mechanisms import mechanism, poisson, shuffled
+from _mechanisms import histogram, mechanism, poisson, shuffled
 
 from tests.refusals import refused
 from trainables.accountants import (
@@ -20,6 +21,7 @@ from trainables.accountants import (
 )
 from trainables.accountants.selection import Search
 from trainables.errors import CannotAnalyze
+from trainables.guarantee import renyi
 from trainables.guarantee.certify import MIXED_UNITS
 from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.guarantee.releases import Number
@@ -148,6 +150,8 @@ def test_many_different_trials_have_a_named_bound():
 
 def test_nothing_costs_nothing_and_one_open_trial_costs_everything():
     assert certify([], delta=_DELTA, effort="total").epsilon == 0.0
+    nothing = replace(shuffled(), steps=(), unit="group")
+    assert certify([poisson(), nothing], delta=_DELTA) == certify(poisson(), delta=_DELTA)
     open_trial = release(mechanism("sgd"))
     spend = certify([shuffled(), open_trial], delta=_DELTA, effort="total")
     assert math.isinf(spend.epsilon)
@@ -205,6 +209,29 @@ def test_groups_with_records_have_no_total(other):
     assert math.isfinite(certify([grouped, grouped], delta=1e-5, effort="total").epsilon)
 
 
+def test_equal_releases_of_an_account_are_composed_as_each_by_itself():
+    what = replace(poisson(2.0, steps=300), beside=histogram(20.0, count=3))
+    made = Account()
+    for number in range(4):
+        made.put(number, what, delta=1e-5)
+    apart = certify([what] * 4, delta=1e-5, effort="total")
+    assert made.total().epsilon == pytest.approx(apart.epsilon, rel=1e-12)
+
+
+def test_an_account_is_at_the_smallest_delta_that_it_was_put_at():
+    made = Account()
+    assert made.total(delta=0.5).epsilon == 0.0
+    for key, what, delta in (
+        ("a", poisson(4.0), 1e-4),
+        ("b", poisson(4.0), 1e-6),
+        ("a", None, 0.1),
+    ):
+        made.put(key, what, delta=delta)
+    assert made.over(-1.0, {}, delta=1e-3).delta == 1e-6
+    assert made.over(-1.0, {}, delta=1e-8).delta == 1e-8
+    assert made.total() == certify(poisson(4.0), delta=1e-6, effort="total")
+
+
 def test_a_filter_holds_its_budget():
     """Adaptively chosen releases that fit stay within the filter's epsilon."""
     account, taken = Account(RdpFilter.of(8.0, delta=1e-5)), []
@@ -220,6 +247,15 @@ def test_a_filter_holds_its_budget():
         assert math.isinf(over.epsilon)
     with refused("a budget with room"):
         RdpFilter.of(1e-6, delta=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 100.0])
+def test_a_filters_budget_is_its_epsilon_at_its_order_and_a_cost_the_divergence(epsilon):
+    kept = RdpFilter.of(epsilon, delta=1e-5)
+    budget = np.array([kept.budget])
+    met = renyi.to_epsilon(budget, delta=1e-5, orders=(kept.order,))
+    assert met == pytest.approx(epsilon, rel=1e-9)
+    assert kept.cost(shuffled(3.0, epochs=7)) == pytest.approx(7 * kept.order / (2 * 3.0**2))
 
 
 def test_a_filter_of_a_large_total_has_room_for_little_noise():

@@ -62,6 +62,18 @@ def test_shuffle_spreads_a_smaller_last_batch_over_all_steps_and_units():
     assert all(max(draw.sizes) - min(draw.sizes) <= 1 for draw in draws)
 
 
+@pytest.mark.parametrize("microbatch_size", [1, 2, 8, 16])
+def test_records_that_share_a_micro_batch_are_others_in_each_epoch(microbatch_size):
+    """Also where every step has every record; where each is alone, or all are together, the order
+    changes nothing.
+    """
+    sizes = {"records": 16, "batch": 16, "workers": 1, "microbatch_size": microbatch_size}
+    mech = mechanism(**sizes, **CENTRAL)
+    drawn = Shuffle(Population(np.arange(16)), mech, seed=0)
+    first, other = (drawn.draw(epoch, 0).records.tolist() for epoch in (0, 1))
+    assert (first == other) == (microbatch_size in (1, 16))
+
+
 def of_trial(mech, **how):
     """The sampler that an engine makes of its setup."""
     given = {"seed": 0, "key": KEY, "trial_id": "t", **how}

@@ -25,6 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     jobs = parser.add_subparsers(dest="job", required=True)
     watching = jobs.add_parser("watch", help="find which test reaches which line (minutes; kept)")
+    watching.add_argument("tests", nargs="*", help="files and folders; by default all of them")
     watching.add_argument("--only-new", action="store_true", help="tests never watched alone")
     watching.add_argument("--cases", type=int, default=1_000_000, help="of a parametrised test")
     run = jobs.add_parser("run", help="run a sample of the mutants")
@@ -44,7 +45,7 @@ def main() -> None:
         job.add_argument("--results", type=Path, default=_RESULTS)
     given = parser.parse_args()
     if given.job == "watch":
-        watch(only_new=given.only_new, cases=given.cases)
+        watch(given.tests, only_new=given.only_new, cases=given.cases)
     elif given.job == "run":
         _run(given)
     elif given.job == "fixed":

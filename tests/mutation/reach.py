@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -46,8 +46,9 @@ class Reach:
         )
 
 
-def watch(*, only_new: bool = False, cases: int = 1_000_000) -> None:
-    """Run every test once, each in a process of its own, and write what it reached.
+def watch(tests: Sequence[str] = (), *, only_new: bool = False, cases: int = 1_000_000) -> None:
+    """Run every test, or those of some files and folders, once, each in a process of its own, and
+    write what it reached.
 
     What was found for the same texts before is kept; with `only_new` all that was found. Of a
     parametrised test the first `cases` are run.
@@ -73,7 +74,7 @@ def watch(*, only_new: bool = False, cases: int = 1_000_000) -> None:
                 if number % 50 == 0:
                     print(f"{number} of {len(items)} tests", file=sys.stderr, flush=True)
 
-    collect(test_paths(), then)
+    collect(tests or test_paths(), then)
 
 
 def _row(name: str, found: Any, sources: list[Target]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ _USED_BY = {
     "trainables/privacy/_box_muller.c": "trainables/privacy/box_muller.py",
 }
 _LEAST_TESTS = 3
+_BASE = ("tests/privacy/", "tests/accountants/", "tests/engines/test_sampling.py")
 _NOT_LIVE = "not live"  # to be put under the import instead
 
 
@@ -159,8 +160,7 @@ class Runner:
         """The tests that reach a mutant, likely ones first; whether some were left out."""
         if mutant.key in self.known:
             return [self.known[mutant.key]], True
-        folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
-        near = (f"tests/{folder}/", mutant.file)
+        folder, near = _near(mutant)
         if isinstance(mutant, CMutant):
             names = self.reach.of(_USED_BY[mutant.file], (0, 0), anywhere=True)
         else:
@@ -193,7 +193,7 @@ class Runner:
         """Cases of the tests that reach the file: one of each may have been watched."""
         names = self.reach.of(mutant.file, (0, 0), anywhere=True)
         tests = {name.partition("[")[0]: self.reach.seconds[name] for name in names if "[" in name}
-        near = f"tests/{mutant.file.rsplit('/', 1)[0].removeprefix('trainables/')}/"
+        _, near = _near(mutant)
         chosen, left = [], self.budget
         for name in sorted(items, key=lambda name: not name.startswith(near)):
             seconds = tests.get(name.partition("[")[0])
@@ -201,6 +201,12 @@ class Runner:
                 chosen.append(name)
                 left -= seconds
         return chosen
+
+
+def _near(mutant: Mutant | CMutant) -> tuple[str, tuple[str, ...]]:
+    """A mutant's folder, and how the names of its own tests begin."""
+    folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
+    return folder, (f"tests/{folder}/", mutant.file, *(_BASE if folder == "guarantee" else ()))
 
 
 def _import_libraries() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from trainables.guarantee import noise
 from trainables.guarantee.noise import GaussianSource, add_noise_, num_extra, public_key
 from trainables.privacy import box_muller
 from trainables.system import native
@@ -20,11 +21,14 @@ def words_of(radii, turns, extra=0):
 
 
 def normals(words, half):
-    """The same of the form in NumPy and of the compiled one, where that can be had."""
+    """The same of the form in NumPy and of the compiled one, where that can be had, and near the
+    definition in float64.
+    """
     out, same = np.zeros((2, 2 * half), dtype=np.float32)
     box_muller._add_in_numpy(words, half, out, 1.0, 1.0)
     box_muller.add_normals(words, half, same, 1.0, 1.0)
     assert np.array_equal(out, same)
+    np.testing.assert_allclose(noise.normals(words, half).reshape(-1), out, rtol=0, atol=1e-5)
     return out[:half].astype(np.float64), out[half:].astype(np.float64)
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from tests.refusals import refused
 from trainables.guarantee import scaling
+from trainables.guarantee.clipping import clip_factor
 from trainables.guarantee.mechanism import LEAST_GRAD_NORM
 from trainables.privacy.audit import distinguish, effective_multiplier, epsilon_lower_bound
 from trainables.privacy.clipping import GradientHook
@@ -110,6 +111,15 @@ def test_norms_of_many_numbers_are_exact_enough_for_the_bound(size):
     assert float(flat.norm()) == pytest.approx(float(flat.data.double().norm()), rel=1e-6)
 
 
+def test_a_factor_never_lets_through_more_than_the_clip_norm():
+    """Up to the end of float32, whose smallest numbers have few digits."""
+    norms = torch.logspace(-3, 38, 4_001)
+    for bound in (1e-12, 1e-3, 1.0, 1e3):
+        factors = clip_factor(norms, bound)
+        assert float((factors.double() * norms.double()).max()) <= bound * (1 + 1e-6)
+        assert (factors[norms <= bound] == 1).all()
+
+
 @pytest.mark.parametrize("size", [1.0, 1e-9, 1e9])
 def test_group_scales_are_normalised_and_floored(size):
     """They depend on the gradient's direction, not on its size."""
@@ -120,6 +130,7 @@ def test_group_scales_are_normalised_and_floored(size):
     for nothing in (torch.zeros(4), torch.tensor([1.0, math.nan]), torch.tensor([math.inf, 1.0])):
         alpha = scaling.from_norms(nothing)
         assert alpha.tolist() == pytest.approx([len(nothing) ** -0.5] * len(nothing))
+        assert scaling.from_norms(nothing, unit=False).tolist() == [1.0] * len(nothing)
 
 
 def test_the_multiplier_is_estimated_with_an_interval_that_covers_it():

@@ -209,7 +209,10 @@ def test_sgd_is_no_mechanism_but_is_built():
     built = mechanism("sgd")
     assert not built.is_private
     assert built.effective_noise_multiplier_at(0) == 0.0
-    assert built.unaccounted == ("no noise is added (sgd)",)
+    for z in (0.0, 2.0):  # noise that it does not add
+        loud = replace(built, noise_multiplier=z)
+        assert (loud.is_private, loud.effective_noise_multiplier_at(0)) == (False, 0.0)
+        assert loud.unaccounted == ("no noise is added (sgd)",)
     with refused(r"^unknown field privacy\.group_scale for engine sgd"):
         mechanism("sgd", group_scale="first_step")
 
@@ -239,6 +242,8 @@ def test_numbers_out_of_range_are_refused(field, bad):
         ("num_microbatches", 0),
         ("microbatch_size", 0),
         ("max_records_per_group", 0),
+        ("num_steps", -1),
+        ("steps_per_epoch", 0),
         ("max_grad_norm", 0.0),
         ("max_grad_norm", 1e-22),
         ("max_grad_norm", INF),

@@ -5,6 +5,7 @@ False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
 
 import inspect
 import pickle
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.stats import chi2, kstest, norm, poisson
 
 from trainables.config import parse
 from trainables.engines import Setup
+from trainables.errors import TrialFailed
 from trainables.guarantee import noise
 from trainables.guarantee.noise import (
     GaussianSource,
@@ -107,6 +109,96 @@ def test_noise_is_the_ciphers_on_every_device_unless_a_config_says_otherwise(dev
     assert noise.is_cipher(torch.device(device), secure=asked)
     gpu = device.startswith("cuda")
     assert noise.is_cipher(torch.device(device), secure=False) == (not gpu)
+
+
+@pytest.fixture
+def offer():
+    """`accelerate` until the end of the test."""
+    right = noise._offered
+    yield noise.accelerate
+    noise.accelerate(right)
+
+
+class OnGpu:
+    """Where a target lies, and what is added to it."""
+
+    class Device(str):
+        type = "cuda"
+
+    device, dtype = Device("cpu"), torch.float32
+
+    def __init__(self):
+        self.added = []
+
+    def __getitem__(self, where):
+        return self
+
+    def numel(self):
+        return 10
+
+    def mul_(self, factor):
+        return self
+
+    def add_(self, numbers, alpha):
+        self.added += numbers.tolist()
+        return self
+
+
+def test_a_gpus_target_takes_the_ciphers_noise_by_default(monkeypatch):
+    monkeypatch.setattr(noise, "_add_device_noise_", lambda target, *_: target.added.append("own"))
+    where = [(slice(0, 10), 1.0)]
+    for secure, expected in (({}, normals(10, "g").tolist()), ({"secure": False}, ["own"])):
+        target = OnGpu()
+        add_noise_(target, stream=KEY.stream("g"), segments=where, **secure)
+        assert target.added == expected
+
+
+def test_a_devices_generator_takes_64_bits_of_the_stream(monkeypatch):
+    """As many as CUDA's has; a CPU's reads 32 of them."""
+    made, real = [], torch.Generator
+    monkeypatch.setattr(torch, "Generator", lambda **on: made.append(real(**on)) or made[-1])
+    stream = KEY.stream("d")
+    for bit in range(64):
+        changed = (int.from_bytes(stream, "little") ^ (1 << bit)).to_bytes(64, "little")
+        for each in (stream, changed):
+            noise._add_device_noise_(torch.zeros(2), each, [(slice(0, 2), 1.0)])
+        assert made[-1].initial_seed() != made[-2].initial_seed() == made[0].initial_seed()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda radii: radii < 1 << 4,
+        lambda radii: (radii >= 1 << 8) & (radii < 1 << 12),
+        lambda radii: (radii >= 1 << 14) & (radii < 1 << 18),
+        lambda radii: radii > 0xFFFFFFF0,
+        lambda radii: np.arange(len(radii)) == len(radii) - 1,
+    ],
+)
+def test_a_form_that_is_wrong_where_radii_are_rare_is_not_used(wrong, offer):
+    def add(words, half, target, factor, std):
+        noise._add_reference(words, half, target, factor, std)
+        target[:half][wrong(words[:half])] += 1e-3
+
+    offer(add)
+    assert noise._form() is noise._add_reference
+    offer(lambda *given: noise._add_reference(*given))
+    assert noise._form() is noise._offered
+
+
+@pytest.mark.parametrize("error", [1e-3, -1e-3])
+@pytest.mark.parametrize("place", [0, 7, 15])
+@pytest.mark.parametrize("size", [0.0, 3.0])
+def test_a_form_that_goes_wrong_later_ends_the_trial(size, place, error, offer):
+    def add(words, half, target, factor, std):
+        noise._add_reference(words, half, target, factor, std)
+        target[place] += std * error * (half != 1 << 12)  # unlike those it is compared on
+
+    offer(add)
+    for count in (1 << 13, 100):
+        target, ends = torch.full((count,), size), count == 100
+        with pytest.raises(TrialFailed, match="noise of its def") if ends else nullcontext():
+            GaussianSource(KEY.stream("later")).add_(target, std=2.0, factor=0.5)
 
 
 def test_a_devices_own_generator_gives_each_segment_its_scale():
