@@ -4,7 +4,7 @@ import pytest
 import torch
 from engine_checks import OneBatch, engine_of
 
-from tests.models._builds import MODELS, build_model, random_batch, trained
+from tests.models._builds import ADAPTED, MODELS, build_model, random_batch, trained
 from trainables.engines._gradient import GradientSource
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
@@ -61,7 +61,9 @@ def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_is_rounded_and_close(name):
-    """Not equal to float32's, and within 3 % of it; losses too. Sums and losses are float32."""
+    """Not equal to float32's, and within 3 % of it, of three layers of foreign code 6; losses too.
+    Sums and losses are float32.
+    """
     found = []
     for precision in ("fp32", "bf16"):
         model = build_model(name)
@@ -72,7 +74,9 @@ def test_the_gradient_is_rounded_and_close(name):
         assert losses.dtype == out.data.dtype == torch.float32
         found.append((out.data.clone(), losses))
     (exact, exact_losses), (rounded, losses) = found
-    assert 1e-4 < float((rounded - exact).norm() / exact.norm()) < 3e-2
+    assert (
+        1e-4 < float((rounded - exact).norm() / exact.norm()) < (0.06 if name in ADAPTED else 0.03)
+    )
     torch.testing.assert_close(losses, exact_losses, rtol=2e-2, atol=0)
 
 

@@ -1,12 +1,16 @@
 """Small models of both kinds, and random packed batches for them."""
 
+import functools
 import json
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
 from search_spaces.expansion import own_fields
+from tests.encoders import family_folders
 from tests.privacy.definition import clipped_sum as definition
 from trainables import catalogue
 from trainables.config import model_part
@@ -57,7 +61,23 @@ PARTLY = {
         **_BERT, "trained": "lora", "lora_rank": 2, "top_layers": 1,
     },
 }  # fmt: skip
-MODELS = FULLY | PARTLY
+# Around a small MPNet of `transformers`.
+ADAPTED = {
+    "lora": {"name": "lora", "lora_rank": 2},
+    "lora, bf16, top layer": {
+        "name": "lora", "lora_rank": 2, "frozen_weights": "bf16", "top_layers": 1,
+        "lora_targets": ("q", "dense"),
+    },
+}  # fmt: skip
+MODELS = FULLY | PARTLY | ADAPTED
+
+
+@functools.cache
+def encoder_in(family):
+    """The folder of a small random encoder of the family, and what removes it at the end."""
+    place = tempfile.TemporaryDirectory()
+    family_folders.write(Path(place.name), family)
+    return place.name, place
 
 
 def read_fields(fields):
@@ -74,7 +94,17 @@ def built(**fields):
 
 def build_model(name, **changes):
     """One of `MODELS` with some fields changed; those that it does not read are dropped."""
+<<<<<<< HEAD
     model = built(**read_fields({"dropout": 0.2} | MODELS[name] | changes))
+=======
+    fields = {"dropout": 0.2} | MODELS[name] | changes
+    if name in ADAPTED:
+        fields = {"encoder": encoder_in("mpnet")[0]} | fields
+    model: NluModel = built(**read_fields(fields))
+    for place, parameter in model.named_parameters():
+        if name in ADAPTED and place.endswith("up.weight"):  # adapters that have left their start
+            nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(0))
+>>>>>>> bac062ef (Adapters on any encoder of transformers, clipped by record exactly: model.name=lora)
     return model
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from tests.models._builds import (
+    ADAPTED,
     FULLY,
     MODELS,
-    PARTLY,
     SCHEMA,
     assert_sum_is_the_definitions,
     build_model,
@@ -28,7 +28,9 @@ def test_predictions(name):
     ones = torch.ones(6)
     torch.testing.assert_close(found.intent_log_probs.exp().sum(1), ones)
     torch.testing.assert_close(found.token_marginals.sum(1), torch.ones(len(found.token_marginals)))
-    torch.testing.assert_close(found.intent_losses + found.tag_losses, model.losses(batch).detach())
+    if name not in ADAPTED:  # whose tokens are trained apart
+        losses = model.losses(batch).detach()
+        torch.testing.assert_close(found.intent_losses + found.tag_losses, losses)
     # The best path's loss is minus its log-probability, and no path's is smaller.
     alone = model.best_labels(batch)
     assert torch.equal(alone.tag_paths, found.tag_paths)
@@ -68,7 +70,7 @@ def test_the_seed_decides_the_weights_and_dropout(name):
     first = one.losses(batch)
     assert torch.equal(first, two.losses(batch))
     two.begin_step(3, 5)
-    assert not torch.equal(first, two.losses(batch))
+    assert torch.equal(first, two.losses(batch)) == (name in ADAPTED)  # without dropout
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -76,8 +78,8 @@ def test_the_models_keep_books(name):
     model = build_model(name)
     assert supports(model)
     said, _, part = model.provenance.partition("; trained: ")
-    assert said == "trained from random weights"
-    assert bool(part) == (name in PARTLY)
+    assert ("(MPNet, " in said) if name in ADAPTED else said == "trained from random weights"
+    assert bool(part) == (name not in FULLY)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -91,7 +93,7 @@ def test_a_model_learns_a_batch_by_heart(name):
         model.losses(batch).mean().backward()
         optimizer.step()
     # What stays at its random start can be read off less well.
-    assert float(model.losses(batch).detach().mean()) < (0.7 if name in PARTLY else 0.2) * first
+    assert float(model.losses(batch).detach().mean()) < (0.2 if name in FULLY else 0.7) * first
 
 
 @pytest.mark.parametrize("name", FULLY)

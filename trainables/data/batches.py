@@ -140,12 +140,16 @@ class Loader:
             text_keys=torch.from_numpy(text_keys(self._numbers[corpus.tokens[where]], lengths)),
         )
 
+    def lengths(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[len(ids)]: the numbers of tokens of these records."""
+        return self._corpus.offsets[ids + 1] - self._corpus.offsets[ids]
+
     def text_keys(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """[len(ids)]: the keys of these records' texts."""
         found = np.empty(len(ids), dtype=np.int64)
         for low in range(0, len(ids), _WINDOW):
             starts = self._corpus.offsets[ids[low : low + _WINDOW]]
-            lengths = self._corpus.offsets[ids[low : low + _WINDOW] + 1] - starts
+            lengths = self.lengths(ids[low : low + _WINDOW])
             tokens = self._corpus.tokens[token_places(starts, lengths)]
             found[low : low + _WINDOW] = text_keys(self._numbers[tokens], lengths)
         return found
@@ -160,7 +164,7 @@ class Loader:
         """
         for low in range(0, len(ids), _WINDOW):
             window = np.asarray(ids[low : low + _WINDOW], dtype=np.int64)
-            lengths = self._corpus.offsets[window + 1] - self._corpus.offsets[window]
+            lengths = self.lengths(window)
             order = np.argsort(lengths, kind="stable")
             for cut in _cuts(lengths[order], max_tokens):
                 places = order[cut]

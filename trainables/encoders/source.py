@@ -345,21 +345,23 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
 
     Raises: InvalidData where its folder lacks weights of a layer, or they cannot be read.
     """
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
 
     place = str(public.place)
+    options = {"trust_remote_code": False, "local_files_only": True, **changes}
+    made = {"dtype": torch.float32, "attn_implementation": "eager"}
     try:
         with quiet():
-            model, report = AutoModel.from_pretrained(
-                place,
-                trust_remote_code=False,
-                local_files_only=True,
-                weights_only=True,
-                dtype=torch.float32,
-                attn_implementation="eager",
-                output_loading_info=True,
-                **changes,
-            )
+            if (public.place / ABOUT).is_file():  # perhaps in 8 bits, which the library cannot read
+                config = AutoConfig.from_pretrained(place, **options)
+                model = AutoModel.from_config(config, **made)
+                own = load_tensors(public.place / "model.safetensors")
+                missing, _ = model.load_state_dict(own, strict=False)
+                report = {"missing_keys": missing, "mismatched_keys": ()}
+            else:
+                model, report = AutoModel.from_pretrained(
+                    place, weights_only=True, output_loading_info=True, **options, **made
+                )
     except Exception as error:  # noqa: BLE001  the library raises many kinds for a damaged file
         said = one_line(words_of(error), characters=300)
         raise InvalidData(f"expected an encoder that loads in {place}, got {said}") from None

@@ -203,6 +203,9 @@ class Engine(ABC):
             index / self._mechanism.steps
         )
         draw = self._sampler.draw(epoch, step)
+        lengths = getattr(self._loader, "lengths", None)
+        if self._physical is not None and lengths is not None:
+            draw = draw.in_order_of(-lengths(draw.records))  # like ones pass together
         begin_step = getattr(self.model, "begin_step", None)
         if begin_step is not None:
             begin_step(epoch, step)

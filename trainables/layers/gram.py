@@ -35,6 +35,7 @@ _SOURCE = Path(__file__).with_name("_gram.c")
 _MOST_ROWS = 96  # of a unit, as there
 _LANES = 8  # as there
 _TINY = 1e-36  # as there
+_NUMBERS_AT_ONCE = 1 << 20  # of gradients that are formed
 _TO_START, _TO_MEASURE = 500_000, 17  # multiplications in the time of a gradient, of a number of it
 
 Terms = Sequence[tuple[Tensor, float]]
@@ -292,13 +293,14 @@ def _tiles(values: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, Te
 
 
 def _by_sum(terms: Terms, g: Tensor, start: int, number: int, ones: float) -> Tensor:
-    """float64[number]: the definition, one gradient at a time."""
+    """float64[number]: the definition, a few gradients at a time."""
     per_unit = g.view(number, -1, g.shape[1])
     total = per_unit.sum(1).double().square_().sum(1).mul_(ones)
     for a, weight in terms:
         own = a[start : start + g.shape[0]].view(number, -1, a.shape[1])
-        for unit in range(number):
-            gradient = per_unit[unit].t() @ own[unit]
-            norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
-            total[unit] += weight * norm.square()
+        at_once = max(1, _NUMBERS_AT_ONCE // max(1, g.shape[1] * a.shape[1]))
+        for low in range(0, number, at_once):
+            some = slice(low, low + at_once)
+            gradients = torch.bmm(per_unit[some].transpose(1, 2), own[some])
+            total[some] += weight * row_norms(gradients).square_()
     return total

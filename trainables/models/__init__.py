@@ -9,6 +9,7 @@ ENTRIES = {
     "causal_lm": "text",
     "clc": "frames",
     "features": "frames",
+    "lora": "frames",
     "module": "frames",
 }
 DEFAULT = "clc"

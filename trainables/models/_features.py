@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -32,7 +31,7 @@ from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models import features
-from trainables.models._nlu import Encoded, NluModel
+from trainables.models._nlu import Encoded, NluModel, independent_losses
 
 if TYPE_CHECKING:
     from trainables.data.corpus import Corpus
@@ -259,10 +258,8 @@ class Features(NluModel):
         intents = self.intent_head(inputs["records"], one_row_each(number))
         if self.names:
             tags, intents = tags + inputs["tag_start"], intents + inputs["intent_start"]
-        each = F.cross_entropy(tags, batch.tags.clamp(min=0), reduction="none")
-        each = each.masked_fill(batch.tags < 0, 0.0)
-        of = torch.from_numpy(record).to(each.device)
-        summed = each.new_zeros(number).index_add(0, of, each)
+        of = torch.from_numpy(record).to(tags.device)
+        summed = independent_losses(tags, batch.tags, of, number)
         return self._intent_losses(intents, batch, 0.0) + self.config.tag_weight * summed
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,7 @@
 """Causal LMs of `transformers` with low-rank adapters of ours; any model's source and folder.
 
 The frozen weights run in the library's modules; the adapters support book-keeping, so norms by
-record are exact. Foreign modules never enter train mode. Their dropout draws one mask for a padded
-batch from one generator, and some skip whole layers by one coin a batch. An added record would
-change the masks of all others, and the sum by more than the clipping bound.
+record are exact.
 
 A folder may be another person's export: code in it is never run (by default `transformers` would
 ask whoever is at the terminal), and what it names is not fetched from the hub. Drawing needs
@@ -22,7 +20,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,11 +34,10 @@ from trainables.encoders import hub
 from trainables.encoders.source import quiet, require_all_weights
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
-from trainables.layers import bookkeeping
 from trainables.layers.packing import Rows, padded
 from trainables.models import _gpt2
 from trainables.models._causal_lm import CausalLm, LmModule, LmSizes
-from trainables.models._lora import AdaptedForeign
+from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
 from trainables.models.causal_lm import Config, build
 from trainables.sections import SynthesisConfig
@@ -59,23 +56,14 @@ _WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
 _TOKENIZER, _BASE = "tokenizer", "base"  # folders, `base` also as the name of an encoder
 
 
-class HubLm(LmModule):
+class HubLm(Foreign, LmModule):
     """`inner` is a `transformers` model; records are padded at their end, where nothing attends."""
 
     def __init__(self, inner: nn.Module, *, provenance: str) -> None:
         super().__init__()
-        self.inner = inner.eval()
+        self.hold(inner)
         self.provenance = provenance
         self.vocabulary = int(inner.config.vocab_size)  # type: ignore[union-attr,arg-type]  # theirs
-        # A state has the trained weights only: frozen ones are at their source, tied ones are one.
-        self.register_state_dict_post_hook(_only_trained)  # type: ignore[no-untyped-call]  # torch's
-        self.register_load_state_dict_pre_hook(_add_frozen)  # type: ignore[no-untyped-call]  # torch's
-
-    def train(self, mode: bool = True) -> Self:
-        """Without dropout in either mode (see the module)."""
-        super().train(mode)
-        self.inner.eval()
-        return self
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
@@ -83,7 +71,7 @@ class HubLm(LmModule):
         number, longest = layout.num_records, layout.longest
         ids = batch.inputs.new_zeros(number * longest).index_copy(0, layout.cell, batch.inputs)
         there = torch.zeros_like(ids).index_fill(0, layout.cell, 1)
-        self._name_rows(Rows(np.repeat(np.arange(number), longest), number))
+        self.name_rows(Rows(np.repeat(np.arange(number), longest), number))
         hidden = self._states(ids.view(number, longest), there.view(number, longest))
         counted = batch.counted.nonzero().squeeze(1)
         rows = hidden.flatten(0, 1).index_select(0, layout.cell.index_select(0, counted))
@@ -97,70 +85,46 @@ class HubLm(LmModule):
         found: Tensor = base(input_ids=ids, attention_mask=mask, use_cache=False)[0]
         return found
 
-    def _name_rows(self, rows: Rows | None) -> None:
-        for module in self.modules():
-            if isinstance(module, AdaptedForeign):
-                module.rows = rows
-
     def adapt(self, *, rank: int, alpha: float) -> None:
         """Freeze everything and add adapters to every linear map but the output's."""
-        self.inner.requires_grad_(False)
         output = self.inner.get_output_embeddings()  # type: ignore[operator]  # theirs
-        found = [
-            (parent, name, child)
-            for parent in list(self.inner.modules())
-            for name, child in list(parent.named_children())
-            if isinstance(child, nn.Linear) and child is not output
-        ]
+        found = {
+            name: module
+            for name, module in self.inner.named_modules()
+            if isinstance(module, nn.Linear) and module is not output
+        }
         if not found:
             raise InvalidInput("expected a model with linear maps to adapt, got none")
-        for parent, name, child in found:
-            setattr(parent, name, AdaptedForeign(child, rank=rank, alpha=alpha))
+        self.put_adapters(found, rank=rank, alpha=alpha)
         if next(self.parameters()).device.type != "meta":  # which has shapes alone
-            _refuse_unknown_rows(self)
+            refuse_unknown_rows(self, _batches(self), name=self.provenance)
 
     def begin(self, num_rows: int, max_tokens: int) -> HubContinuation:
         """A decoding of `num_rows` texts at once."""
-        self._name_rows(None)
+        self.name_rows(None)
         return HubContinuation(self)
 
 
-def _refuse_unknown_rows(model: HubLm) -> None:
-    """Refuse a model whose linear maps read tokens in another order than record after record: the
-    norms of records, which the adapters' books find, would be those of others.
-
-    Raises: InvalidInput.
-    """
+def _batches(model: HubLm) -> list[TextBatch]:
+    """Three records of random tokens together, and each alone."""
     lengths = [2, 5, 3]
-    tokens = torch.randint(
-        model.vocabulary, (sum(lengths),), generator=torch.Generator().manual_seed(0)
-    )
-    together = _norms(model, tokens, lengths)
-    alone = [_norms(model, own, [len(own)]) for own in torch.split(tokens, lengths)]
-    if not torch.allclose(together, torch.cat(alone), rtol=1e-2):
-        raise InvalidInput(
-            "expected model.encoder to be a model whose linear maps read the tokens of one record"
-            f" after another, got {model.provenance}: per-record norms would be wrong"
+    drawn = torch.Generator().manual_seed(0)
+    tokens = torch.randint(model.vocabulary, (sum(lengths),), generator=drawn)
+    tokens = tokens.to(next(model.parameters()).device)
+    return [
+        _batch(rows, sizes)
+        for rows, sizes in (
+            (tokens, lengths),
+            *((own, [len(own)]) for own in torch.split(tokens, lengths)),
         )
+    ]
 
 
-@torch.enable_grad()
-def _norms(model: HubLm, tokens: Tensor, lengths: list[int]) -> Tensor:
-    """[B]: the norms of the gradients of records of these tokens and lengths, by the books."""
-    number, trained = len(lengths), [p for p in model.parameters() if p.requires_grad]
-    rows = tokens.to(trained[0].device)
-    there = torch.ones_like(rows, dtype=torch.bool)
-    batch = TextBatch(rows, rows, there, torch.tensor(lengths).to(rows.device), rows[:number])
-    return bookkeeping.clipped_sum(
-        model,
-        batch,
-        unit_of_record=torch.arange(number),
-        num_units=number,
-        weight_of_record=torch.ones(number, device=rows.device),
-        max_grad_norm=1.0,
-        group_scale=torch.ones(len(trained)),
-        out=torch.zeros(sum(p.numel() for p in trained), device=rows.device),
-    )
+def _batch(tokens: Tensor, lengths: list[int]) -> TextBatch:
+    there = torch.ones_like(tokens, dtype=torch.bool)
+    sizes = torch.tensor(lengths, device=tokens.device)
+    keys = torch.arange(len(lengths), device=tokens.device)
+    return TextBatch(tokens, tokens, there, sizes, keys)
 
 
 def require_records_apart(model: HubLm, *, longest: int, name: str) -> None:
@@ -194,28 +158,10 @@ def _first_losses_agree(model: HubLm, *batches: list[int]) -> bool:
     tokens = tokens.to(next(model.parameters()).device)
     found = []
     for lengths in batches:
-        rows = tokens[: sum(lengths)]
-        sizes = torch.tensor(lengths, device=rows.device)
-        there = torch.ones_like(rows, dtype=torch.bool)
-        batch = TextBatch(rows, rows, there, sizes, torch.arange(len(lengths), device=rows.device))
+        batch = _batch(tokens[: sum(lengths)], lengths)
         found.append(model.token_losses(batch)[1].double())
     short = min(_SHORT, *map(len, found))
     return torch.allclose(found[0][:short], found[1][:short], rtol=1e-3, atol=1e-3)
-
-
-def _only_trained(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:
-    kept = {prefix + name for name, p in module.named_parameters() if p.requires_grad}
-    for name in [n for n in state if n.startswith(prefix) and n not in kept]:
-        del state[name]
-
-
-def _add_frozen(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        state.setdefault(prefix + name, parameter.detach())
-    for place, part in module.named_modules():
-        for name, buffer in part.named_buffers(recurse=False):
-            if name not in part._non_persistent_buffers_set:
-                state.setdefault(f"{prefix}{place}.{name}", buffer)
 
 
 class HubContinuation:

@@ -1,22 +1,27 @@
 """Low-rank adapters (Hu et al. 2022) on frozen maps, as layers with book-keeping.
 
 The frozen map is plain; only the two thin matrices are trained, so their norms are exact and cheap.
+
+Frozen models of `transformers` never enter train mode. Their dropout draws one mask for a padded
+batch from one generator, and some skip whole layers by one coin a batch: an added record would
+change the masks of all others, and the sum by more than the clipping bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from typing import Any, Self, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
+from trainables.layers import bookkeeping
 from trainables.layers.linear import Linear, LinearEntry
 from trainables.layers.lstm import BiLstm, both_directions
 from trainables.layers.packing import Rows, TimeMajor
-from trainables.layers.precision import product
+from trainables.layers.precision import as_operand, product
 from trainables.layers.tape import Entry
 
 
@@ -85,6 +90,103 @@ class AdaptedForeign(Adapted):
         added = self.up(self.down(flat, rows), rows)
         out: Tensor = self.base(x) + self.scale * added.view(*x.shape[:-1], -1)
         return out
+
+
+class Stored(nn.Linear):
+    """A frozen map with weights in bfloat16, which are widened, a map at a time, where products
+    are not rounded.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., width] -> [..., out]."""
+        x = as_operand(x)
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.linear(x, self.weight.to(x.dtype), bias)
+
+
+class Foreign(nn.Module):
+    """A model around `inner`, one of `transformers`: frozen, but for adapters on linear maps."""
+
+    inner: nn.Module
+
+    def hold(self, inner: nn.Module, *, in_bf16: bool = False) -> None:
+        """Set `inner`; `in_bf16` stores its linear maps in half of the memory."""
+        self.inner = inner.eval()
+        for module in inner.modules():
+            if in_bf16 and type(module) is nn.Linear:
+                module.to(torch.bfloat16).__class__ = Stored
+        # A state has the trained weights only: frozen ones are at their source, tied ones are one.
+        self.register_state_dict_post_hook(_only_trained)  # type: ignore[no-untyped-call]  # torch's
+        self.register_load_state_dict_pre_hook(_add_frozen)  # type: ignore[no-untyped-call]  # torch's
+
+    def train(self, mode: bool = True) -> Self:
+        """Without dropout of `inner` in either mode (see the module)."""
+        super().train(mode)
+        self.inner.eval()
+        return self
+
+    def name_rows(self, rows: Rows | None) -> None:
+        """The record of each row of the next pass; None where nothing is recorded."""
+        for module in self.modules():
+            if isinstance(module, AdaptedForeign):
+                module.rows = rows
+
+    def put_adapters(self, maps: Mapping[str, nn.Linear], *, rank: int, alpha: float) -> None:
+        """Freeze all of `inner` and add adapters to these of its maps, by their names."""
+        self.inner.requires_grad_(False)
+        for name, child in maps.items():
+            parent, _, own = name.rpartition(".")
+            adapted = AdaptedForeign(child, rank=rank, alpha=alpha)
+            setattr(self.inner.get_submodule(parent), own, adapted)
+
+
+def refuse_unknown_rows(model: Any, batches: Sequence[Any], *, name: str) -> None:
+    """Refuse a model in which a record's gradient by the adapters is not that of the record alone:
+    its maps read tokens in another order than record after record, or records mix.
+
+    `batches` are one of several records, and each of these alone. Raises: InvalidInput.
+    """
+    together, *alone = (_norms(model, batch) for batch in batches)
+    if not torch.allclose(together, torch.cat(alone), rtol=1e-2):
+        raise InvalidInput(
+            "expected model.encoder to be a model whose linear maps read the tokens of one record"
+            f" after another, got {name}: per-record norms would be wrong"
+        )
+
+
+@torch.enable_grad()
+def _norms(model: Any, batch: Any) -> Tensor:
+    """[B]: the norms of the gradients of records by the adapters, as the books find them."""
+    number = len(batch.lengths)
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    like = next(iter(trained.values()))
+    # Of heads as good as nothing is counted.
+    scale = [1.0 if name.startswith("inner.") else 1e12 for name in trained]
+    return bookkeeping.clipped_sum(
+        model,
+        batch,
+        unit_of_record=torch.arange(number),
+        num_units=number,
+        weight_of_record=torch.ones(number, device=like.device),
+        max_grad_norm=1.0,
+        group_scale=torch.tensor(scale, dtype=torch.float64),
+        out=torch.zeros(sum(p.numel() for p in trained.values()), device=like.device),
+    )
+
+
+def _only_trained(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:
+    kept = {prefix + name for name, p in module.named_parameters() if p.requires_grad}
+    for name in [n for n in state if n.startswith(prefix) and n not in kept]:
+        del state[name]
+
+
+def _add_frozen(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        state.setdefault(prefix + name, parameter.detach())
+    for place, part in module.named_modules():
+        for name, buffer in part.named_buffers(recurse=False):
+            if name not in part._non_persistent_buffers_set:
+                state.setdefault(f"{prefix}{place}.{name}", buffer)
 
 
 class AdaptedBiLstm(nn.Module):

@@ -79,6 +79,17 @@ def mean_over_record(x: Tensor, record: Tensor, lengths: Tensor) -> Tensor:
     return x.new_zeros(len(lengths), x.shape[1]).index_add(0, record, x) / lengths.unsqueeze(1)
 
 
+def independent_losses(tags: Tensor, gold: Tensor, record: Tensor, number: int) -> Tensor:
+    """[number]: the cross-entropies of tokens alone, in nats, summed over each record's.
+
+    `tags` [n, L] are scores, `gold` int64[n] the labels (-1: one that adds nothing), `record`
+    int64[n] whose token each row is.
+    """
+    tags = tags.float() if tags.dtype == torch.bfloat16 else tags
+    each = F.cross_entropy(tags, gold.clamp(min=0), reduction="none").masked_fill(gold < 0, 0.0)
+    return each.new_zeros(number).index_add(0, record, each)
+
+
 class NluModel(DropsByRecord, ABC):
     """An intent classifier and slot tagger over packed batches.
 

@@ -169,13 +169,12 @@ def assemble(
     loader = model.loader(corpus, cache_dir=cache_dir)
     on_device(model, comm)
     train_ids = trainable_ids(corpus, split.train)
-    physical = config.training.physical_batch_size
+    lengths = loader.lengths(train_ids)
     if mechanism.sampling == "full":
         # Norms are computed by length; in this order no step needs to move rows.
-        lengths = corpus.offsets[train_ids + 1] - corpus.offsets[train_ids]
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
-        at_once = getattr(model, "records_at_once", None)
-        physical = at_once(lengths) if physical is None and at_once is not None else physical
+    physical, at_once = config.training.physical_batch_size, getattr(model, "records_at_once", None)
+    physical = at_once(lengths) if physical is None and at_once is not None else physical
     by_group = mechanism.unit == "group"
     public = config.privacy.group_scale.name == "public"
     key = attempt_key(config, comm)

@@ -1,0 +1,257 @@
+"""Encoders of `transformers` with adapters: exact clipping in every family, refusals, one trial."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from tests.models._builds import (
+    SCHEMA,
+    build_model,
+    built,
+    encoder_in,
+    random_batch,
+    trained,
+)
+from tests.refusals import refused
+from tests.tasks.test_nlu_trial import config, place, run
+from trainables import saved
+from trainables.config import data_config, parse
+from trainables.data.batches import PackedBatch
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.layers import bookkeeping
+from trainables.layers.tape import plain
+from trainables.models import lora
+from trainables.models._hub_encoder import windows
+from trainables.models._lora import AdaptedForeign
+
+__all__ = ["place"]
+
+FAMILIES = ("bert", "roberta", "mpnet", "deberta", "deberta-v2", "modernbert", "albert")
+
+
+def of_family(family, **fields):
+    """In float64, its adapters away from their start. In float32 for ModernBERT, whose softmax is
+    float32 of masks that would then be infinite.
+    """
+    model = built(name="lora", encoder=encoder_in(family)[0], lora_rank=2, **fields)
+    model = model if family == "modernbert" else model.double()
+    torch.manual_seed(1)
+    for name, parameter in model.named_parameters():
+        if name.endswith("up.weight"):
+            nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+class Losses(nn.Module):
+    """A model whose call is its losses."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch):
+        return self.model.losses(batch).squeeze(0)
+
+
+def alone(model, batch, record):
+    """One record of a batch as a batch of its own, never padded."""
+    stops = np.cumsum(batch.lengths.numpy())
+    tokens = slice(int(stops[record] - batch.lengths[record]), int(stops[record]))
+    ids = batch.inputs["ids"][tokens].numpy()
+    lengths = batch.lengths[record : record + 1]
+    return PackedBatch(
+        inputs=model.feature_table(WORDS).collate(ids, lengths.numpy()),
+        lengths=lengths,
+        intents=batch.intents[record : record + 1],
+        tags=batch.tags[tokens],
+        text_keys=batch.text_keys[record : record + 1],
+    )
+
+
+WORDS = ("flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "x" * 40, "18th")
+
+
+def batch_of(model, lengths):
+    """Records of random words, whose numbers are in the inputs as well."""
+    rng = np.random.default_rng(3)
+    lengths = np.array(lengths)
+    ids = rng.integers(0, len(WORDS), lengths.sum()).astype(np.int32)
+    return PackedBatch(
+        inputs=model.feature_table(WORDS).collate(ids, lengths) | {"ids": torch.from_numpy(ids)},
+        lengths=torch.from_numpy(lengths),
+        intents=torch.from_numpy(rng.integers(0, len(SCHEMA.intents), len(lengths))),
+        tags=torch.from_numpy(rng.integers(0, len(SCHEMA.tags), lengths.sum())),
+        text_keys=torch.arange(len(lengths)),
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_clipped_sums_are_those_of_each_record_alone(family):
+    """In float64, by autograd through torch's own operations, a record at a time and never padded:
+    ragged lengths, one record in windows, a bound of half of the median norm.
+    """
+    model = of_family(family)
+    batch = batch_of(model, [3, 1, 7, 12, 2, 90])
+    number = batch.num_records
+    parameters = {f"model.{n}": p for n, p in model.named_parameters() if p.requires_grad}
+    rows = []
+    for record in range(number):
+        with plain():
+            loss = functional_call(Losses(model), parameters, (alone(model, batch, record),))
+        found = torch.autograd.grad(loss, list(parameters.values()))
+        rows.append(torch.cat([each.flatten() for each in found]))
+    norms = torch.stack([row.norm() for row in rows])
+    bound = float(norms.median()) / 2
+    dtype = rows[0].dtype
+    out = torch.zeros(len(rows[0]), dtype=dtype)
+    found = bookkeeping.clipped_sum(
+        model,
+        batch,
+        unit_of_record=torch.arange(number),
+        num_units=number,
+        weight_of_record=torch.ones(number, dtype=dtype),
+        max_grad_norm=bound,
+        group_scale=torch.ones(len(parameters)),
+        out=out,
+    )
+    within = 1e-9 if dtype == torch.float64 else 1e-4
+    assert bool((found >= norms * (1 - within)).all())
+    assert bool((found <= norms * (1 + 2e-3)).all())  # bounds of what float32 would round
+    right = sum(row * min(1.0, bound / float(norm)) for row, norm in zip(rows, found, strict=True))
+    assert float((out - right).norm()) <= within * float(right.norm())
+    of_adapters = [p for name, p in model.named_parameters() if name.endswith("down.weight")]
+    assert len(of_adapters) == len(trained(model)) // 2 - 2  # beside two heads with biases
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padding_reaches_no_record(family):
+    """A longer neighbour pads a record, whatever the neighbour says: its losses and its share of
+    every layer are the same bits whichever neighbour of that length there is.
+    """
+    model = of_family(family)
+    dtype = next(model.parameters()).dtype
+    batch = batch_of(model, [3, 40])
+    other = replace(
+        batch,
+        inputs={
+            **batch.inputs,
+            "pieces": batch.inputs["pieces"].where(
+                torch.arange(len(batch.inputs["pieces"])) < batch.inputs["piece_lengths"][0],
+                batch.inputs["pieces"].flip(0),
+            ),
+        },
+    )
+    assert not torch.equal(batch.inputs["pieces"], other.inputs["pieces"])
+    shares = []
+    for each in (batch, other):
+        out = torch.zeros(sum(p.numel() for p in trained(model)), dtype=dtype)
+        weights = torch.tensor([1.0, 0.0], dtype=dtype)
+        bookkeeping.gradient(model, each, weights, out)
+        shares.append((model.losses(each)[0].detach(), out))
+    (loss, share), (same_loss, same_share) = shares
+    assert torch.equal(loss, same_loss)
+    assert torch.equal(share, same_share)
+    one = alone(model, batch, 0)
+    within = 1e-11 if dtype == torch.float64 else 1e-4
+    torch.testing.assert_close(model.losses(one)[0].detach(), loss, rtol=within, atol=within)
+
+
+def test_rows_of_windows_cover_every_piece_once():
+    rng = np.random.default_rng(0)
+    for positions in (3, 4, 9, 50):
+        lengths = rng.integers(3, 30, 12)
+        source, record = windows(lengths, positions)
+        total = lengths.sum()
+        assert source.shape[1] <= positions
+        inside = np.sort(source[source < total])
+        ends = np.cumsum(lengths)
+        assert inside.tolist() == sorted(set(range(total)) - {*(ends - 1), *(ends - lengths)})
+        for row, own in zip(source, record, strict=True):
+            pieces = row[row < total]
+            assert (np.searchsorted(ends, pieces, side="right") == own).all()
+            assert row[0] == total
+            assert row[len(pieces) + 1 :].tolist() == [
+                total + 1, *[total + 2] * (len(row) - len(pieces) - 2)
+            ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "said"),
+    [
+        ("deberta-v2", {"lora_targets": ["query_proj"]}, "read every token of a batch"),
+        ("deberta", {"lora_targets": ["pos_proj"]}, "read every token of a batch"),
+        ("mpnet", {"lora_targets": ["query"]},
+         r"lora_targets among dense, k, o, q, v with .*, got query"),
+        ("bert", {"top_layers": 4}, r"top_layers <= 3, the separate layers of .*, got 4"),
+        ("albert", {"top_layers": 1}, r"top_layers <= 0, the separate layers"),
+        ("bert", {"lora_rank": 25}, r"1 <= model\.lora_rank <= 24, the width of the encoder, got"),
+    ],
+)  # fmt: skip
+def test_what_a_family_does_not_allow_is_refused_by_the_plan(family, fields, said):
+    model = parse({"model": {"name": "lora", "encoder": encoder_in(family)[0], **fields}}).model
+    lora.require_usable(model, data_config(name="atis"))
+    with refused(said):
+        lora.require_built(model, SCHEMA)
+
+
+def test_encoders_that_cannot_be_read_are_refused_by_the_plan(tmp_path):
+    with refused("no such folder"):
+        lora.require_usable(lora.Config(encoder=str(tmp_path / "none")), data_config(name="atis"))
+    with refused("it was trained on these records", InvalidInput):
+        lora.require_usable(lora.Config(), data_config(name="sgd_dialogues"))
+
+
+def test_frozen_weights_in_bfloat16_take_half_and_stay_the_same_in_float32():
+    whole, half = (build_model("lora", frozen_weights=kind) for kind in ("fp32", "bf16"))
+    sizes = [
+        sum(p.nbytes for n, p in m.named_parameters() if ".layer." in n) for m in (whole, half)
+    ]
+    assert sizes[1] < 0.7 * sizes[0]
+    batch = random_batch(whole, 6, seed=1)
+    torch.testing.assert_close(half.losses(batch), whole.losses(batch), rtol=0.05, atol=0.05)
+    assert half.losses(batch).dtype == torch.float32
+
+
+def test_adapters_of_the_top_layers_leave_the_others_without_a_backward_pass():
+    model = build_model("lora", top_layers=1)
+    adapted = [n for n, m in model.named_modules() if isinstance(m, AdaptedForeign)]
+    assert adapted == [f"inner.encoder.layer.2.attention.attn.{name}" for name in ("q", "v")]
+    assert model.provenance.endswith("heads and adapters of the top 1 layers")
+
+
+def chosen(**training):
+    fields = config("dp_sgd", training={"epochs": 2, **training}).model_dump(mode="json")
+    fields["model"] = {"name": "lora", "encoder": encoder_in("roberta")[0], "lora_rank": 2}
+    return parse(fields)
+
+
+def test_a_trial_trains_checks_itself_and_is_read_again(place, tmp_path):
+    result, reports = run(place, tmp_path, chosen(physical_batch_size=5))
+    assert reports[-1].metrics["clip_difference"] < 1e-4
+    assert "RoBERTa" in result.privacy.provenance
+    state = saved.load_file(str(tmp_path / "model" / "weights.safetensors"))
+    assert {name.rpartition(".")[2] for name in state} == {"weight", "bias"}
+    assert not any(".base." in name or "embeddings" in name for name in state)
+    again = saved.load(tmp_path)
+    said = again.read([saved.unlabelled(["call", "ann"])])
+    assert len(said.tags[0]) == 2
+
+
+def test_the_check_of_a_step_sees_rows_given_to_another_record(place, tmp_path, monkeypatch):
+    """A mutant of the book: two records' rows are exchanged while a trial runs."""
+    right = AdaptedForeign.forward
+
+    def wrong(self, x):
+        if self.rows.num_records > 3:  # not the made ones that are tried at first
+            record = self.rows.record.copy()
+            record[record < 2] = 1 - record[record < 2]
+            self.rows = replace(self.rows, record=record)
+        return right(self, x)
+
+    monkeypatch.setattr(AdaptedForeign, "forward", wrong)
+    with refused("of its recomputation in float64", TrialFailed):
+        run(place, tmp_path, chosen())

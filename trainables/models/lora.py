@@ -1,0 +1,128 @@
+"""A public encoder of any family with low-rank adapters, an intent head and a tag head.
+
+`encoder` is a shipped one, a folder or a hub name, read by `transformers` and frozen (Hu et al.
+2022; under DP: Yu et al. 2022). Adapters stand beside its linear maps, by default those of queries
+and values, and clipping by record is exact. Memory grows with `training.physical_batch_size`, which
+has a default here, and not with the batch. No transitions are learnt; decoding obeys the BIO rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from trainables.encoders.about import about_of, refuse_learnt, words
+from trainables.encoders.hub import public_encoder
+from trainables.errors import InvalidInput
+from trainables.frozen import Listed, PositiveFloat
+from trainables.sections import DataConfig, ModelConfig
+from trainables.seeding import stream_seed
+
+if TYPE_CHECKING:
+    from trainables.data.records import LabelSchema
+    from trainables.models._hub_encoder import AdaptedEncoder
+
+SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+# Maps of queries and values by their names; those of other families are called `query` and `value`.
+# Of DeBERTa-v2 the queries' map also reads positions, which no record has to itself.
+_TARGETS = {
+    "deberta": ("in_proj",),
+    "deberta-v2": ("value_proj",),
+    "distilbert": ("q_lin", "v_lin"),
+    "modernbert": ("Wqkv",),
+    "mpnet": ("q", "v"),
+}
+
+
+class Config(ModelConfig):
+    """The fields of `model` with `name: lora`."""
+
+    name: Literal["lora"] = "lora"
+    trained: ClassVar[str] = "lora"
+    encoder: str = Field(
+        "dialogues",
+        description="a shipped encoder | minilm, mpnet (extras) | a folder or hub name of an"
+        " encoder of `transformers`",
+    )
+    lora_rank: int = Field(8, ge=1, description="rank of the adapters")
+    lora_alpha: PositiveFloat = Field(
+        16.0, description="the output of the adapters is scaled by alpha / rank"
+    )
+    lora_targets: Annotated[Listed[str], Field(min_length=1)] | None = Field(
+        None,
+        description="linear maps with adapters, by the last part of their names; default: those of"
+        " queries and values",
+    )
+    top_layers: int | None = Field(
+        None, ge=1, description="number of layers with adapters from the top; default: all"
+    )
+    frozen_weights: Literal["fp32", "bf16"] = Field(
+        "fp32",
+        description="type of the frozen maps in memory; bf16 takes half, and less time with"
+        " training.precision=bf16",
+    )
+
+
+def require_usable(config: Config, data: DataConfig) -> None:
+    """Refuse an encoder that was trained on the trial's records, and one that cannot be read.
+
+    Raises: InvalidInput.
+    """
+    about = about_of(config.encoder)
+    if about is not None:
+        refuse_learnt(about, config.encoder, data)
+        if about.model.get("encoder") != ".":
+            raise InvalidInput(
+                "expected model.encoder with a tokenizer of its own with model.name=lora, got"
+                f" {config.encoder}, whose pieces are hashed; model.name=features reads it"
+            )
+    public_encoder(config.encoder)
+
+
+def require_built(config: Config, schema: LabelSchema) -> None:
+    """Build the model for these labels and try it, before any trial starts.
+
+    Raises: InvalidInput as `build` does.
+    """
+    build(config, schema=schema, seed=0)
+
+
+def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
+    """The encoder with adapters and heads, which are drawn from `seed`.
+
+    Raises: InvalidInput where the encoder cannot be found or loaded, lacks the layers or maps that
+        get adapters, is narrower than their rank, or has maps that do not read record after record.
+    """
+    import torch
+
+    from trainables.encoders.pieces import tokenizer_in, word_cutter
+    from trainables.encoders.source import load_model
+    from trainables.models._hub_encoder import AdaptedEncoder
+
+    public = public_encoder(config.encoder)
+    if config.lora_rank > public.config.width:
+        raise InvalidInput(
+            f"expected 1 <= model.lora_rank <= {public.config.width}, the width of the encoder, got"
+            f" {config.lora_rank}"
+        )
+    cutter = word_cutter(tokenizer_in(public.place), place=public.name)
+    about = about_of(config.encoder)
+    with torch.random.fork_rng(devices=[]):
+        inner = load_model(public)  # draws what is then loaded
+        torch.manual_seed(stream_seed(seed, "model", "lora"))
+        return AdaptedEncoder(
+            inner,
+            cutter,
+            schema,
+            name=config.encoder,
+            provenance=public.provenance if about is None else words(about),
+            positions=public.positions,
+            padding=max(public.first_position - 1, 0),
+            targets=config.lora_targets
+            or _TARGETS.get(public.config.model_type, ("query", "value")),
+            top_layers=config.top_layers,
+            rank=config.lora_rank,
+            alpha=config.lora_alpha,
+            in_bf16=config.frozen_weights == "bf16",
+        )
