@@ -4,9 +4,9 @@
 
 By default the encoder is a `bert-base` of random weights, 86 million behind the table of pieces, so
 nothing is fetched; a GPU is used where torch finds one. Records are random words in lengths of 4 to
-36. Engines take turns; seconds are the wall clock's medians, memory is the peak of the device's
-tensors, or of this process. `check` is the difference of clipped sums from plain autograd in
-float64 for 16 records, in units of C (see `trainables.engines._check`).
+36. Engines take turns; seconds are medians, of the wall clock on a GPU, else of this process on one
+thread; memory is the peak of the device's tensors, or of this process. `check` is the difference of
+clipped sums from plain autograd in float64 for 16 records, in units of C (`engines._check`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _SCHEMA = LabelSchema(
     slots=tuple(f"slot{k}" for k in range(60)),
     source="made",
 )
+_ENGINES = ("dp_sgd", "sgd")
 _DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 _SHIPPED = Path(__file__).parents[1] / "trainables" / "encoders" / "shipped" / "dialogues"
 
@@ -115,18 +116,19 @@ def engine_of(name: str, model: AdaptedEncoder, setup: Setup) -> Engine:
 def measured(engines: dict[str, Engine], *, steps: int) -> dict[str, tuple[float, float, float]]:
     """Seconds of a step, milliseconds of a record and peak GB, for each engine."""
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in engines}
+    on_gpu = _DEVICE.type == "cuda"
+    clock = time.perf_counter if on_gpu else time.process_time
     for step in range(steps + 1):
         for name, engine in engines.items():
-            if _DEVICE.type == "cuda":
+            if on_gpu:
                 torch.cuda.reset_peak_memory_stats()
             else:
                 Path("/proc/self/clear_refs").write_text("5")
-            start = time.perf_counter()
+            start = clock()
             records = engine.step(0, step).records
-            if _DEVICE.type == "cuda":
+            if on_gpu:
                 torch.cuda.synchronize()
-            spent = time.perf_counter() - start
-            on_gpu = _DEVICE.type == "cuda"
+            spent = clock() - start
             peak = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
             if step:  # the first one warms up
                 found[name].append((spent, 1e3 * spent / records, peak / 1e9))
@@ -149,12 +151,16 @@ def main() -> None:
     parser.add_argument(
         "--precision", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"]
     )
+    parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=_ENGINES)
     parser.add_argument("--steps", type=int, default=3)
     options = parser.parse_args()
+    if _DEVICE.type == "cpu":
+        torch.set_num_threads(1)
     corpus = made(max(32, *options.logical))
     device = torch.cuda.get_device_name() if _DEVICE.type == "cuda" else "CPU"
     print(f"{device}, torch {torch.__version__}, {torch.get_num_threads()} threads")
-    print("precision physical logical | DP s/step ms/record GB | SGD s/step ms/record GB | DP/SGD")
+    columns = " | ".join(f"{name} s/step, ms/record, GB" for name in options.engines)
+    print(f"precision physical logical | {columns} | ratio")
     for precision in options.precision:
         model = model_of(options, precision).to(_DEVICE)
         setup: Any = Setup(
@@ -169,10 +175,10 @@ def main() -> None:
         for physical in options.physical:
             for logical in options.logical:
                 own = replace(setup, physical_batch_size=physical, ids=np.arange(logical))
-                engines = {name: engine_of(name, model, own) for name in ("dp_sgd", "sgd")}
+                engines = {name: engine_of(name, model, own) for name in options.engines}
                 found = measured(engines, steps=options.steps)
                 cells = [f"{s:7.2f} {ms:7.2f} {gb:6.2f}" for s, ms, gb in found.values()]
-                ratio = found["dp_sgd"][1] / found["sgd"][1]
+                ratio = found[options.engines[0]][1] / found[options.engines[-1]][1]
                 row = f"{precision:9} {physical:8} {logical:7} | {' | '.join(cells)} | {ratio:.2f}"
                 print(row, flush=True)
         own = replace(setup, physical_batch_size=16, ids=np.arange(32), compares=True)
