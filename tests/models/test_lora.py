@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from sweep.results.export_encoder import write_encoder
 from tests.models._builds import (
     SCHEMA,
     build_model,
@@ -236,9 +237,11 @@ def test_a_trial_trains_checks_itself_and_is_read_again(place, tmp_path):
     state = saved.load_file(str(tmp_path / "model" / "weights.safetensors"))
     assert {name.rpartition(".")[2] for name in state} == {"weight", "bias"}
     assert not any(".base." in name or "embeddings" in name for name in state)
-    again = saved.load(tmp_path)
-    said = again.read([saved.unlabelled(["call", "ann"])])
-    assert len(said.tags[0]) == 2
+    asked = [saved.unlabelled(["call", "ann"]), saved.unlabelled(["play", "one"])]
+    said = saved.load(tmp_path).read(asked)
+    assert write_encoder(tmp_path / "model") == tmp_path / "model" / "encoder"
+    alone = saved.load(tmp_path).read(asked)  # from the copy
+    assert torch.equal(torch.tensor(said.features), torch.tensor(alone.features))
 
 
 def test_the_check_of_a_step_sees_rows_given_to_another_record(place, tmp_path, monkeypatch):

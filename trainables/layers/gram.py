@@ -295,7 +295,9 @@ def _tiles(values: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, Te
 def _by_sum(terms: Terms, g: Tensor, start: int, number: int, ones: float) -> Tensor:
     """float64[number]: the definition, a few gradients at a time."""
     per_unit = g.view(number, -1, g.shape[1])
-    total = per_unit.sum(1).double().square_().sum(1).mul_(ones)
+    total = per_unit.new_zeros(number, dtype=torch.float64)
+    if ones:
+        total += per_unit.sum(1).double().square_().sum(1).mul_(ones)
     for a, weight in terms:
         own = a[start : start + g.shape[0]].view(number, -1, a.shape[1])
         at_once = max(1, _NUMBERS_AT_ONCE // max(1, g.shape[1] * a.shape[1]))
