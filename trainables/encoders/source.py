@@ -351,7 +351,7 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
     options = {"trust_remote_code": False, "local_files_only": True, **changes}
     made = {"dtype": torch.float32, "attn_implementation": "eager"}
     try:
-        with quiet():
+        with quiet(), torch.random.fork_rng(devices=[]):
             if (public.place / ABOUT).is_file():  # perhaps in 8 bits, which the library cannot read
                 config = AutoConfig.from_pretrained(place, **options)
                 model = AutoModel.from_config(config, **made)

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from trainables.encoders.about import ABOUT
 from trainables.encoders.hub import PublicEncoder, covered_encoder
 from trainables.encoders.pieces import tokenizer_in, word_cutter
-from trainables.encoders.source import Bits, load_model, load_tensors, save_tensors
-from trainables.errors import InvalidData
+from trainables.encoders.source import Bits, load_model, save_tensors
 
 if TYPE_CHECKING:
     from trainables.models.bert import Config
@@ -99,10 +96,7 @@ def load_encoder(public: PublicEncoder, layers: int) -> Source:
     """
     from transformers import AutoConfig
 
-    if (public.place / ABOUT).is_file():
-        weights = _own_weights(public.place)
-    else:
-        weights = load_model(public, num_hidden_layers=layers).state_dict()
+    weights = load_model(public, num_hidden_layers=layers).state_dict()
     named = named_weights(weights, public, layers)
     has_kinds = _TABLES["kind.weight"] in weights
     about = AutoConfig.from_pretrained(str(public.place), local_files_only=True)
@@ -120,14 +114,6 @@ def load_encoder(public: PublicEncoder, layers: int) -> Source:
     tokenizer = tokenizer_in(public.place)
     word_cutter(tokenizer, place=public.name)  # refuses one that cannot be used
     return Source(sizes, provenance, named, tokenizer, has_kinds=has_kinds)
-
-
-def _own_weights(place: Path) -> dict[str, Tensor]:
-    """The weights written by `sweep pretrain` in `place`."""
-    try:
-        return load_tensors(place / _FILE)
-    except (OSError, ValueError, KeyError, SafetensorError):
-        raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
 
 
 def named_weights(

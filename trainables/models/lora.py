@@ -109,10 +109,9 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
     cutter = word_cutter(tokenizer_in(public.place), place=public.name)
     about = about_of(config.encoder)
     with torch.random.fork_rng(devices=[]):
-        inner = load_model(public)  # draws what is then loaded
         torch.manual_seed(stream_seed(seed, "model", "lora"))
         return AdaptedEncoder(
-            inner,
+            load_model(public),
             cutter,
             schema,
             name=config.encoder,
