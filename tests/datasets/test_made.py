@@ -124,6 +124,26 @@ def test_values_have_a_long_tail_and_a_heavy_head(name):
     assert values.most_common(1)[0][1] > 1_000
 
 
+def test_noise_has_the_stated_rates_and_changes_nothing_else():
+    config = data_config(name="health", num_utterances=6_000)
+    noisy = config.model_copy(update={"spelling_noise": 0.2, "label_noise": 0.1})
+    entry = catalogue.entry("datasets", "health")
+    assert entry.recipe(noisy) != entry.recipe(config)
+    draw = drawing._Draw(entry.DOMAIN, 5, np.arange(6_000, dtype=np.uint64))
+    made = draw.utterances()
+    found = draw.with_noise(made, spelling=0.2, labels=0.1)
+    assert draw.with_noise(made, spelling=0.0, labels=0.0) == made
+    both = list(zip(made, found, strict=True))
+    words = [p for u, v in both for p in zip(u.tokens, v.tokens, strict=True)]
+    tags = [p for u, v in both for p in zip(u.tags, v.tags, strict=True)]
+    assert all(a == b for a, b in words if len(a) < 3)
+    assert all(a[0] == b[0] for a, b in tags)
+    # Five standard errors; letters that repeat hide a few of the exchanged ones.
+    assert np.mean([a != b for a, b in words if len(a) > 2]) == pytest.approx(0.195, abs=0.01)
+    assert np.mean([a != b for a, b in tags if a[0] == "B"]) == pytest.approx(0.1, abs=0.013)
+    assert np.mean([u.intent != v.intent for u, v in both]) == pytest.approx(0.1, abs=0.02)
+
+
 def test_ranks_are_drawn_by_zipfs_law():
     # Chi-square of 20 ranks, 100,000 draws: above 62 once in a million for the right law (19 df).
     rule = zipf([str(rank) for rank in range(20)])

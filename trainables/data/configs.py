@@ -54,6 +54,12 @@ class MadeFrames(FramesConfig):
         None, ge=1_000, le=MAX_ROWS, description="number of generated utterances; default: 10,000"
     )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="seed of the grammar's choices")
+    spelling_noise: float = Field(
+        0.0, ge=0, le=1, description="share of words of three letters or more that are misspelt"
+    )
+    label_noise: float = Field(
+        0.0, ge=0, le=1, description="share of intents, and of slots, that have another's label"
+    )
 
 
 class PairFiles(FromFiles):

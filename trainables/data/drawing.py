@@ -24,8 +24,13 @@ _PER_SPEAKER = 25  # consecutive utterances of one speaker
 Rows = NDArray[np.uint64]
 
 
-def generate(domain: Domain, *, seed: int, size: int) -> Iterator[Utterance]:
+def generate(
+    domain: Domain, *, seed: int, size: int, spelling: float = 0.0, labels: float = 0.0
+) -> Iterator[Utterance]:
     """`size` utterances with distinct texts, in constant memory but for 8 bytes each.
+
+    The share `spelling` of the words of three letters or more is misspelt; the share `labels` of
+    intents, and of slots, has the label of another.
 
     Raises: InvalidInput where the grammar has not that many texts.
     """
@@ -36,7 +41,8 @@ def generate(domain: Domain, *, seed: int, size: int) -> Iterator[Utterance]:
         count = min(_CHUNK, max(1_024, size - made))
         rows = np.arange(start, start + count, dtype=np.uint64)
         start += count
-        drawn = _Draw(domain, stream_seed(seed, domain.name), rows).utterances()
+        draw = _Draw(domain, stream_seed(seed, domain.name), rows)
+        drawn = draw.with_noise(draw.utterances(), spelling=spelling, labels=labels)
         hashes = np.array([text_hash(u.tokens) for u in drawn], dtype=np.uint64)
         fresh = _first_of_each(hashes, seen)
         barren = barren + 1 if len(fresh) < count // 100 else 0
@@ -101,6 +107,40 @@ class _Draw:
             found.append(Utterance(tuple(tokens), tuple(tags), sentence.intent, group=speaker))
         return found
 
+    def with_noise(
+        self, made: list[Utterance], *, spelling: float, labels: float
+    ) -> list[Utterance]:
+        """The utterances with wrong letters and labels, each by a random number of its own."""
+        if not spelling and not labels:
+            return made
+        longest = max(len(u.tokens) for u in made)
+        wrong, letter, other, name = (
+            np.stack([self._numbers(f"{path}/{place}", self._rows) for place in range(longest)], 1)
+            for path in ("misspelt", "letter", "relabelled", "label")
+        )
+        is_wrong, is_other = wrong < spelling * 2.0**32, other < labels * 2.0**32
+        intents, slots = self._domain.schema.intents, self._domain.schema.slots
+        is_mistaken = self._numbers("mistaken", self._rows) < labels * 2.0**32
+        mistaken = self._numbers("intent instead", self._rows)
+        found = []
+        for row, u in enumerate(made):
+            tokens = tuple(
+                misspelt(word, int(letter[row, place])) if is_wrong[row, place] else word
+                for place, word in enumerate(u.tokens)
+            )
+            tags, slot = [], ""
+            for place, tag in enumerate(u.tags):
+                if tag.startswith("B-"):
+                    slot = tag[2:]
+                    if is_other[row, place]:
+                        slot = _another(slots, slot, int(name[row, place]))
+                tags.append(tag if tag == "O" else tag[:2] + slot)
+            intent = u.intent
+            if is_mistaken[row]:
+                intent = _another(intents, intent, int(mistaken[row]))
+            found.append(Utterance(tokens, tuple(tags), intent, group=u.group))
+        return found
+
     def _sentences(self) -> NDArray[np.int64]:
         """The sentence of each row: an intent by Zipf's law, then any of its sentences."""
         intents = tuple(self._domain.intents)
@@ -153,7 +193,33 @@ class _Draw:
     def _choose(self, rule: Rule, path: str, rows: Rows) -> NDArray[np.int64]:
         """The index of an alternative for each row."""
         limits = rule.limits
-        numbered = np.uint64(stream_seed(self._seed, path)) + (rows + np.uint64(1)) * GOLDEN
-        high = mix(numbered) >> np.uint64(32)
-        drawn = (high * limits[-1]) >> np.uint64(32)
+        drawn = (self._numbers(path, rows) * limits[-1]) >> np.uint64(32)
         return np.asarray(np.searchsorted(limits, drawn, side="right"), dtype=np.int64)
+
+    def _numbers(self, path: str, rows: Rows) -> Rows:
+        """A random whole number below 2^32 for each row."""
+        numbered = np.uint64(stream_seed(self._seed, path)) + (rows + np.uint64(1)) * GOLDEN
+        return np.asarray(mix(numbered) >> np.uint64(32))
+
+
+def misspelt(word: str, number: int) -> str:
+    """The word with a letter left out, doubled or exchanged with the next one; as it is with fewer
+    than three.
+
+    >>> misspelt("monday", 7), misspelt("monday", 0), misspelt("at", 5)
+    ('monnday', 'onday', 'at')
+    """
+    if len(word) < 3:
+        return word
+    kind, place = number % 3, number // 3 % (len(word) - 1)
+    if kind == 0:
+        return word[:place] + word[place + 1 :]
+    if kind == 1:
+        return word[: place + 1] + word[place:]
+    return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+
+
+def _another(labels: tuple[str, ...], label: str, number: int) -> str:
+    """A label that is not `label`, unless it is the only one."""
+    place = labels.index(label)
+    return labels[(place + 1 + number % max(1, len(labels) - 1)) % len(labels)]

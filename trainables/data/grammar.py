@@ -156,6 +156,8 @@ class Domain:
     def recipe(self, config: MadeFrames) -> str:
         """SHA-256 (hex) of everything that determines the utterances."""
         content = [_ALGORITHM, asdict(self), config.seed, num_utterances(config)]
+        noise = [config.spelling_noise, config.label_noise]
+        content += noise if any(noise) else []
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -31,9 +31,14 @@ class Made:
         return self.domain.recipe(config)
 
     def read(self, path: Path, *, config: MadeFrames) -> Iterator[Utterance]:
-        """The utterances of (`seed`, `num_utterances`), generated lazily."""
-        size = grammar.num_utterances(config)
-        return drawing.generate(self.domain, seed=config.seed, size=size)
+        """The utterances of a config, generated lazily."""
+        return drawing.generate(
+            self.domain,
+            seed=config.seed,
+            size=grammar.num_utterances(config),
+            spelling=config.spelling_noise,
+            labels=config.label_noise,
+        )
 
     def schema(self, path: Path, *, config: MadeFrames) -> LabelSchema:
         """The grammar's labels."""
