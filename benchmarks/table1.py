@@ -1,226 +1,409 @@
 """Table 1 of Dupuy et al. 2021 (arXiv 2107.14586): error, leakage and epsilon of each noise decay.
 
-    python benchmarks/table1.py --data atis --model clc [--seeds 1] [--points 2] [--epochs 2]
-        [--points-from docs/measurements/table1_atis_clc_points.csv] [--set PATH=VALUE]
-    python benchmarks/table1.py --show          # what has ended; nothing runs
+    python benchmarks/table1.py                        # the stored rows; nothing runs
+    python benchmarks/table1.py --plan [--data atis]   # what would be trained, in order
+    python benchmarks/table1.py --run FOLDER [--data atis] [--model clc] [--noise implied]
+        [--processes 2] [--device cuda] [--minutes 60]
+    python benchmarks/table1.py --of FOLDER            # the rows of what has ended there
 
-Each pair of corpus and model has one sweep a decay and kind of noise that chooses a point (C, z0,
-tau) by validation SER at few epochs, then one at full length over the seeds with each best point
-beside SGD and the other methods of `table1.yaml`. Noise `implied` has the z0 at which the paper's
-formula gives the epsilon that the paper states for its own cell; `grid` has points of its grid. A
-sweep's name ends with a digest of what its trials share, so other settings never mix, and the same
-command continues what was interrupted. It writes `table1.md`, `table1.csv` and `table1_points.csv`,
-the paper's own figures beside ours.
+A trial is the one that a sweep would train, without Ray: one process a trial, most valuable first
+(`table1.yaml`). A line of `FOLDER/trials.jsonl` is written as each ends, and the same command
+goes on after an end by time or interrupt. `evidence_*.npz` has the counts of right and wrong
+labels of each test record and the scores of the paper's attack, for paired intervals.
+
+Noise `implied` has the z0 at which the paper's formula gives the epsilon that the paper states for
+its own cell, `equal` that of its cell without decay, `grid` points of its grid. C, z0 and tau are
+chosen by validation SER.
 
 Intervals (95 %): Student's t over seeds and the bootstrap over records, added in quadrature. A
-change is in percent of SGD's of the same seeds, paired over the same records. The guaranteed
-epsilon is of one trial: it covers neither the choice of the point nor the other seeds.
+change is in percent of SGD's of the same seeds, paired over the same records.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import itertools
 import json
 import math
+import multiprocessing
+import multiprocessing.connection
 import statistics
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import yaml
+from scipy.special import ndtr, stdtrit
 
-import sweep
-from search_spaces import space as spaces
-from search_spaces.expansion import own_fields
-from search_spaces.paths import section_fields, set_all
-from sweep.commands._options import overrides
-from sweep.results.standing import half_width
-from sweep.settings import from_environment
-from sweep.store.sweeps import SweepFolder
-from trainables import attacks, catalogue, evidence
+from search_spaces.paths import set_all
+from trainables import catalogue
+from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
-from trainables.metrics import membership
-from trainables.seeding import generator
 
 HERE = Path(__file__).parent
+TABLE: dict[str, Any] = yaml.safe_load((HERE / "table1.yaml").read_text(encoding="utf-8"))
+STORED = HERE.parent / "docs" / "measurements" / "table1.csv"
+CELLS = HERE / "paper" / "table1.csv"
 DECAYS = ("none", "linear", "exponential")
-NOISES = ("implied", "grid")
-PAPER = pd.read_csv(HERE / "paper" / "table1.csv").set_index(["data", "model"])
-PAPERS_ATTACK = attacks.auc_of("shadow")
+NOISES = ("implied", "grid", "equal")
 Interval = tuple[float, float, float]  # the figure, and the bounds of its 95 % interval
 
 
-class Pair:
-    """One corpus and one model of the table, and its sweeps."""
+@dataclass(frozen=True)
+class Job:
+    """A trial; `noise` is empty for SGD. Method `shadow` is the attack's model of that pair."""
 
-    def __init__(self, corpus: str, model: str, table: dict[str, Any], options: Any) -> None:
-        self.corpus, self.model, self.table, self.options = corpus, model, table, options
-        self.own = table["corpora"][corpus]
-        self.home = from_environment().home
+    corpus: str
+    model: str
+    method: str
+    noise: str = ""
+    c: float = 0.0
+    z0: float = 0.0
+    tau: float = 0.0
+    seed: int = 0
 
-    def fields(self, *, epochs: int | None, fixed: dict[str, Any]) -> dict[str, Any]:
-        """The fields that all trials of a sweep share."""
-        model = self.table["models"][self.model]
-        training = {**self.table["base"]["training"], **model["training"]}
-        training["epochs"] = epochs or training["epochs"]
-        base = {**self.table["base"], "data": self.own["data"], "model": model["model"]}
-        given = section_fields(overrides(self.options.set)).items()
-        return set_all({**base, "training": training}, [*fixed.items(), *given])
+    @property
+    def name(self) -> str:
+        """Its name in files."""
+        words = (self.corpus, self.model, self.method, self.noise)
+        return "-".join([*words, *(f"{x:g}" for x in (self.c, self.z0, self.tau)), str(self.seed)])
 
-    def trials(self, part: str, document: dict[str, Any]) -> pd.DataFrame:
-        """The results of one sweep of the pair, run to its end unless `--show`."""
-        shared = json.dumps([document["base"], document.get("search")], sort_keys=True)
-        digest = hashlib.sha256(shared.encode()).hexdigest()[:6]
-        name = f"table1-{self.corpus}-{self.model}-{part}-{digest}".replace("_", "-")
-        whole = {**document, "name": name, "resources": self.table["resources"]}
-        if self.options.show:
-            found = sweep.results(name) if SweepFolder(self.home / name).is_there else None
-        else:
-            print(name, flush=True)
-            found = sweep.run(whole, resume=True)
-        if found is None:
-            return pd.DataFrame()
-        return found[found["status"] == "done"].assign(sweep=name)
+    @property
+    def epochs(self) -> int:
+        """The epochs of its pair."""
+        return int(TABLE["corpora"][self.corpus]["epochs"][self.model])
 
-    def points(self, decay: str, noise: str) -> pd.DataFrame:
-        """Every point of a decay with its validation SER at few epochs, the best one first."""
-        coarse = {**self.table["coarse"], **self.own.get("coarse", {}).get(self.model, {})}
-        wanted = self.table["decays"][decay]
-        if noise == "implied":
-            wanted = self.implied(decay)
-        wanted = wanted[: self.options.points or self.own.get("points")]
-        epochs = min(coarse["epochs"], self.options.epochs or coarse["epochs"])
-        variants = [{"name": point_name(p), "set": at(decay, p)} for p in wanted]
-        found = self.trials(
-            f"coarse-{noise}-{decay}",
-            {
-                "base": self.fields(epochs=epochs, fixed=section_fields(coarse["set"])),
-                "variants": variants,
-                "search": coarse["search"],
-            },
+    def config(self, *, vectors: str | None = None, encoder: str | None = None) -> TrialConfig:
+        """Its configuration, with another file of word vectors or another encoder."""
+        own, model = TABLE["corpora"][self.corpus], TABLE["models"][self.model]
+        method = "sgd" if self.method == "shadow" else self.method
+        fields = {"data": own["data"], "model": dict(model["model"]), "evaluation": {"attacks": []}}
+        if vectors and "word_vectors" in model["model"]:
+            fields["model"]["word_vectors"] = vectors
+        if encoder and "encoder" in model["model"]:
+            fields["model"]["encoder"] = encoder
+        fields["training"] = {
+            **TABLE["base"]["training"],
+            **model["training"],
+            **own.get("training", {}),
+            "epochs": self.epochs,
+            "seed": self.seed,
+        }
+        changes = dict(TABLE["methods"][method])
+        if method in DECAYS:
+            fields["privacy"] = {**TABLE["base"]["privacy"], **own.get("privacy", {})}
+            changes |= {"privacy.max_grad_norm": self.c, "privacy.noise_multiplier": self.z0}
+            # A GPU's own generator: the cipher would take most of a step. It is no guarantee's.
+            changes["privacy.secure_noise"] = False
+            if self.tau:
+                changes["privacy.noise_decay.tau"] = self.tau
+        return parse(set_all(fields, changes.items()))
+
+
+def read_cells(path: Path) -> pd.DataFrame:
+    """The paper's cells by corpus and model.
+
+    Raises: InvalidInput for another header, a missing cell or a figure that is no number.
+    """
+    wanted = list(pd.read_csv(CELLS, nrows=0).columns)
+    try:
+        cells = pd.read_csv(path, dtype=str)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"expected --cells to be a CSV file, got {path}: {error}") from None
+    if list(cells.columns) != wanted:
+        raise InvalidInput(
+            f"expected {path.name} with the header {','.join(wanted)}, got"
+            f" {','.join(cells.columns)}"
         )
-        if found.empty:
-            return found
-        by_name = {point_name(p): p for p in wanted}
-        found["point"] = found["variant"].map(by_name)
-        return found.sort_values("validation_ser").assign(decay=decay, noise=noise)
+    cells = cells.set_index(["data", "model"])
+    missing = [p for p in pairs() if p not in cells.index]
+    if missing:
+        raise InvalidInput(
+            f"expected a row of {path.name} for each corpus and model, got none for"
+            f" {missing[0][0]} with {missing[0][1]}"
+        )
+    for name in cells:
+        for pair, text in cells[name].items():
+            try:
+                is_number = math.isfinite(float(text))
+            except ValueError:
+                is_number = False
+            if not is_number:
+                where = " with ".join(map(str, pair))
+                raise InvalidInput(f"expected a number as {name} of {where}, got {text!r}")
+    return cells.astype(float)
 
-    def implied(self, decay: str) -> list[list[float]]:
-        """Points (C, z0, tau) whose `epsilon_paper` over the paper's epochs is that of its cell,
-        with C, z0 and tau of its grids.
-        """
-        implied, delta = self.table["implied"], self.table["base"]["privacy"]["delta"]
-        theirs = 10.0 ** PAPER[f"{decay}_log10_epsilon"].to_dict()[(self.corpus, self.model)]
-        log = math.log(1 / delta)
-        rho = (math.sqrt(theirs + log) - math.sqrt(log)) ** 2
-        factor = catalogue.entry("schedules", decay).factor
-        found = []
-        for tau in implied["tau"][decay]:
-            each = [factor(t, tau=tau) ** -2 for t in range(implied["epochs"])]
-            z0 = float(f"{math.sqrt(sum(each) / (2 * rho)):.3g}")
-            if 1 < z0 < 1.1:
-                z0 = 1.0  # the paper's figures are rounded to a tenth of lg epsilon
-            if 1e-6 <= z0 <= 1:
-                found.append([z0, tau] if tau else [z0])
-        spread = sorted({0, len(found) // 2, len(found) - 1}, reverse=True) if found else []
-        return [[c, *found[place]] for c in implied["c"] for place in spread]
 
-    def full(self, best: dict[str, list[float]]) -> pd.DataFrame:
-        """Every method at full length over the seeds."""
-        variants = []
-        for name, method in self.table["methods"].items():
-            if name not in ("sgd", *(self.options.method or self.own.get("methods") or [name])):
+def shorten(epochs: int | None) -> None:
+    """Train each trial for at most so many epochs."""
+    for own in TABLE["corpora"].values():
+        own["epochs"] = {model: min(n, epochs or n) for model, n in own["epochs"].items()}
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every corpus with every model."""
+    return [(corpus, model) for corpus in TABLE["corpora"] for model in TABLE["models"]]
+
+
+def candidates(job: Job, cells: pd.DataFrame) -> list[Job]:
+    """The points (C, z0, tau) of a cell, among which validation SER chooses."""
+    if job.noise == "grid":
+        return [replace(job, c=c, z0=z, tau=t) for c, z, t in TABLE["grid"][job.method]]
+    of = "none" if job.noise == "equal" else job.method
+    found = implied(
+        job.method,
+        epsilon=10.0 ** cells[f"{of}_log10_epsilon"][(job.corpus, job.model)],
+        epochs=job.epochs,
+        delta={**TABLE["base"], **TABLE["corpora"][job.corpus]}["privacy"]["delta"],
+    )
+    chosen = [
+        (c, *found[round(place * (len(found) - 1))]) for c, place in TABLE["spread"][job.method]
+    ]
+    return [replace(job, c=c, z0=z, tau=t) for c, z, t in dict.fromkeys(chosen)]
+
+
+def implied(decay: str, *, epsilon: float, epochs: int, delta: float) -> list[tuple[float, float]]:
+    """Each tau of the grid, with the z0 within it, 1e-6 to 1, at which the paper's formula gives
+    `epsilon`; the nearest point where none does.
+
+    >>> implied("none", epsilon=36.355, epochs=30, delta=5e-4)
+    [(1.0, 0)]
+    """
+    log = math.log(1 / delta)
+    rho = (math.sqrt(epsilon + log) - math.sqrt(log)) ** 2
+    factor = catalogue.entry("schedules", decay).factor
+    every = []
+    for tau in TABLE["taus"][decay]:
+        each = [factor(t, tau=tau) ** -2 for t in range(epochs)]
+        every.append((float(f"{math.sqrt(sum(each) / (2 * rho)):.3g}"), tau))
+    # The paper's figures are rounded to a tenth of lg epsilon, so z0 to an eighth.
+    within = [(min(z, 1.0), tau) for z, tau in every if 1e-6 <= z < 1.1]
+    nearest = every[-1] if every[-1][0] < 1 else every[0]
+    return within or [(min(1.0, max(1e-6, nearest[0])), nearest[1])]
+
+
+def plan(options: argparse.Namespace, cells: pd.DataFrame) -> Iterator[tuple[Job, list[Job]]]:
+    """The trials in order, each with the candidates among which its point is chosen: none for a
+    trial whose point is known.
+    """
+    stages = [tuple(stage) for stage in TABLE["order"]]
+    named = {(corpus, model) for corpus, model, _, _ in stages}
+    stages += [(*pair, noise, 1) for pair in pairs() if pair not in named for noise in NOISES]
+    seen = set()
+    for corpus, model, noise, seeds in stages:
+        wanted = corpus in options.data and model in options.model and noise in options.noise
+        if not wanted:
+            continue
+        seeds = min(seeds, options.seeds or seeds)
+        jobs: list[tuple[Job, list[Job]]] = [
+            (Job(corpus, model, method, seed=seed), [])
+            for seed in range(seeds)
+            for method in ("sgd", "sgd_clipped")
+        ]
+        decays = [decay for decay in DECAYS if (decay, noise) != ("none", "equal")]
+        points = {d: candidates(Job(corpus, model, d, noise), cells) for d in decays}
+        jobs += [(each, []) for decay in decays for each in points[decay]]
+        jobs.insert(2, (Job(corpus, model, "shadow"), []))
+        jobs += [
+            (Job(corpus, model, decay, noise, seed=seed), points[decay])
+            for seed in range(1, seeds)
+            for decay in decays
+        ]
+        for job, among in jobs:
+            if job not in seen:
+                seen.add(job)
+                yield job, among
+
+
+def run(options: argparse.Namespace, cells: pd.DataFrame) -> None:
+    """Train what has not ended, in order, until the plan or the time ends."""
+    from table1_trials import work  # torch, which a table does without
+
+    started = time.time()
+    deadline = started + 60 * options.minutes
+    (options.run / "signals").mkdir(parents=True, exist_ok=True)
+    lines = options.run / "trials.jsonl"
+    ended = read_trials(options.run)
+    waiting = list(plan(options, cells))
+    context = multiprocessing.get_context("spawn")
+    settings = {"run": options.run, "data_dir": options.data_dir, "device": options.device}
+    sent: dict[str, Job] = {}
+    pipes, processes = [], []
+    for _ in range(options.processes):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=work, args=(theirs, settings, deadline))
+        process.start()
+        theirs.close()
+        pipes.append(ours)
+        processes.append(process)
+    idle, failed = list(pipes), set()
+    while time.time() < deadline:
+        while idle and (job := next_job(waiting, ended, failed)) is not None:
+            sent[job.name] = job
+            config = job.config(vectors=options.vectors, encoder=options.encoder)
+            idle.pop().send((job.name, job.method == "shadow", config))
+        if len(idle) == len(pipes):
+            break
+        for pipe in multiprocessing.connection.wait([p for p in pipes if p not in idle], 1.0):
+            try:
+                name, row = pipe.recv()
+            except EOFError:  # it was killed, and its trial is lost
+                pipes.remove(pipe)
                 continue
-            fixed = of_space(method) if "space" in method else section_fields(method["set"])
-            if "decay" not in method:
-                variants.append({"name": name, "baseline": name == "sgd", "set": fixed})
+            idle.append(pipe)
+            job = sent.pop(name)
+            if not isinstance(row, dict):
+                failed.add(job)
+                print(f"{job.name}: {row or 'out of time'}", file=sys.stderr, flush=True)
                 continue
-            for noise in NOISES:
-                row = f"{name} {noise}"
-                if row in best:
-                    variants.append({"name": row, "set": fixed | at(method["decay"], best[row])})
-        seeds = self.options.seeds or self.own.get("seeds") or self.table["seeds"]
-        epochs = self.options.epochs or self.own.get("epochs")
-        base = self.fields(epochs=epochs, fixed={})
-        return self.trials("full", {"base": base, "variants": variants, "repeats": seeds})
+            ended[job] = row
+            with lines.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**vars(job), **row}) + "\n")
+            ser = f" SER {row['ser']:.4f}" if "ser" in row else ""
+            print(f"{time.time() - started:.0f} s {job.name}{ser}", flush=True)
+    for process in processes:
+        process.terminate()
+    keep_evidence(options, ended)
 
-    def rows(self, found: pd.DataFrame, best: dict[str, list[float]]) -> list[dict[str, Any]]:
-        """One flat row a method."""
-        rows: list[dict[str, Any]] = []
-        for name, trials in found.groupby("variant", sort=False):
-            method, _, noise = str(name).partition(" ")
-            row: dict[str, Any] = {"corpus": self.corpus, "model": self.model}
-            row |= {"method": method, "noise": noise}
-            point = best.get(str(name), [math.nan] * 3)
-            row |= dict(zip(("c", "z0", "tau"), [*point, 0.0][:3], strict=True))
-            row |= {"seeds": len(trials), "seconds": trials["seconds"].sum()}
-            row |= named("ser", mean(trials, "ser")) | named("mia", mean(trials, PAPERS_ATTACK))
-            row |= named("leakage", mean(trials, "leakage"))
-            if name != "sgd":
-                sgd = found[found["variant"] == "sgd"]
-                row |= named("ser_change", self.change(trials, sgd, "ser"))
-                row |= named("mia_change", self.change(trials, sgd, PAPERS_ATTACK))
-            row |= {each: trials[each].max() for each in ("epsilon", "epsilon_paper")}
+
+def next_job(
+    waiting: list[tuple[Job, list[Job]]], ended: dict[Job, dict[str, Any]], failed: set[Job]
+) -> Job | None:
+    """Take the first trial that can begin out of `waiting`; one whose point is to be chosen waits
+    for all candidates.
+    """
+    for place, (job, among) in enumerate(waiting):
+        if among:
+            known = [each for each in among if each in ended]
+            if len(known) + len(failed.intersection(among)) < len(among) or not known:
+                continue
+            best = min(known, key=lambda each: ended[each]["validation_ser"])
+            job = replace(best, seed=job.seed)
+        waiting.pop(place)
+        return job if job not in ended else next_job(waiting, ended, failed)
+    return None
+
+
+def read_trials(folder: Path) -> dict[Job, dict[str, Any]]:
+    """The rows of the trials that have ended."""
+    path = folder / "trials.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    names = ("corpus", "model", "method", "noise", "c", "z0", "tau", "seed")
+    return {Job(*(row[name] for name in names)): row for row in rows}
+
+
+def keep_evidence(options: argparse.Namespace, ended: dict[Job, dict[str, Any]]) -> None:
+    """Write the counts, and the scores of the paper's attack where its shadow has ended, of all
+    trials of a corpus into one file.
+    """
+    from trainables import attacks
+    from trainables.attacks.shadow import fit
+
+    folder = options.run / "signals"
+    for corpus, model in pairs():
+        jobs = [job for job in ended if (job.corpus, job.model) == (corpus, model)]
+        if not jobs:
+            continue
+        arrays: dict[str, Any] = {}
+        shadow, attack = Job(corpus, model, "shadow"), None
+        if shadow in ended:
+            signals = attacks.read_signals(folder / f"{shadow.name}.npz")
+            rows = signals.is_evaluated
+            attack = fit(signals.features[rows], signals.member[rows])
+        for job in jobs:
+            if job.method == "shadow":
+                continue
+            arrays[f"{job.name}/counts"] = np.load(folder / f"{job.name}.npy").astype(np.uint8)
+            signals = attacks.read_signals(folder / f"{job.name}.npz")
+            rows = signals.is_evaluated
+            arrays["member"] = signals.member[rows]
+            if attack is not None:
+                scores = attack(signals.features[rows])
+                arrays[f"{job.name}/scores"] = scores.astype(np.float32)
+        np.savez_compressed(options.run / f"evidence_{corpus}_{model}.npz", **arrays)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """A flat row for each method and noise whose point is chosen, SGD first."""
+    ended = {job: row for job, row in read_trials(folder).items() if job.method != "shadow"}
+    rows = []
+    for corpus, model in pairs():
+        own = [job for job in ended if (job.corpus, job.model) == (corpus, model)]
+        if not own:
+            continue
+        with np.load(folder / f"evidence_{corpus}_{model}.npz") as stored:
+            evidence = {name: stored[name] for name in stored.files}
+        groups: dict[tuple[str, str], list[Job]] = {}
+        for job in own:
+            groups.setdefault((job.method, job.noise), []).append(job)
+        chosen = {}
+        for group, jobs in groups.items():
+            first = [job for job in jobs if job.seed == 0]
+            if first:
+                best = min(first, key=lambda job: ended[job]["validation_ser"])
+                same = [job for job in jobs if replace(job, seed=0) == best]
+                chosen[group] = (sorted(same, key=lambda job: job.seed), len(first))
+        for group, (jobs, tried) in chosen.items():
+            row = {"corpus": corpus, "model": model, "method": group[0], "noise": group[1]}
+            row |= {name: getattr(jobs[0], name) for name in ("c", "z0", "tau")}
+            row |= {"candidates": tried, "seeds": len(jobs)}
+            row |= {name: ended[jobs[0]][name] for name in ("epochs", "records", "device")}
+            row["seconds"] = sum(ended[job]["seconds"] for job in jobs)
+            names = ("epsilon_paper", "epsilon", "epsilon_public")
+            row |= {name: ended[jobs[0]].get(name) for name in names}
+            sers = [(r["ser"], r["ser_low"], r["ser_high"]) for r in (ended[job] for job in jobs)]
+            row |= named("ser", widen(sers))
+            row |= named("mia", widen([of for job in jobs if (of := auc(evidence, job))]))
+            for against, name in (("sgd", ""), ("sgd_clipped", "_clipped")):
+                if group[0] != against and (against, "") in chosen:
+                    other = chosen[against, ""][0]
+                    row |= named(f"ser_change{name}", change(evidence, jobs, other, of_counts))
+                    row |= named(f"mia_change{name}", change(evidence, jobs, other, of_scores))
+            if group[1] == "equal" and ("none", "implied") in chosen:
+                other = chosen["none", "implied"][0]
+                row |= named("ser_over_none", change(evidence, jobs, other, of_counts))
             rows.append(row)
-        return rows
-
-    def change(self, mine: pd.DataFrame, sgd: pd.DataFrame, metric: str) -> Interval | None:
-        """The change in percent of SGD's, paired seed by seed over the same records; None where
-        that attack is inverted (members score lower), because the ratio is then of no leakage.
-        """
-        if metric not in mine or metric not in sgd:
-            return None
-        pairs = [
-            (i, j) for i, a in enumerate(mine["seed"]) for j, b in enumerate(sgd["seed"]) if a == b
-        ]
-        paired = []
-        for i, j in pairs:
-            places = [
-                self.home / frame["sweep"].iloc[k] / "trials" / str(frame.index[k])
-                for frame, k in ((mine, i), (sgd, j))
-            ]
-            found = ser_change(*places) if metric == "ser" else auc_change(*places)
-            if found is not None:
-                paired.append(found)
-        sides = [
-            [float(mine[metric].iloc[i]) for i, _ in pairs],
-            [float(sgd[metric].iloc[j]) for _, j in pairs],
-        ]
-        means = [statistics.fmean(side) for side in sides]
-        if not paired or (metric != "ser" and min(means) < 0.5):
-            return None
-        ratio = means[0] / means[1]
-        parts = [
-            ((factor * 100 / means[1]) ** 2 * statistics.variance(side) / len(side), len(side) - 1)
-            for factor, side in ((1.0, sides[0]), (ratio, sides[1]))
-            if len(side) > 1
-        ]
-        return widen(100 * (ratio - 1), paired, half_width(parts))
+    return rows
 
 
-def ser_change(mine: Path, sgd: Path) -> Interval | None:
-    """The change of SER of two trials over the same test records."""
-    found = evidence.mean_ser_change([mine], [sgd])
-    return None if found is None else bounds(found, "delta_ser_percent")
+def auc(evidence: dict[str, Any], job: Job) -> Interval | None:
+    """The AUC of the paper's attack with the interval of its records."""
+    from trainables.metrics import membership
 
-
-def auc_change(mine: Path, sgd: Path) -> Interval | None:
-    """The change of the AUC of the paper's attack over the same records."""
-    sides, ids = [], []
-    for place in (mine, sgd):
-        if not (place / "signals.npz").exists() or not (place / evidence.SCORES).exists():
-            return None
-        signals = attacks.read_signals(place / "signals.npz")
-        rows = signals.is_evaluated
-        ids.append(signals.records[rows])
-        sides.append((evidence.read_scores(place)["shadow"][rows], signals.member[rows]))
-    if not np.array_equal(ids[0], ids[1]):
+    scores = evidence.get(f"{job.name}/scores")
+    if scores is None:
         return None
-    found = membership.auc_change(sides[0], sides[1], rng=generator(0, "bootstrap", "table1"))
+    found = membership.figures(scores.astype(np.float64), evidence["member"])
+    return found["auc"], found["auc_low"], found["auc_high"]
+
+
+def of_counts(evidence: dict[str, Any], mine: Job, other: Job) -> Interval | None:
+    """The change of SER in percent of the other trial's."""
+    from trainables.metrics import compare
+    from trainables.metrics._counts import from_table
+
+    sides = [evidence[f"{job.name}/counts"].astype(np.int64) for job in (mine, other)]
+    found = compare(*map(from_table, sides))
+    return bounds(found, "delta_ser_percent")
+
+
+def of_scores(evidence: dict[str, Any], mine: Job, other: Job) -> Interval | None:
+    """The change of the AUC in percent; None where an attack is inverted (members score lower),
+    because the ratio is then of no leakage.
+    """
+    from trainables.metrics import membership
+    from trainables.seeding import generator
+
+    sides = [evidence.get(f"{job.name}/scores") for job in (mine, other)]
+    if any(side is None for side in sides):
+        return None
+    member = evidence["member"]
+    both = [(side.astype(np.float64), member) for side in sides]
+    found = membership.auc_change(*both, rng=generator(0, "bootstrap", "table1"))
     return bounds(found, "delta_mia_percent")
 
 
@@ -229,31 +412,30 @@ def bounds(found: dict[str, float], name: str) -> Interval:
     return found[name], found[f"{name}_low"], found[f"{name}_high"]
 
 
-def mean(trials: pd.DataFrame, metric: str) -> Interval | None:
-    """The mean over seeds, each with the interval of its records; None without a finite one."""
-    if metric not in trials:
-        return None
-    each = trials[np.isfinite(trials[metric].astype(float))]
-    values = [float(value) for value in each[metric]]
-    if not values:
-        return None
-    ends = [
-        each[f"{metric}_{end}"] if f"{metric}_{end}" in each else each[metric]
-        for end in ("low", "high")
-    ]
-    own = [(v, float(a), float(b)) for v, a, b in zip(values, *ends, strict=True)]
-    parts = [(statistics.variance(values) / len(values), len(values) - 1)] if own[1:] else []
-    return widen(statistics.fmean(values), own, half_width(parts))
+def change(evidence: Any, mine: Sequence[Job], other: Sequence[Job], of: Any) -> Interval | None:
+    """The mean over the seeds that both have of the paired changes."""
+    by_seed = {job.seed: job for job in other}
+    both = [(job, by_seed[job.seed]) for job in mine if job.seed in by_seed]
+    return widen([found for pair in both if (found := of(evidence, *pair)) is not None])
 
 
-def widen(value: float, of_records: Sequence[Interval], seeds: float) -> Interval:
-    """`value` with the mean half-widths of `of_records` and that of `seeds` in quadrature.
+def widen(each: Sequence[Interval]) -> Interval | None:
+    """The mean over seeds: their mean half-width over records and Student's t over the seeds, in
+    quadrature. The mean, not a smaller one, because every seed is tested on the same records.
 
-    The mean, not a smaller one, because every seed is tested on the same records.
+    >>> widen([(1.0, 0.5, 1.5), (1.0, 0.5, 1.5)])
+    (1.0, 0.5, 1.5)
     """
-    below = statistics.fmean(v - low for v, low, _ in of_records)
-    above = statistics.fmean(high - v for v, _, high in of_records)
-    return value, value - math.hypot(below, seeds), value + math.hypot(above, seeds)
+    if not each:
+        return None
+    values = [value for value, _, _ in each]
+    mean, seeds = statistics.fmean(values), 0.0
+    if len(each) > 1:
+        spread = statistics.stdev(values) / math.sqrt(len(each))
+        seeds = float(stdtrit(len(each) - 1, 0.975)) * spread
+    below = statistics.fmean(v - low for v, low, _ in each)
+    above = statistics.fmean(high - v for v, _, high in each)
+    return mean, mean - math.hypot(below, seeds), mean + math.hypot(above, seeds)
 
 
 def named(name: str, found: Interval | None) -> dict[str, float | None]:
@@ -261,145 +443,128 @@ def named(name: str, found: Interval | None) -> dict[str, float | None]:
     return dict(zip((name, f"{name}_low", f"{name}_high"), found or (None,) * 3, strict=True))
 
 
-def point_name(point: Sequence[float]) -> str:
-    """A point in the paper's letters.
-
-    >>> point_name([1, 0.01, 0.1])
-    'C=1 z0=0.01 tau=0.1'
-    """
-    return " ".join(f"{n}={v:g}" for n, v in zip(("C", "z0", "tau"), point, strict=False))
-
-
-def at(decay: str, point: Sequence[float]) -> dict[str, Any]:
-    """The fields of a trial of eDP-SGD at a point."""
-    fields: dict[str, Any] = {"engine": "edp_sgd", "privacy.noise_decay.kind": decay}
-    fields |= {"privacy.max_grad_norm": point[0], "privacy.noise_multiplier": point[1]}
-    return fields | ({"privacy.noise_decay.tau": point[2]} if len(point) > 2 else {})
-
-
-def of_space(method: dict[str, Any]) -> dict[str, Any]:
-    """The sections of a trial of a shipped space, without its data and evaluation."""
-    space = spaces.read(method["space"])
-    (variant,) = [each for each in space.variants if each.name == method["variant"]]
-    whole, _ = own_fields(set_all(space.base, variant.fixed.items()))
-    return {name: part for name, part in whole.items() if name not in ("data", "evaluation")}
-
-
-def chosen_points(file: Path | None) -> dict[tuple[str, str, str], list[float]]:
-    """The best points of an earlier run, by corpus, model and decay.
-
-    Raises: InvalidInput where the file is no `table1_points.csv`.
-    """
-    if file is None:
-        return {}
-    try:
-        frame = pd.read_csv(file)
-        best = frame[frame["is_best"].astype(str) == "True"]
-        numbers = best[["c", "z0", "tau"]].astype(float).to_numpy().tolist()
-        keys = best[["corpus", "model", "decay", "noise"]].astype(str).to_numpy().tolist()
-    except (OSError, ValueError, KeyError) as error:
-        raise InvalidInput(
-            f"expected --points-from to be a CSV file with the columns corpus, model, decay,"
-            f" noise, c, z0, tau and is_best, got {file}: {error}"
-        ) from None
-    found = zip(keys, numbers, strict=True)
-    return {(c, m, f"{d} {n}"): p if p[2] else p[:2] for (c, m, d, n), p in found}
-
-
-def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows with the paper's own figures beside ours."""
-    heads = [
-        "corpus",
-        "model",
-        "method",
-        "noise",
-        "C",
-        "z0",
-        "tau",
-        "SER %",
-        "MIA %",
-        "change of SER %",
-    ]
-    heads += ["change of MIA %", "lg epsilon, paper's formula", "epsilon guaranteed"]
+def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
+    """The rows with the paper's own cells beside ours, and the counts of agreement."""
+    heads = ["corpus", "model", "method", "noise", "C", "z0", "tau", "seeds", "SER %", "MIA %"]
+    heads += ["change of SER %", "of MIA %", "of SER % over clipped SGD"]
+    heads += ["lg epsilon, paper's formula", "guaranteed epsilon", "lg, alpha public, at most 8"]
+    heads += ["paper: SER or its change", "MIA", "lg epsilon"]
     lines = [heads, ["---"] * len(heads)]
-    for row in rows:
-        key, method = (row["corpus"], row["model"]), row["method"]
-        theirs = PAPER.to_dict("index").get(key)
-        ours = [f"{row[n]:g}" if row[n] == row[n] else "" for n in ("c", "z0", "tau")]
+    for row in rows.to_dict("records"):
+        theirs = cells.loc[(row["corpus"], row["model"])]
+        method, paper = row["method"], [""] * 3
+        if method in DECAYS:
+            names = ("delta_ser", "delta_mia", "log10_epsilon")
+            paper = [f"{theirs[f'{method}_{name}']:g}" for name in names]
+        elif method == "sgd":
+            paper = [f"{theirs['sgd_ser']:g}", f"{theirs['sgd_mia_auc']:g}", ""]
+        point = [f"{row[name]:g}" if method in DECAYS else "" for name in ("c", "z0", "tau")]
+        epsilon = [""] * 3
+        if method in DECAYS:
+            ours, public = (math.log10(row[f"epsilon_{name}"]) for name in ("paper", "public"))
+            epsilon = [f"{ours:.1f}", f"{row['epsilon']:.3g}", f"{public:.1f}"]
         lines.append(
             [
-                *(*key, method, row["noise"], *ours),
-                *(cell(row, "ser", 100), cell(row, "mia", 100)),
-                *(cell(row, "ser_change", 1), cell(row, "mia_change", 1)),
-                f"{math.log10(row['epsilon_paper']):.1f}" if method in DECAYS else "",
-                f"{row['epsilon']:.3g}",
+                *(row["corpus"], row["model"], method, row["noise"], *point, str(row["seeds"])),
+                *(cell(row, "ser", 100), cell(row, "mia", 100), cell(row, "ser_change")),
+                *(cell(row, "mia_change"), cell(row, "ser_change_clipped"), *epsilon, *paper),
             ]
         )
-        if theirs is not None and method in ("sgd", *DECAYS):
-            names = [f"{method}_{n}" for n in ("delta_ser", "delta_mia", "log10_epsilon")]
-            figures = [theirs["sgd_ser"], theirs["sgd_mia_auc"], "", "", ""]
-            if method != "sgd":
-                figures = ["", "", *(theirs[name] for name in names)]
-            lines.append([*key, f"{method}, paper", "", "", "", "", *map(str, figures), ""])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([text, "", *agreement(rows, cells), *decays(rows)])
 
 
-def cell(row: dict[str, Any], name: str, factor: float) -> str:
+def cell(row: dict[str, Any], name: str, factor: float = 1) -> str:
     """A figure with its interval; `~` marks a change whose interval contains 0."""
     value, low, high = (row.get(each) for each in (name, f"{name}_low", f"{name}_high"))
-    if value is None or low is None or high is None:
-        return "-"
-    noise = " ~" if name.endswith("change") and low <= 0 <= high else ""
+    if value is None or low is None or high is None or math.isnan(value):
+        return ""
+    noise = " ~" if "change" in name and low <= 0 <= high else ""
     return f"{factor * value:.1f} ({factor * low:.1f} to {factor * high:.1f}){noise}"
 
 
+def agreement(rows: pd.DataFrame, cells: pd.DataFrame) -> Iterator[str]:
+    """For each noise a line: in how many cells the sign of a change is the paper's."""
+    for noise in ("implied", "grid"):
+        own = rows[(rows["noise"] == noise) & rows["method"].isin(DECAYS)]
+        for name, column in (("ser", "SER"), ("mia", "MIA")):
+            found = own[own[f"{name}_change"].notna()].to_dict("records")
+            theirs = [
+                cells.loc[(r["corpus"], r["model"])][f"{r['method']}_delta_{name}"] for r in found
+            ]
+            same = sum(r[f"{name}_change"] * t > 0 for r, t in zip(found, theirs, strict=True))
+            sure = [
+                (r, t)
+                for r, t in zip(found, theirs, strict=True)
+                if r[f"{name}_change_low"] > 0 or r[f"{name}_change_high"] < 0
+            ]
+            lower = sum(r[f"{name}_change"] < 0 for r, _ in sure)
+            alike = sum(r[f"{name}_change"] * t > 0 for r, t in sure)
+            yield (
+                f"{noise}: the sign of the change of {column} is the paper's in {same} of"
+                f" {len(found)} cells; {len(sure)} intervals exclude 0 ({lower} below), {alike} of"
+                " them with the paper's sign"
+            )
+
+
+def decays(rows: pd.DataFrame) -> Iterator[str]:
+    """The decays against none at equal epsilon, with Holm's correction."""
+    own = rows[rows["noise"] == "equal"]
+    if "ser_over_none" not in own or own["ser_over_none"].isna().all():
+        return
+    own = own[own["ser_over_none"].notna()]
+    half = (own["ser_over_none_high"] - own["ser_over_none_low"]) / 2
+    p = 2 * ndtr(-(own["ser_over_none"] / (half / 1.96)).abs())
+    rank = p.rank(method="first")
+    own = own.assign(p=p, adjusted=(p * (len(p) - rank + 1)).clip(upper=1)).sort_values("p")
+    own["adjusted"] = own["adjusted"].cummax()
+    for row in own.to_dict("records"):
+        yield (
+            f"{row['corpus']}, {row['model']}: {row['method']} over none at equal epsilon:"
+            f" {cell(row, 'ser_over_none')} % SER, p {row['p']:.2g}, after Holm (1979)"
+            f" {row['adjusted']:.2g}"
+        )
+
+
 def main() -> None:
-    """Run what has not ended, and write the table."""
-    table = yaml.safe_load((HERE / "table1.yaml").read_text(encoding="utf-8"))
+    """Run what has not ended, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = [name for name, each in table["corpora"].items() if each.get("by_default", True)]
-    parser.add_argument("--data", nargs="+", choices=table["corpora"], default=default)
-    parser.add_argument("--model", nargs="+", choices=table["models"])
-    parser.add_argument("--method", nargs="+", choices=table["methods"])
+    parser.add_argument("--run", type=Path, metavar="FOLDER")
+    parser.add_argument("--of", type=Path, metavar="FOLDER")
+    parser.add_argument("--plan", action="store_true")
+    parser.add_argument("--cells", type=Path, default=CELLS, metavar="CSV")
+    corpora, models = list(TABLE["corpora"]), list(TABLE["models"])
+    public = [name for name in corpora if "num_utterances" not in TABLE["corpora"][name]["data"]]
+    parser.add_argument("--data", nargs="+", choices=corpora, default=public)
+    parser.add_argument("--model", nargs="+", choices=models, default=models)
     parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
     parser.add_argument("--seeds", type=int)
-    parser.add_argument("--points", type=int, help="of each decay, the first ones")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--points-from", type=Path, metavar="CSV")
-    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
-    parser.add_argument("--output", type=Path, default=Path("reproduction"))
-    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--epochs", type=int, help="at most, of every trial")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--minutes", type=float, default=720.0)
+    parser.add_argument("--data-dir", type=Path, default=Path("data"))
+    parser.add_argument("--vectors", help="a file in place of GloVe")
+    parser.add_argument("--encoder", help="a folder in place of MiniLM")
     options = parser.parse_args()
-    earlier = chosen_points(options.points_from)
-    rows: list[dict[str, Any]] = []
-    points: list[dict[str, Any]] = []
-    for corpus in options.data:
-        for model in options.model or table["corpora"][corpus].get("models") or table["models"]:
-            source = table["corpora"][corpus].get("points_of", corpus)
-            best = {d: p for (c, m, d), p in earlier.items() if (c, m) == (source, model)}
-            decays = [decay for decay in DECAYS if decay in (options.method or DECAYS)]
-            for decay, noise in itertools.product(decays, options.noise):
-                name = f"{decay} {noise}"
-                if name not in best:
-                    found = Pair(source, model, table, options).points(decay, noise)
-                    for place, (_, row) in enumerate(found.iterrows()):
-                        point = dict(zip(("c", "z0", "tau"), [*row["point"], 0.0][:3], strict=True))
-                        own = {"validation_ser": row["validation_ser"], "is_best": place == 0}
-                        points.append(
-                            {"corpus": source, "model": model, "decay": decay, "noise": noise}
-                            | point
-                            | own
-                        )
-                    if not found.empty:
-                        best[name] = found["point"].iloc[0]
-            pair = Pair(corpus, model, table, options)
-            done = pair.full(best)
-            rows += [] if done.empty else pair.rows(done, best)
-            options.output.mkdir(parents=True, exist_ok=True)
-            (options.output / "table1.md").write_text(markdown(rows))
-            pd.DataFrame(rows).to_csv(options.output / "table1.csv", index=False)
-            pd.DataFrame(points).to_csv(options.output / "table1_points.csv", index=False)
-    print(markdown(rows))
+    shorten(options.epochs)
+    try:
+        cells = read_cells(options.cells)
+        if options.plan:
+            for job, among in plan(options, cells):
+                print(job.name + (" (the best of its candidates)" if among else ""))
+            return
+        if options.run:
+            run(options, cells)
+            return
+        if options.of:
+            pd.DataFrame(rows_of(options.of)).to_csv(options.of / "table1.csv", index=False)
+        stored = options.of / "table1.csv" if options.of else STORED
+        rows = pd.read_csv(stored).fillna({"noise": ""})
+        print(markdown(rows, cells))
+    except InvalidInput as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 if __name__ == "__main__":
