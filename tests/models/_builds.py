@@ -94,9 +94,6 @@ def built(**fields):
 
 def build_model(name, **changes):
     """One of `MODELS` with some fields changed; those that it does not read are dropped."""
-<<<<<<< HEAD
-    model = built(**read_fields({"dropout": 0.2} | MODELS[name] | changes))
-=======
     fields = {"dropout": 0.2} | MODELS[name] | changes
     if name in ADAPTED:
         fields = {"encoder": encoder_in("mpnet")[0]} | fields
@@ -104,7 +101,6 @@ def build_model(name, **changes):
     for place, parameter in model.named_parameters():
         if name in ADAPTED and place.endswith("up.weight"):  # adapters that have left their start
             nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(0))
->>>>>>> bac062ef (Adapters on any encoder of transformers, clipped by record exactly: model.name=lora)
     return model
 
 
