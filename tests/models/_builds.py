@@ -97,10 +97,10 @@ def build_model(name, **changes):
     fields = {"dropout": 0.2} | MODELS[name] | changes
     if name in ADAPTED:
         fields = {"encoder": encoder_in("mpnet")[0]} | fields
-    model: NluModel = built(**read_fields(fields))
+    model = built(**read_fields(fields))
     for place, parameter in model.named_parameters():
         if name in ADAPTED and place.endswith("up.weight"):  # adapters that have left their start
-            nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(0))
+            torch.nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(0))
     return model
 
 
