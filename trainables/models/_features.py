@@ -24,6 +24,7 @@ from trainables.encoders.rows import (
     make_recipe,
     save_moments,
     tag_names,
+    with_neighbours,
 )
 from trainables.encoders.source import FixedSource, source_of
 from trainables.errors import InvalidInput
@@ -72,11 +73,14 @@ class FixedEncoder:
             "layers": self.layers,
             "names": self.names is not None,
             "whitening": config.whitening,
+            "neighbours": config.neighbours,
         }
         places = [source.layers.index(layer) for layer in self.layers]
         self.token_width, self.record_width = (
             sum(each[place] for place in places) for each in source.widths
         )
+        if config.neighbours:
+            self.token_width += 2 * source.widths[0][source.layers.index(min(self.layers))]
 
     @cached_property
     def own(self) -> Recipe:
@@ -85,6 +89,16 @@ class FixedEncoder:
         if config.whitening is None:  # no moments are read
             return Recipe(self.encoder, self.layers, (None, None))
         return _recipe(self.source, self.layers, config.whitening, self.cache_dir)
+
+    @cached_property
+    def near(self) -> Recipe:
+        """The recipe of the rows of a token's neighbours: of the lowest layer alone."""
+        lowest, config = min(self.layers), self._config
+        if config.whitening is None:
+            return Recipe(self.encoder, (lowest,), (None, None))
+        moments = self.source.moments(self.layers, self.cache_dir)
+        tokens, records = (each.of([self.layers.index(lowest)]) for each in moments)
+        return make_recipe(self.encoder, (lowest,), (tokens, records), shrinkage=config.whitening)
 
     @cached_property
     def reads_names(self) -> Recipe:
@@ -108,6 +122,9 @@ class FixedEncoder:
             read = own if is_read else self.reads_names.of_states(states)
             found["token_names"] = self.names.of_tokens(read.tokens)
             found["record_names"] = self.names.of_records(read.records)
+        if weight := self._config.neighbours:
+            near = self.near.of_states(states).tokens
+            found["tokens"] = with_neighbours(own.tokens, near, batch.lengths, weight=weight)
         return found
 
     def name_vectors(self, schema: LabelSchema) -> tuple[Tensor, Tensor] | None:
@@ -171,7 +188,7 @@ class Features(NluModel):
         self.intent_head = Linear(self.record_width, len(schema.intents), bias=False)
         torch.nn.init.zeros_(self.intent_head.weight)
         self.tag_head = FactoredLinear(self.token_width, torch.from_numpy(parts))
-        self.forbid_broken_spans(schema)
+        self.forbid_broken_spans(schema, bonus=config.span_bonus)
 
     @property
     def public_inputs(self) -> list[str]:

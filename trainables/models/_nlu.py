@@ -198,10 +198,10 @@ class NluModel(DropsByRecord, ABC):
         in_record = torch.zeros_like(batch.intents).index_add_(0, layout.record, lacking)
         return losses.masked_fill(in_record > 0, unknown)
 
-    def forbid_broken_spans(self, schema: LabelSchema) -> None:
+    def forbid_broken_spans(self, schema: LabelSchema, *, bonus: float = 0.0) -> None:
         """Learn no transitions: those that BIO does not allow cost so much that no path takes
-        one, all others nothing."""
-        start, transitions = bio_scores(schema)
+        one, those that continue a slot gain `bonus`, all others cost nothing."""
+        start, transitions = bio_scores(schema, bonus=bonus)
         with torch.no_grad():
             self.crf.transitions.copy_(torch.from_numpy(transitions))
             self.crf.start_transitions.copy_(torch.from_numpy(start))
@@ -214,13 +214,13 @@ class NluModel(DropsByRecord, ABC):
         return intent, self.tag_head(encoded.tokens, encoded.layout.rows)
 
 
-def bio_scores(schema: LabelSchema) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Start scores [tags] and transition scores [from, to]: 0, or forbidding where I- of a slot
-    follows neither B- nor I- of it."""
+def bio_scores(
+    schema: LabelSchema, *, bonus: float = 0.0
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Start scores [tags] and transition scores [from, to]: 0, or where I- of a slot follows B- or
+    I- of it `bonus`, and forbidding where it follows another tag."""
     tags = schema.tags
-    allowed = np.array([[b[0] != "I" or (a != "O" and a[2:] == b[2:]) for b in tags] for a in tags])
-    first = np.array([tag[0] != "I" for tag in tags])
-    return (
-        np.where(first, 0.0, _NEVER).astype(np.float32),
-        np.where(allowed, 0.0, _NEVER).astype(np.float32),
-    )
+    inside = np.array([tag[0] == "I" for tag in tags])
+    goes_on = np.array([[a != "O" and a[2:] == b[2:] for b in tags] for a in tags])
+    transitions = np.where(inside, np.where(goes_on, bonus, _NEVER), 0.0)
+    return np.where(inside, _NEVER, 0.0).astype(np.float32), transitions.astype(np.float32)

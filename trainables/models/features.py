@@ -2,9 +2,10 @@
 
 The encoder is public and never trained here; its features are computed once for a corpus. Of
 several encoders, k, the rows are joined, each divided by the root of k, so that the norm is that of
-one. A tag head reads a token's row, an intent head the record's. The noise of a logit then grows
-with the norm of a row, not with the number of weights (Tramèr and Boneh 2021).
-No transitions are learnt; decoding obeys the BIO rules. With `prior: names` the heads learn what
+one. A tag head reads a token's row, in which are those of its neighbours, an intent head the
+record's. The noise of a logit then grows with the norm of a row, not with the number of weights
+(Tramèr and Boneh 2021). No transitions are learnt; decoding obeys the BIO rules and prefers to
+continue a slot by a fixed score. With `prior: names` the heads learn what
 the names of the labels do not say already (see `encoders.rows`).
 """
 
@@ -61,6 +62,13 @@ class Config(ModelConfig):
     whitening: float | None = Field(
         0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance; null: none"
     )
+    neighbours: float = Field(
+        0.4,
+        ge=0,
+        le=MAX_NUMBER,
+        description="weight of the rows of the previous and the next token, from the lowest of"
+        " `layers`, in a token's row; 0: none",
+    )
     tag_head: Literal["plain", "factored"] = Field(
         "factored", description="factored: a tag's weights are a sum over the parts of its name"
     )
@@ -72,6 +80,13 @@ class Config(ModelConfig):
         " divides C between them",
     )
     bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="constant feature of every row")
+    span_bonus: float = Field(
+        2.5,
+        ge=0,
+        le=MAX_NUMBER,
+        description="score, in nats, that a tag gains where it continues its slot; fixed, not"
+        " learnt; 0: none",
+    )
     prior: Literal["names", "none"] = Field(
         "names",
         description="initial scores: from the names of the labels, as learned on the"
