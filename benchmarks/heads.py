@@ -37,7 +37,7 @@ from trainables.system.communication import Alone
 from trainables.tasks._setup import Setup, prepare
 
 _STEPS = {"dp_sgd": 100, "sgd": 300}
-_PRIVATE = {"max_grad_norm": 0.5, "noise_multiplier": {"target_epsilon": 8}, "delta": 1e-5}
+_PRIVATE = {"max_grad_norm": 0.2, "noise_multiplier": {"target_epsilon": 8}, "delta": 1e-5}
 
 
 def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> Setup:
@@ -51,7 +51,7 @@ def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> Setup:
             "steps": _STEPS[engine],
             "evaluate_every": 20,
             "optimizer": "momentum" if engine == "dp_sgd" else "adam",
-            "learning_rate": {"total_noise": 0.47} if engine == "dp_sgd" else 0.05,
+            "learning_rate": {"total_noise": 0.4} if engine == "dp_sgd" else 0.05,
             "learning_rate_decay": "linear",
             "precision": arguments.precision,
         },

@@ -39,7 +39,7 @@ def test_the_shipped_encoder_fits_a_package_and_read_no_private_record():
 
 
 def test_rows_have_norm_one_in_any_batch():
-    table = model().feature_table(TYPES)
+    table = model(neighbours=0).feature_table(TYPES)
     alone = table.collate(np.array([2, 1]), np.array([2]))
     beside = table.collate(np.array([2, 1, 0, 3, 4, 5]), np.array([2, 4]))
     half = {"rtol": 1e-3, "atol": 1e-6}  # rows are rounded to float16
@@ -47,6 +47,23 @@ def test_rows_have_norm_one_in_any_batch():
     assert (alone["tokens"][:, -1] == 0.3).all()
     torch.testing.assert_close(beside["tokens"][:2], alone["tokens"], **half)
     torch.testing.assert_close(beside["records"][:1], alone["records"], **half)
+
+
+def test_a_row_has_the_neighbours_of_its_record_alone():
+    """The part of a token is that of itself; beside it stand the rows that its neighbours have of
+    the lowest layer, and zeros where the record ends."""
+    words, records = np.array([2, 1, 0, 3, 4]), np.array([3, 2])
+    plain, wide = (
+        model(neighbours=weight).feature_table(TYPES).collate(words, records)["tokens"][:, :-1]
+        for weight in (0.0, 0.4)
+    )
+    own, before, behind = wide.mul(1.32**0.5).split([plain.shape[1], 384, 384], dim=1)
+    near = {"rtol": 2e-3, "atol": 2e-3}  # rows are rounded to float16
+    torch.testing.assert_close(own, plain, **near)
+    assert before[[0, 3]].abs().max() == behind[[2, 4]].abs().max() == 0
+    torch.testing.assert_close(before[[2]], behind[[0]], **near)  # both are those of token 1
+    torch.testing.assert_close(before[[1, 2, 4]].norm(dim=1), torch.full((3,), 0.4), **near)
+    assert (wide.norm(dim=1) <= 1.001).all()
 
 
 def test_the_heads_alone_are_trained():
@@ -116,7 +133,7 @@ def test_what_cannot_be_used_is_named(tmp_path, monkeypatch):
         model(encoder=str(tmp_path / "mine"))
     about.write_text(json.dumps(fields))
     (tmp_path / "mine" / "model.safetensors").write_bytes(b"")
-    with refused("whole encoder", InvalidData):
+    with refused("encoder that loads", InvalidData):
         model(encoder=str(tmp_path / "mine"))
 
 
@@ -184,10 +201,14 @@ def test_tags_that_share_parts_share_weights():
     assert alike[place["O"], 1:].max() == 0
 
 
-def test_only_bio_is_allowed():
-    start, transitions = bio_scores(NAMED)
+def test_only_bio_is_allowed_and_a_slot_gains_by_going_on():
+    start, transitions = bio_scores(NAMED, bonus=2.5)
     for k, tag in enumerate(NAMED.tags):
         assert (start[k] == 0) == (tag[0] != "I")
         for m, after in enumerate(NAMED.tags):
-            goes_on = tag != "O" and tag[2:] == after[2:]
-            assert (transitions[k, m] == 0) == (after[0] != "I" or goes_on)
+            if after[0] != "I":
+                assert transitions[k, m] == 0
+            elif tag != "O" and tag[2:] == after[2:]:
+                assert transitions[k, m] == 2.5
+            else:
+                assert transitions[k, m] < -1e3
