@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -326,7 +326,7 @@ def _require_read(space: SearchSpace, points: Sequence[Point]) -> None:
     _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
     base = section_fields(space.base)
     shared = {path: base[path] for path in alone} | section_fields(space.override)
-    _refuse_unread(shared, space.axes, points, beside=space.base)
+    _refuse_unread(shared, space.axes, points, base=space.base, alone=alone)
     for variant in space.variants:
         own = [point for point in points if point.variant == variant.name]
         of = f" of variant {variant.name}"
@@ -339,11 +339,14 @@ def _refuse_unread(
     points: Sequence[Point],
     *,
     of: str = "",
-    beside: Mapping[str, Any] | None = None,
+    base: Mapping[str, Any] | None = None,
+    alone: Collection[str] = (),
 ) -> None:
-    """`beside` are other fields whose entries are in the space."""
-    found = [(path, f"{path}{of}", f", got {quote(v)}", points) for path, v in given.items()
-             if v is not None]  # fmt: skip
+    """Raises: InvalidInput as `_require_read`. `alone` are fields that the `base` alone leaves
+    unread.
+    """
+    values = {path: value for path, value in given.items() if value is not None}
+    found = [(path, f"{path}{of}", f", got {quote(v)}", points) for path, v in values.items()]
     found += [(path, f"axis {path}{of}", "", points) for path in axes]
     for path, axis in axes.items():
         for whole in axis.values or ():
@@ -354,10 +357,10 @@ def _refuse_unread(
         section, _, name = _field(path).partition(".")
         if any(_reads(point, section, name) for point in some):
             continue
-        if not any(_leaves_unread(point, section, name) for point in some):
+        if path not in alone and not any(_leaves_unread(p, section, name) for p in some):
             continue
-        entries = [entry_of(section, each) for each in ([beside] if beside else [])]
-        entries += [entry_of(section, point.fields) for point in some]
+        configs = [*([base] if base else []), *(point.fields for point in some)]
+        entries = [entry_of(section, fields) for fields in configs]
         known = {e: known for e in entries if (known := entry_fields(section, e))}
         every = sorted({field for fields in known.values() for field in fields})
         if name not in every:

@@ -58,6 +58,10 @@ def test_an_override_reaches_the_variants_that_have_the_field():
             "unknown field model.chardim for model clc or bert: did you mean char_dim?",
         ),
         (
+            {"base": {"model": {"chardim": 4}}, "axes": {"model": [{"name": "bert"}]}},
+            "unknown field model.chardim for model clc or bert: did you mean char_dim?",
+        ),
+        (
             {"variants": [{"name": "a"}, {**BERT, "axes": {"model.char_dim": [4, 5]}}]},
             "unknown field model.char_dim for model bert",
         ),
