@@ -78,7 +78,7 @@ def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(n
 
 
 def test_what_is_no_strategy_is_refused_by_the_names_there_are():
-    with refused(r"strategy: expected one of .*grid, .*, got 'simplex'"):
+    with refused(r"strategy: expected strategy to be one of .*grid, .*, got 'simplex'"):
         space_of("simplex")
 
 
