@@ -188,20 +188,13 @@ def times(sweep: Sweep) -> list[TimeRow]:
 
 
 def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on, of means
-    over seeds.
-    """
-    found = []
-    for seeds in _by_group(t for t in trials if t.is_measured and not t.baseline):
-        known = [(t.compared_epsilon or 0.0, s.value) for t in seeds if (s := t.figure("ser"))]
-        finite = [point for point in known if 0 < point[0] < math.inf]
-        if finite:
-            found.append(tuple(map(statistics.fmean, zip(*finite, strict=True))))
-    front: list[tuple[float, float]] = []
-    for epsilon, ser_value in sorted(found):
-        if not front or ser_value < front[-1][1]:
-            front.append((epsilon, ser_value))
-    return front
+    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on."""
+    known = [
+        (trial.compared_epsilon or 0.0, found.value)
+        for trial in trials
+        if trial.on_front and not trial.baseline and (found := trial.figure("ser"))
+    ]
+    return sorted(point for point in known if 0 < point[0] < math.inf)
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
