@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboards import palette
@@ -38,8 +38,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class DecayRow:
-    """The best trial of one engine and decay (by validation SER where every one has it; over seeds
-    by their mean, and then the one in the middle).
+    """The best trial of one engine and decay, by its rank in the sweep.
 
     `leakage` is of each trial's strongest attack, `auc` of the paper's attack.
     """
@@ -131,7 +130,7 @@ def decays(sweep: Sweep) -> list[DecayRow]:
 
 
 def _row(trials: Sequence[Trial], sweep: Sweep) -> DecayRow:
-    best = _best(trials)
+    best = min(trials, key=lambda trial: math.inf if trial.rank is None else trial.rank)
     base, ser = sweep.baseline_of(best), best.figure("ser")
     assert ser is not None
     is_inverted = any(side.is_inverted(_PAPERS) for side in (best, base) if side is not None)
@@ -195,33 +194,6 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
         if trial.on_front and not trial.baseline and (found := trial.figure("ser"))
     ]
     return sorted(point for point in known if 0 < point[0] < math.inf)
-
-
-def _best(trials: Sequence[Trial]) -> Trial:
-    """The best by validation SER where all have it, since a choice by test error is optimistic; of
-    groups over seeds, of equal ones that of the smaller epsilon, as `select.choose` does.
-    """
-    name = "validation_ser" if all(t.figure("validation_ser") for t in trials) else "ser"
-
-    def key(trial: Trial) -> float:
-        found = trial.figure(name)
-        return math.inf if found is None else found.value
-
-    def place(group: list[Trial]) -> tuple[float, float]:
-        known = (trial.compared_epsilon for trial in group)
-        epsilons = (math.inf if epsilon is None else epsilon for epsilon in known)
-        return statistics.fmean(map(key, group)), statistics.fmean(epsilons)
-
-    best = min(_by_group(trials), key=place)
-    return sorted(best, key=key)[(len(best) - 1) // 2]
-
-
-def _by_group(trials: Iterable[Trial]) -> list[list[Trial]]:
-    """Trials that differ by their seed alone together, in the order of the first of each."""
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        groups.setdefault(trial.group or trial.id, []).append(trial)
-    return list(groups.values())
 
 
 def _epoch_seconds(trial: Trial) -> float | None:

@@ -34,7 +34,9 @@ class Trial:
 
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
     infinity without a guarantee, None where unknown; `compared_epsilon` is the one that a choice
-    goes by, its target where it was calibrated. `metrics` holds every figure by
+    goes by, its target where it was calibrated. `rank` is the place of its setting among those of
+    the sweep, of the seed in the middle; None for other seeds, and without a figure to rank by.
+    `metrics` holds every figure by
     name; every figure that `curator_only` names is for the curator alone. `audited` is
     the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
     equal for trials of the same data and of the same model, whatever else they say; `model_name` is
@@ -50,7 +52,7 @@ class Trial:
     epochs_done: int
     epochs: int
     seconds: float
-    group: str = ""
+    rank: int | None = None
     epsilon: float | None = None
     compared_epsilon: float | None = None
     epsilon_paper: float | None = None

@@ -46,12 +46,14 @@ def gather(
     for sentence in damages(folder, finished).values():
         raise InvalidData(sentence)
     front = {record.plan.id for record in select.front(records)}
+    ranks = _ranks(records)
     paths = varied_paths([record.plan for record in records])
     trials = tuple(
         _trial(
             folder,
             record,
             on_front=record.plan.id in front,
+            place=ranks.get(record.plan.id),
             public=public,
             paths=paths,
         )
@@ -115,6 +117,7 @@ def _trial(
     record: TrialRecord,
     *,
     on_front: bool,
+    place: int | None,
     public: bool,
     paths: Sequence[str],
 ) -> results.Trial:
@@ -135,7 +138,7 @@ def _trial(
         decay=privacy.noise_decay.kind if privacy else "none",
         status=record.status,
         baseline=plan.baseline and not select.is_prior(record),
-        group=plan.group,
+        rank=place,
         epochs_done=record.epochs_done,
         epochs=plan.epochs,
         seconds=record.seconds,
@@ -177,6 +180,19 @@ def _finite_figures(
         for name, value in metrics.items()
         if value is not None and (not public or plan.may_publish(name))
     }
+
+
+def _ranks(records: Sequence[TrialRecord]) -> dict[str, int]:
+    """The place of each setting by the trial in the middle of its seeds; none without a figure that
+    all trials have.
+    """
+    found = select.finished(records)
+    try:
+        metric = select.metric_of_choice(found)
+    except InvalidInput:
+        return {}
+    ordered = select.rank_groups(select.groups(found), metric)
+    return {group.middle(metric).plan.id: place for place, group in enumerate(ordered)}
 
 
 def _choice(

@@ -56,6 +56,7 @@ def trial(trial_id, engine, ser, epsilon, **fields):
         epsilon_paper=fields.pop("epsilon_paper", None),
         metrics=metrics,
         history=history,
+        rank=fields.pop("rank", round(1_000 * ser)),
         **fields,
     )
 

@@ -82,20 +82,11 @@ def test_what_read_no_private_record_is_no_baseline_of_others():
     assert alone.baseline_of(mine) is alone.baseline is None
 
 
-def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed():
-    def seed(name, group, ser):
-        return samples.trial(name, "edp_sgd", ser, 9.0, group=group)
-
-    trials = [seed("lucky", "one", 0.1), seed("unlucky", "one", 0.9)]
-    trials += [seed("low", "two", 0.2), seed("middle", "two", 0.3), seed("high", "two", 0.4)]
+def test_a_decay_is_represented_by_the_trial_that_the_sweep_ranks_first():
+    ranks = {"lucky": None, "first": 3, "second": 5, "unlucky": None}
+    trials = [samples.trial(n, "edp_sgd", 0.1, 9.0, rank=rank) for n, rank in ranks.items()]
     [row] = comparison.decays(samples.sweep(trials=tuple(trials)))
-    assert (row.trial.id, row.num_trials) == ("middle", 5)
-
-
-def test_of_two_settings_as_good_as_each_other_the_smaller_epsilon_represents_a_decay():
-    trials = (samples.trial("a", "edp_sgd", 0.2, 9.0), samples.trial("b", "edp_sgd", 0.2, 3.0))
-    [row] = comparison.decays(samples.sweep(trials=trials))
-    assert row.trial.id == "b"
+    assert (row.trial.id, row.num_trials) == ("first", 4)
 
 
 def test_an_inverted_attack_has_no_change():
