@@ -125,7 +125,7 @@ class SearchSpace(Part):
         names = [variant.name for variant in self.variants]
         if len(set(names)) < len(names):
             raise ValueError(f"expected variants with different names, got {', '.join(names)}")
-        axes = {path for each in (self, *self.variants) for path in each.axes}
+        axes = {*self.axes, *(path for variant in self.variants for path in variant.axes)}
         for variant in self.variants:
             for path in () if variant.drop_axes == "all" else variant.drop_axes:
                 if path not in axes:

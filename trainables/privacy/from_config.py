@@ -134,7 +134,8 @@ def build_from(
 ) -> Mechanism:
     """As `build`, from the parts of a config that a mechanism reads."""
     if isinstance(privacy, dict) or getattr(privacy, "engine", None) != engine:
-        privacy = part("privacy", privacy, engine=engine)
+        found: PrivacyConfig = part("privacy", privacy, engine=engine)
+        privacy = found
     z = privacy.noise_multiplier
     if isinstance(z, TargetEpsilon):
         raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
