@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces import space as spaces
 from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
 
@@ -34,14 +33,12 @@ def run(
     """
     from rich.console import Console
 
-    from sweep.planning.prepare import replace_space
+    from sweep.planning.prepare import read, replace_space
     from sweep.results.summary import results
     from sweep.runtime import shown
 
     chosen = settings or from_environment()
-    found = spaces.from_source(space, overrides=overrides)
-    if name is not None:
-        found = spaces.rename(found, name)
+    found = read(space, overrides=overrides, name=name)
     # Lines on stderr: a table that redraws itself is for terminals, not for a notebook's cells.
     screen = Console(
         stderr=True, force_terminal=False, force_jupyter=False, highlight=False, quiet=quiet

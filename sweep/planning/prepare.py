@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -49,13 +50,18 @@ class Prepared:
     price: SelectionPrice | None = None
 
 
-def read(source: str, *, overrides: dict[str, Any], name: str | None = None) -> SearchSpace:
-    """A space file, a bare config or a shipped space, under a `name` of its own where it has one.
+def read(
+    source: str | Path | dict[str, Any],
+    *,
+    overrides: dict[str, Any] | None = None,
+    name: str | None = None,
+) -> SearchSpace:
+    """A space file, a bare config, a shipped space or the document itself, under `name` if given.
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
     phases.enter(phases.PLANNING)
-    space = spaces.read(source, overrides=overrides)
+    space = spaces.from_source(source, overrides=overrides)
     return space if name is None else spaces.rename(space, name)
 
 
@@ -151,8 +157,7 @@ def _require_target(space: SearchSpace, price: SelectionPrice) -> None:
 
 def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
     """As `replace_space`, with the space of a file or a shipped one."""
-    space = spaces.rename(spaces.read(source, overrides={}), folder.name)
-    replace_space(folder, space, settings=settings, accept=accept)
+    replace_space(folder, read(source, name=folder.name), settings=settings, accept=accept)
 
 
 def replace_space(
