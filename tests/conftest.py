@@ -25,7 +25,7 @@ for name in filter(_FROM_OUTSIDE.fullmatch, list(os.environ)):
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 # Files of more than half a minute begin first: at the end, one of them would leave a core idle.
-_LONG = re.compile(r"test_(shipped_spaces|fixed|ray_\w+|sealed_on_ray|one_budget)\.py")
+_LONG = re.compile(r"test_(shipped_spaces|fixed|ray_\w+|sealed_on_ray)\.py")
 
 
 def pytest_collection_modifyitems(items):

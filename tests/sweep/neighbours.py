@@ -15,7 +15,7 @@ from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
 from tests.lines import write_lines
-from tests.sweep.sweeps import settings_in
+from tests.sweep.sweeps import settings_in, shared_figures
 from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import made_pairs, tiny, write_pairs
 from trainables.engines._engine import Engine
@@ -94,9 +94,10 @@ def still_sweep(folder, base, **fields):
         **fields,
     }
     settings = settings_in(folder)
-    prepared = prepare_space(spaces.parse(document), settings=settings)
-    with without_mlflow(), equal_weights():
-        return runner.start(prepared, settings, command=["test"]).folder
+    with shared_figures(settings):
+        prepared = prepare_space(spaces.parse(document), settings=settings)
+        with without_mlflow(), equal_weights():
+            return runner.start(prepared, settings, command=["test"]).folder
 
 
 def nlu_base(unit, engine):

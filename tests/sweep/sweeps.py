@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -91,16 +92,23 @@ def make_store(settings):
 _figures = b""  # of the mechanisms that sweeps of this process have had: each takes seconds
 
 
-def run_toy(folder, *, function=TOY, **fields):
+@contextmanager
+def shared_figures(settings):
+    """A new home begins with the figures of the ones before it."""
     global _figures
-    settings = settings_in(folder)
     known = settings.cache_dir / "figures.jsonl"
     if _figures and not known.exists():
         known.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         known.write_bytes(_figures)
-    prepared = prepare.prepare_space(space_in(folder, **fields), settings=settings)
     try:
-        return runner.start(prepared, settings, command=["test"], function=function)
+        yield
     finally:
         if known.exists():
             _figures = max(_figures, known.read_bytes(), key=len)
+
+
+def run_toy(folder, *, function=TOY, **fields):
+    settings = settings_in(folder)
+    with shared_figures(settings):
+        prepared = prepare.prepare_space(space_in(folder, **fields), settings=settings)
+        return runner.start(prepared, settings, command=["test"], function=function)
