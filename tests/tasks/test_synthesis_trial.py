@@ -41,9 +41,13 @@ def _no_mauve(monkeypatch):
     monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
 
 
+@pytest.fixture
+def place(tmp_path):
+    return write_pairs(tmp_path)
+
+
 @pytest.mark.parametrize("name", METHODS)
-def test_each_method_trains_draws_and_is_measured(name, tmp_path):
-    place = write_pairs(tmp_path)
+def test_each_method_trains_draws_and_is_measured(place, name, tmp_path):
     reports = []
     config = tiny(place, **METHODS[name])
     result = run_trial(config, tmp_path, report=lambda r: not reports.append(r))
@@ -106,9 +110,8 @@ def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path):
     assert kept == ["lm", "lm", "parser", "parser", "programs", "programs"]
 
 
-def test_nothing_that_is_kept_for_release_holds_private_text(tmp_path):
+def test_nothing_that_is_kept_for_release_holds_private_text(place, tmp_path):
     """Names that occur in private records alone are in no metric, note, privacy fact or model."""
-    place = write_pairs(tmp_path)
     rows = made_pairs(120)
     for row in rows[:30]:
         row["utterance"] += " Zyxwvut"
@@ -140,8 +143,7 @@ def test_nothing_that_is_kept_for_release_holds_private_text(tmp_path):
         assert word.encode() not in model
 
 
-def test_a_trial_resumes_where_it_was_stopped(tmp_path):
-    place = write_pairs(tmp_path)
+def test_a_trial_resumes_where_it_was_stopped(place, tmp_path):
     changes = {"engine": "sgd", "training.epochs": 3}
     config = tiny(place, **METHODS["two stages"], **changes)
     stopped = run_trial(config, tmp_path, report=lambda epoch: epoch.epochs_done < 1)
@@ -176,8 +178,7 @@ def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path):
         assert not any(own.equal(t) for t in public.values() if t.shape == own.shape), name
 
 
-def test_the_histogram_is_released_once(tmp_path):
-    place = write_pairs(tmp_path)
+def test_the_histogram_is_released_once(place, tmp_path):
     config = tiny(place, **METHODS["domains"])
     kept = tmp_path / "trial" / "histogram.json"
     where = {"comm": Alone(), "folder": kept.parent, "data_dir": tmp_path, "cache_dir": tmp_path}
@@ -193,8 +194,7 @@ def test_the_histogram_is_released_once(tmp_path):
         prepare(config, **where)
 
 
-def test_histograms_from_elsewhere(tmp_path):
-    place = write_pairs(tmp_path)
+def test_histograms_from_elsewhere(place, tmp_path):
     for where in ("public", "true"):
         config = tiny(place, **METHODS["domains"], **{"synthesis.histogram": where})
         setup = prepare(
@@ -205,8 +205,7 @@ def test_histograms_from_elsewhere(tmp_path):
         assert bool(setup.mechanism.unaccounted) == (where == "true")
 
 
-def test_shuffled_pairs_exchange_programs_within_couples(tmp_path):
-    place = write_pairs(tmp_path)
+def test_shuffled_pairs_exchange_programs_within_couples(place, tmp_path):
     changes = {"synthesis.shuffle_pairs": True}
     config = tiny(place, **METHODS["two stages"], **changes)
     setup = prepare(config, comm=Alone(), folder=tmp_path, data_dir=tmp_path, cache_dir=tmp_path)
@@ -219,8 +218,7 @@ def test_shuffled_pairs_exchange_programs_within_couples(tmp_path):
     assert len({*left.tolist(), *right.tolist()}) == 6
 
 
-def test_one_stage_alone_is_trained_with_the_noise_of_both(tmp_path):
-    place = write_pairs(tmp_path)
+def test_one_stage_alone_is_trained_with_the_noise_of_both(place, tmp_path):
     changes = {
         "synthesis.method": "two_stage",
         "synthesis.only": "parses",
@@ -235,8 +233,7 @@ def test_one_stage_alone_is_trained_with_the_noise_of_both(tmp_path):
     assert not (tmp_path / "trial" / "synthetic.jsonl").exists()
 
 
-def test_noise_streams_of_the_stages_differ(tmp_path):
-    place = write_pairs(tmp_path)
+def test_noise_streams_of_the_stages_differ(place, tmp_path):
     changes = {"privacy.noise_multiplier": 1e6, "privacy.reproducible_noise": True}
     config = tiny(place, **METHODS["two stages"], **changes)
     setup = prepare(config, comm=Alone(), folder=tmp_path, data_dir=tmp_path, cache_dir=tmp_path)
@@ -274,8 +271,7 @@ def test_an_empty_private_set(tmp_path):
         run_trial(config, tmp_path)
 
 
-def test_a_parse_that_does_not_read(tmp_path):
-    place = write_pairs(tmp_path)
+def test_a_parse_that_does_not_read(place, tmp_path):
     with (place / "pairs_train.jsonl").open("a") as file:
         file.write(json.dumps({"utterance": "secret words", "lispress": "(Yield (x"}) + "\n")
     with refused("line 121", hides="secret"):
@@ -342,8 +338,7 @@ def test_configs_that_are_none(changes, match, tmp_path):
         tiny(tmp_path, **changes)
 
 
-def test_prompts_need_domains(tmp_path):
-    place = write_pairs(tmp_path)
+def test_prompts_need_domains(place, tmp_path):
     for file in place.iterdir():
         rows = read_lines(file)
         for row in rows:
@@ -370,8 +365,7 @@ def test_the_split_is_disjoint_and_removes_what_is_named(tmp_path):
     assert all("CreateEvent" in corpus.programs[i] for i in kept)
 
 
-def test_a_count_of_private_records_is_reported(tmp_path):
-    place = write_pairs(tmp_path)
+def test_a_count_of_private_records_is_reported(place, tmp_path):
     config = tiny(place, **{"data.name": "pair_lines"})
     corpus = open_pairs(config.data, data_dir=tmp_path)
     number, reasons = num_private_records(corpus, config.data, config.synthesis)

@@ -67,6 +67,11 @@ class Stage:
         return [(e.attempt, e.first_epoch, e.epochs) for e in self.entries(trial_id)]
 
 
+@pytest.fixture
+def stage(tmp_path):
+    return Stage(tmp_path)
+
+
 def begin(trial_id, *, attempt=1):
     return TrialEvent(kind="started", trial_id=trial_id, attempt=attempt)
 
@@ -90,8 +95,7 @@ def keep_checkpoint(stage, trial_id):
     return place / "checkpoint" / "state.json"
 
 
-def test_an_epoch_is_paid_before_it_is_permitted(tmp_path):
-    stage = Stage(tmp_path)
+def test_an_epoch_is_paid_before_it_is_permitted(stage):
     for event, paid in [
         (begin(stage.first), [(1, 0, 1)]),
         (epoch(stage.first, 1), [(1, 0, 2)]),
@@ -106,8 +110,7 @@ def test_an_epoch_is_paid_before_it_is_permitted(tmp_path):
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_only_stopped_trials_keep_their_checkpoint(tmp_path, early):
-    stage = Stage(tmp_path)
+def test_only_stopped_trials_keep_their_checkpoint(stage, early):
     stage.driver(begin(stage.first))
     place = stage.folder.trial_folder(stage.first)
     checkpoint.save(place, checkpoint.Checkpoint(tensors={}, state={}))
@@ -117,8 +120,7 @@ def test_only_stopped_trials_keep_their_checkpoint(tmp_path, early):
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "[" * 100_000, None])
-def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(tmp_path, damage):
-    stage = Stage(tmp_path)
+def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(stage, damage):
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     state = keep_checkpoint(stage, stage.first)
@@ -141,8 +143,7 @@ def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(tmp_path
     assert stage.paid(stage.first) == [*before, (2, 0, 1)]
 
 
-def test_a_permission_that_cannot_be_paid_is_not_given(tmp_path, monkeypatch):
-    stage = Stage(tmp_path)
+def test_a_permission_that_cannot_be_paid_is_not_given(stage, monkeypatch):
 
     def full(entry, *, write):
         raise OSError(28, "No space left on device")
@@ -152,8 +153,7 @@ def test_a_permission_that_cannot_be_paid_is_not_given(tmp_path, monkeypatch):
         stage.driver(begin(stage.first))
 
 
-def test_a_trial_resumed_after_a_crash_is_a_new_attempt(tmp_path):
-    stage = Stage(tmp_path)
+def test_a_trial_resumed_after_a_crash_is_a_new_attempt(stage):
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     keep_checkpoint(stage, stage.first)
@@ -166,8 +166,7 @@ def test_a_trial_resumed_after_a_crash_is_a_new_attempt(tmp_path):
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1, 2]
 
 
-def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_path):
-    stage = Stage(tmp_path)
+def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(stage):
     stage.driver(begin(stage.first))
     verdict = stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
     assert verdict == Verdict("stopped by the scheduler")
@@ -175,9 +174,8 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_pa
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1]
 
 
-def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(tmp_path):
+def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(stage):
     """A scheduler ends a trial at its last epoch too."""
-    stage = Stage(tmp_path)
     shown = []
     stage.driver = Driver(
         stage.open_gate,
@@ -224,8 +222,7 @@ def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path):
     )
 
 
-def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path):
-    stage = Stage(tmp_path)
+def test_a_worker_killed_within_a_run_is_a_new_attempt_too(stage):
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     keep_checkpoint(stage, stage.first)
@@ -234,9 +231,8 @@ def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path):
 
 
 @pytest.mark.parametrize("left", [None, "checkpoint.bak"])
-def test_without_a_checkpoint_everything_is_paid_again(tmp_path, left):
+def test_without_a_checkpoint_everything_is_paid_again(stage, left):
     """A copy under another name is no checkpoint: the trial would train unpaid epochs."""
-    stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     if left is not None:
@@ -298,8 +294,7 @@ def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path):
         assert gate.accelerator_hours == pytest.approx(0.3 / 3600), "1, 2, and 2 again"
 
 
-def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path):
-    stage = Stage(tmp_path)
+def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(stage):
     resumed_from_epoch_1_of_2(stage)
     assert stage.paid(stage.first) == [(1, 0, 3), (2, 2, 3), (2, 1, 2)]
 
@@ -377,8 +372,7 @@ def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path):
     assert len({entry.sweep for entry in second.ledger.entries()}) == 2
 
 
-def test_every_row_says_what_had_been_spent(tmp_path):
-    stage = Stage(tmp_path)
+def test_every_row_says_what_had_been_spent(stage):
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     (row,) = stage.folder.epochs(stage.first)
@@ -396,8 +390,7 @@ def test_the_reported_spend_is_an_upper_bound():
         assert exact <= accountants.bounds_after(mechanism, epochs)["epsilon_spent"] < 2 * exact
 
 
-def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path):
-    stage = Stage(tmp_path)
+def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(stage):
     trial = stage.folder.plan().trials[1]
     ran = build(trial.config, num_records=90, undeclared=("labels",)).first(2)
     stage.driver(begin(stage.first))

@@ -40,19 +40,24 @@ def cluster():
     made.shutdown()
 
 
-def test_two_nodes_run_one_sweep(cluster, tmp_path):
-    space = tmp_path / "space.yaml"
-    space.write_text(SPACE)
-    command = ["run", str(space), "--address", cluster.address, "--name", "two", "--json"]
-    done = subprocess.run(
+def run(cluster, place, text, name, *options):
+    """`sweep run` with a home in `place`, which has ended."""
+    space = place / "space.yaml"
+    space.write_text(text)
+    command = ["run", str(space), "--address", cluster.address, "--name", name, *options]
+    return subprocess.run(
         [sys.executable, "-m", "sweep", *command],
         capture_output=True,
         text=True,
         timeout=540,
         cwd=ROOT,
-        env={**os.environ, "SWEEP_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "SWEEP_HOME": str(place / "home"), "OMP_NUM_THREADS": "1"},
         check=False,
     )
+
+
+def test_two_nodes_run_one_sweep(cluster, tmp_path):
+    done = run(cluster, tmp_path, SPACE, "two", "--json")
     assert done.returncode == 0, done.stderr[-2_000:]
     assert [trial["status"] for trial in json.loads(done.stdout)["trials"]] == ["done", "done"]
     folder = SweepFolder(tmp_path / "home" / "two")
@@ -104,18 +109,8 @@ def test_a_node_that_does_not_answer_is_one_line(cluster, tmp_path, monkeypatch)
 
 
 def test_workers_that_do_not_fit_the_cluster_leave_the_name_free(cluster, tmp_path):
-    space = tmp_path / "space.yaml"
-    space.write_text(SPACE.replace("{workers: 2}", "{workers: 2, slots: 9}"))
-    command = ["run", str(space), "--address", cluster.address, "--name", "wide"]
-    done = subprocess.run(
-        [sys.executable, "-m", "sweep", *command],
-        capture_output=True,
-        text=True,
-        timeout=540,
-        cwd=ROOT,
-        env={**os.environ, "SWEEP_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+    space = SPACE.replace("{workers: 2}", "{workers: 2, slots: 9}")
+    done = run(cluster, tmp_path, space, "wide")
     assert done.returncode == 2
     progress, error = done.stderr.splitlines()
     assert progress == "starting Ray ..."

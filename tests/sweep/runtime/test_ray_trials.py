@@ -76,10 +76,27 @@ def make_jobs(folder, *, count=2, workers=2, epochs=3):
     return jobs
 
 
-def fields_of(job):
-    """A job as JSON data, for the driver in another process."""
-    config = job.config.model_dump(mode="json")
-    return {"id": job.trial_id, "config": config, "folder": str(job.folder)}
+def driver_of(jobs, place):
+    """A process that runs the jobs, after two epochs of the last one, and the variable that its own
+    processes inherit.
+    """
+    mark = f"SWEEP_TEST_{place.name}"
+    fields = [
+        {"id": j.trial_id, "config": j.config.model_dump(mode="json"), "folder": str(j.folder)}
+        for j in jobs
+    ]
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(DRIVER), json.dumps(fields)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), mark: "1"},
+    )
+    for line in driver.stdout:
+        if line.split() == ["epoch", jobs[-1].trial_id, "2"]:
+            break
+    return driver, mark
 
 
 class Diary:
@@ -262,20 +279,7 @@ def test_a_killed_pool_is_one_line_and_the_rest_can_be_resumed(cluster, tmp_path
 def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(daemon, tmp_path):
     (job,) = make_jobs(tmp_path, count=1, epochs=50)
     (job.folder / "slow").write_text("0.3")
-    fields = [fields_of(job)]
-    mark = f"SWEEP_TEST_{tmp_path.name}"
-    driver = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(DRIVER), json.dumps(fields)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), mark: "1"},
-    )
-    assert driver.stdout is not None
-    for line in driver.stdout:
-        if line.split() == ["epoch", "t0", "2"]:
-            break
+    driver, mark = driver_of([job], tmp_path)
     (hurt,) = [p for p in psutil.Process(driver.pid).children() if p.name() == daemon]
     hurt.kill()
     _, errors = driver.communicate(timeout=60)
@@ -446,20 +450,7 @@ DRIVER = """
 def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(number, tmp_path):
     jobs = make_jobs(tmp_path, count=2, epochs=6)
     (jobs[1].folder / "slow").write_text("1")
-    fields = [fields_of(job) for job in jobs]
-    mark = f"SWEEP_TEST_{tmp_path.name}"
-    driver = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(DRIVER), json.dumps(fields)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), mark: "1"},
-    )
-    assert driver.stdout is not None
-    for line in driver.stdout:
-        if line.split() == ["epoch", "t1", "2"]:
-            break
+    driver, mark = driver_of(jobs, tmp_path)
     driver.send_signal(number)
     rest, errors = driver.communicate(timeout=60)
     assert driver.returncode != 0
