@@ -114,7 +114,7 @@ class PlannedTrial:
         """Equal for trials that differ by their seed alone."""
         return group_of(self.fields)
 
-    @property
+    @cached_property
     def task(self) -> str:
         """The task of the trial, where its fields name it."""
         return str(self.fields.get("task", goals.default_task()))
@@ -134,7 +134,7 @@ class PlannedTrial:
         """The number of epochs, of a trial counted in steps that of its pieces."""
         return self.config.training.epochs if self.is_config else 0
 
-    @property
+    @cached_property
     def corpus(self) -> str:
         """The name of the trial's corpus, with its path where the space has one."""
         data = self.fields.get("data", {})
