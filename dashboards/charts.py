@@ -124,9 +124,11 @@ def leakage(sweep: Sweep, epsilon: str = "epsilon") -> Chart:
 
 
 def slices(sweep: Sweep) -> list[Chart]:
-    """Test SER over each searched axis with more than one value, coloured by epsilon."""
+    """Test SER over each searched axis with more than one value, coloured by epsilon. Seeds repeat
+    a trial and are no setting.
+    """
     found = []
-    for axis in sweep.axes:
+    for axis in (name for name in sweep.axes if name != "seed"):
         trials = [t for t in sweep.measured_trials if axis in t.values and t.figure("ser")]
         values = list(dict.fromkeys(trial.values[axis] for trial in trials))
         if len(values) < 2:

@@ -285,6 +285,8 @@ def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep)
     ]  # fmt: skip
     assert words.x.names == ("none", "linear:0.1")
     assert sorted(p.x for p in words.points) == [0.0, 1.0]
+    repeated = [replace(t, values={"seed": float(n)}) for n, t in enumerate(sweep.trials)]
+    assert charts.slices(replace(sweep, trials=tuple(repeated), axes=("seed",))) == []
 
 
 def test_few_points_have_their_names_and_no_name_covers_another(sweep):
