@@ -157,6 +157,14 @@ def test_orders_that_are_left_out_change_no_bit_of_epsilon(what, delta):
     assert renyi.epsilon_of((*what.steps, *what.beside), delta=delta) == every
 
 
+def test_orders_rise():
+    """What bounds an order that is not among them is the next one in the list."""
+    for orders in (renyi.FEW_ORDERS, renyi.ORDERS, renyi._FIRST):
+        assert orders[0] > 1
+        assert list(orders) == sorted(set(orders))
+        assert set(orders) <= set(renyi.ORDERS)
+
+
 def test_few_orders_are_computed_for_decaying_noise(monkeypatch):
     computed = []
     sum_of = renyi.sum_of
