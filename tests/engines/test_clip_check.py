@@ -374,8 +374,10 @@ def found_of(model, *, clipped, norms, scale=(1.0,), alone=None):
     )
 
 
-def test_the_difference_by_hand():
+@pytest.mark.parametrize("at_once", [1, 2, 16])
+def test_the_difference_by_hand(at_once, monkeypatch):
     """Gradients are the rows: [.6, .8] once clipped, and [.3, .4]."""
+    monkeypatch.setattr(_check, "_AT_ONCE", at_once)
     right = {"clipped": [0.9, 1.2], "norms": [5.0, 0.5]}
     assert found_of(Plain(), **right) < 1e-7
     assert found_of(Plain(), **right | {"clipped": [0.9, 1.3]}) == pytest.approx(0.1, rel=1e-5)
