@@ -2,6 +2,7 @@
 
     python benchmarks/lora.py --encoder mpnet --physical 16 64 --logical 256 1024
 
+It needs torch, transformers, pydantic, pytorch-crf and cryptography, no Ray and no MLflow.
 By default the encoder is a `bert-base` of random weights, 86 million behind the table of pieces, so
 nothing is fetched; a GPU is used where torch finds one. Records are random words in lengths of 4 to
 36. Engines take turns; seconds are medians, of the wall clock on a GPU, else of this process on one
@@ -130,7 +131,7 @@ def measured(engines: dict[str, Engine], *, steps: int) -> dict[str, tuple[float
                 torch.cuda.synchronize()
             spent = clock() - start
             peak = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
-            if step:  # the first one warms up
+            if step or not steps:  # the first one warms up
                 found[name].append((spent, 1e3 * spent / records, peak / 1e9))
     return {
         name: (
