@@ -133,7 +133,8 @@ def with_neighbours(rows: Tensor, near: Tensor, lengths: Tensor, *, weight: floa
     before[ends - lengths] = 0.0
     behind[ends - 1] = 0.0
     joined = torch.cat([rows, weight * before, weight * behind], dim=1)
-    return joined / (1 + 2 * weight**2) ** 0.5
+    scale: float = (1 + 2 * weight**2) ** -0.5
+    return joined * scale
 
 
 def make_recipe(
