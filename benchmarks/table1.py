@@ -298,33 +298,41 @@ def read_trials(folder: Path) -> dict[Job, dict[str, Any]]:
 
 def keep_evidence(options: argparse.Namespace, ended: dict[Job, dict[str, Any]]) -> None:
     """Write the counts, and the scores of the paper's attack where its shadow has ended, of all
-    trials of a corpus into one file.
+    trials of a pair into one file. What is there of an earlier start stays.
     """
     from trainables import attacks
     from trainables.attacks.shadow import fit
 
     folder = options.run / "signals"
     for corpus, model in pairs():
-        jobs = [job for job in ended if (job.corpus, job.model) == (corpus, model)]
-        if not jobs:
-            continue
-        arrays: dict[str, Any] = {}
-        shadow, attack = Job(corpus, model, "shadow"), None
-        if shadow in ended:
-            signals = attacks.read_signals(folder / f"{shadow.name}.npz")
+        place = options.run / f"evidence_{corpus}_{model}.npz"
+        arrays = read_evidence(place)
+        attack, shadow = None, folder / f"{Job(corpus, model, 'shadow').name}.npz"
+        if shadow.exists():
+            signals = attacks.read_signals(shadow)
             rows = signals.is_evaluated
             attack = fit(signals.features[rows], signals.member[rows])
-        for job in jobs:
-            if job.method == "shadow":
+        for job in ended:
+            counts = folder / f"{job.name}.npy"
+            if (job.corpus, job.model) != (corpus, model) or not counts.exists():
                 continue
-            arrays[f"{job.name}/counts"] = np.load(folder / f"{job.name}.npy").astype(np.uint8)
-            signals = attacks.read_signals(folder / f"{job.name}.npz")
+            arrays[f"{job.name}/counts"] = np.load(counts).astype(np.uint8)
+            signals = attacks.read_signals(counts.with_name(f"{job.name}.npz"))
             rows = signals.is_evaluated
             arrays["member"] = signals.member[rows]
             if attack is not None:
                 scores = attack(signals.features[rows])
                 arrays[f"{job.name}/scores"] = scores.astype(np.float32)
-        np.savez_compressed(options.run / f"evidence_{corpus}_{model}.npz", **arrays)
+        if arrays:
+            np.savez_compressed(place, **arrays)
+
+
+def read_evidence(place: Path) -> dict[str, Any]:
+    """What `keep_evidence` wrote; empty without a file."""
+    if not place.exists():
+        return {}
+    with np.load(place) as stored:
+        return {name: stored[name] for name in stored.files}
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
@@ -335,8 +343,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
         own = [job for job in ended if (job.corpus, job.model) == (corpus, model)]
         if not own:
             continue
-        with np.load(folder / f"evidence_{corpus}_{model}.npz") as stored:
-            evidence = {name: stored[name] for name in stored.files}
+        evidence = read_evidence(folder / f"evidence_{corpus}_{model}.npz")
         groups: dict[tuple[str, str], list[Job]] = {}
         for job in own:
             groups.setdefault((job.method, job.noise), []).append(job)
