@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -205,7 +205,7 @@ class Engine(ABC):
         draw = self._sampler.draw(epoch, step)
         lengths = getattr(self._loader, "lengths", None)
         if self._physical is not None and lengths is not None:
-            draw = draw.in_order_of(-lengths(draw.records))  # like ones pass together
+            draw = _in_order_of(-lengths(draw.records), draw)  # like ones pass together
         begin_step = getattr(self.model, "begin_step", None)
         if begin_step is not None:
             begin_step(epoch, step)
@@ -303,3 +303,14 @@ def _refuse_different_weights(layout: Layout, comm: Communicator) -> None:
     sums = [float(p.detach().double().sum()) for p in layout.parameters]
     if any(other != sums for other in comm.gather(sums)):
         raise TrialFailed("expected equal weights on every worker at the start, got different ones")
+
+
+def _in_order_of(values: NDArray[np.integer], draw: Draw) -> Draw:
+    """The same step with its records in the order of `values` [R]: those of each unit, and where
+    each is alone its unit with it.
+    """
+    if (draw.sizes == 1).all():
+        order = np.argsort(values, kind="stable")
+        return replace(draw, records=draw.records[order], worker=draw.worker[order])
+    order = np.lexsort((values, draw.unit))
+    return replace(draw, records=draw.records[order])

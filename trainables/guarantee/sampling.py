@@ -14,7 +14,7 @@ always together in one unit, which is clipped as one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,16 +51,6 @@ class Draw:
     def weights(self) -> NDArray[np.float32]:
         """float32[R]: 1 / size of the record's unit, so that a unit's gradient is a mean."""
         return (1.0 / self.sizes[self.unit]).astype(np.float32)
-
-    def in_order_of(self, values: NDArray[np.integer]) -> Draw:
-        """The same step with its records in the order of `values` [R]: those of each unit, and
-        where each is alone its unit with it.
-        """
-        if (self.sizes == 1).all():
-            order = np.argsort(values, kind="stable")
-            return replace(self, records=self.records[order], worker=self.worker[order])
-        order = np.lexsort((values, self.unit))
-        return replace(self, records=self.records[order])
 
     def present(self, where: slice) -> tuple[int, Ids]:
         """The number of units of the records `where`, and the unit of each among those."""
