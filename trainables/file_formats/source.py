@@ -146,10 +146,16 @@ class Survey:
                         is_right = True
                 self.notes["synonyms"] += not is_right and value not in text
                 continue
+            if (covered := found.get("characters")) is None:
+                continue
+            around = text[max(0, span.start - 1) : span.start] + text[span.end : span.end + 1]
+            if not around.strip() and covered == covered.strip():
+                self.units["characters"] += 1  # whole words, which most spans are
+                continue
             if edges is None:
                 places = word_places(text, tokenize)
                 edges = {edge for place in places for edge in place}
-            self.units["characters"] += "characters" in found and {span.start, span.end} <= edges
+            self.units["characters"] += {span.start, span.end} <= edges
 
 
 _UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last-token")
