@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from trainables.accountants import (
 from trainables.accountants.selection import Search
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import renyi
-from trainables.guarantee.certify import MIXED_UNITS
+from trainables.guarantee.certify import MIXED_UNITS, Effort
 from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.guarantee.releases import Number
 
@@ -123,6 +124,17 @@ def test_mixed_sampling_meets_in_replace_one():
     assert other.epsilon == pytest.approx(32.243, rel=1e-3)
 
 
+@pytest.mark.parametrize("effort", get_args(Effort))
+@pytest.mark.parametrize("only", ["gaussian", "rdp", "pld"])
+@pytest.mark.parametrize("what", [poisson(steps=200), poisson(2.0, steps=4, rate=0.95)])
+def test_every_bound_for_one_record_replaced_is_one(only, effort, what):
+    least = certify(what, delta=_DELTA, replace_one=True).epsilon
+    assert least > 1.4 * certify(what, delta=_DELTA).epsilon
+    found = certify(what, delta=_DELTA, replace_one=True, only=only, effort=effort)
+    assert found.epsilon >= least
+    assert (found.accountant, found.neighboring_relation) == (only, "replace_one")
+
+
 def test_mixed_sampling_costs_less_than_the_sum_of_its_parts():
     """Basic composition, half of delta each, bounds the exact figure; with the shuffled distance
     doubled the figure would pass it.
@@ -150,6 +162,9 @@ def test_many_different_trials_have_a_named_bound():
 
 def test_nothing_costs_nothing_and_one_open_trial_costs_everything():
     assert certify([], delta=_DELTA, effort="total").epsilon == 0.0
+    for only in ("gaussian", "rdp", "pld"):
+        found = certify([], delta=_DELTA, only=only)
+        assert (found.epsilon, found.accountant) == (0.0, only)
     nothing = replace(shuffled(), steps=(), unit="group")
     assert certify([poisson(), nothing], delta=_DELTA) == certify(poisson(), delta=_DELTA)
     open_trial = release(mechanism("sgd"))

@@ -165,6 +165,8 @@ def test_steps():
     poisson = mechanism("dp_sgd", num_records=133_584, batch=2_048, epochs=10)
     assert poisson.steps == 653
     assert poisson.first(7).steps == 457
+    staged = replace(poisson, stages=(2, 1))  # rounded up for each, and for the epochs after them
+    assert [staged.steps_until(epoch) for epoch in (1, 2, 3, 4, 10)] == [66, 131, 197, 263, 654]
 
 
 @given(n=st.integers(1, 10**15), batch=st.integers(1, 10**9), epochs=st.integers(1, 50))

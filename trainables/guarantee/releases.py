@@ -67,7 +67,7 @@ S = TypeVar("S", bound=Gaussian | Sampled | Allocated)
 def merged(steps: Iterable[S]) -> tuple[S, ...]:
     """Steps by falling sigma, with the counts of equal ones added up: the order changes no epsilon.
 
-    >>> merged([Gaussian(sigma=0.5), Gaussian(sigma=1.0, count=2), Gaussian(sigma=0.5)])[1].count
+    >>> merged([Gaussian(sigma=0.5), Gaussian(sigma=1.0, count=3), Gaussian(sigma=0.5)])[1].count
     2
     """
     counts: Counter[S] = Counter()
