@@ -66,7 +66,7 @@ def test_an_exported_folder_is_enough(of_hub, tmp_path):
     model = build(config, schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
     if of_hub:
-        assert (model.fixed[0].token_width, model.fixed[0].layers) == (48, (2, 3))
+        assert (model.fixed[0].token_width, model.fixed[0].layers) == (48 + 2 * 24, (2, 3))
         assert "model" not in vars(model.fixed[0].encoder)
         assert "RoBERTa, 3 layers of width 24, licence apache-2.0" in model.provenance
     torch.manual_seed(0)

@@ -61,7 +61,7 @@ def test_a_baseline_with_bounded_gradients_shares_it_with_private_trials(tmp_pat
 
 def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
-    made = {"name": "communication", "num_utterances": 1_000, "max_records": 100}
+    made = {"name": "communication", "num_utterances": 1_000, "max_records": 200}
     place = tmp_path / "encoder"
     shutil.copytree(read_about("dialogues").place, place)
     about = json.loads((place / ABOUT).read_text())
