@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from _mechanisms import histogram, mechanism, poisson, shuffled
+from _mechanisms import histogram, mechanism, poisson, sampled, shuffled, training
 
 from tests.refusals import refused
 from trainables.accountants import (
@@ -165,6 +165,7 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything():
     for only in ("gaussian", "rdp", "pld"):
         found = certify([], delta=_DELTA, only=only)
         assert (found.epsilon, found.accountant) == (0.0, only)
+    assert training(sampled(steps=0)) == training()
     nothing = replace(shuffled(), steps=(), unit="group")
     assert certify([poisson(), nothing], delta=_DELTA) == certify(poisson(), delta=_DELTA)
     open_trial = release(mechanism("sgd"))

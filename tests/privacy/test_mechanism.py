@@ -165,6 +165,9 @@ def test_steps():
     poisson = mechanism("dp_sgd", num_records=133_584, batch=2_048, epochs=10)
     assert poisson.steps == 653
     assert poisson.first(7).steps == 457
+    whole = [mechanism("dp_sgd", sampling="full"), mechanism(num_records=64, batch=64)]
+    every = [*whole, shuffle, poisson]
+    assert [each.is_whole_batch for each in every] == [True, True, False, False]
     staged = replace(poisson, stages=(2, 1))  # rounded up for each, and for the epochs after them
     assert [staged.steps_until(epoch) for epoch in (1, 2, 3, 4, 10)] == [66, 131, 197, 263, 654]
 
