@@ -325,12 +325,12 @@ def _require_read(space: SearchSpace, points: Sequence[Point]) -> None:
     """
     _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
     base = section_fields(space.base)
-    shared = {path: base[path] for path in alone} | section_fields(space.override)
+    shared = {path: base[path] for path in alone} | space.override
     _refuse_unread(shared, space.axes, points, base=space.base, alone=alone)
     for variant in space.variants:
         own = [point for point in points if point.variant == variant.name]
         of = f" of variant {variant.name}"
-        _refuse_unread(section_fields(variant.fixed), variant.axes, own, of=of)
+        _refuse_unread(variant.fixed, variant.axes, own, of=of)
 
 
 def _refuse_unread(
@@ -343,16 +343,22 @@ def _refuse_unread(
     alone: Collection[str] = (),
 ) -> None:
     """Raises: InvalidInput as `_require_read`. `alone` are fields that the `base` alone leaves
-    unread.
+    unread. Of a section that is set as a whole, as an exported config has it, only fields that no
+    entry has are refused.
     """
     values = {path: value for path, value in given.items() if value is not None}
     found = [(path, f"{path}{of}", f", got {quote(v)}", points) for path, v in values.items()]
     found += [(path, f"axis {path}{of}", "", points) for path in axes]
-    for path, axis in axes.items():
-        for whole in axis.values or ():
-            if isinstance(whole, dict) and "." not in path:
-                having = [point for point in points if point.values.get(path) == whole]
-                found += [(f"{path}.{n}", f"{path}.{n}{of}", "", having) for n in whole]
+    wholes = [(path, value, points) for path, value in values.items()]
+    wholes += [
+        (path, value, [point for point in points if point.values.get(path) == value])
+        for path, axis in axes.items()
+        if "." not in path
+        for value in axis.values or ()
+    ]
+    for path, whole, some in wholes:
+        if isinstance(whole, dict) and "." not in path:
+            found += [(f"{path}.{name}", "", "", some) for name in whole]
     for path, what, got, some in found:
         section, _, name = _field(path).partition(".")
         if any(_reads(point, section, name) for point in some):
@@ -369,10 +375,11 @@ def _refuse_unread(
                 f"unknown field {section}.{name} for {tag} {' or '.join(known)}"
                 f"{nearest(name, every)}"
             )
-        raise InvalidInput(
-            f"expected no {what}, which no trial reads with its other fields"
-            f"{_BECAUSE.get(path, '')}{got}"
-        )
+        if what:
+            raise InvalidInput(
+                f"expected no {what}, which no trial reads with its other fields"
+                f"{_BECAUSE.get(path, '')}{got}"
+            )
 
 
 def _reads(point: Point, section: str, name: str) -> bool:

@@ -89,6 +89,17 @@ def test_a_field_of_no_entry_is_refused(fields, line):
     assert str(found.value).startswith(line)
 
 
+def test_a_section_that_is_set_as_a_whole_may_have_what_is_not_read():
+    """As that of an exported config, which has the batch size beside full batches."""
+    whole = {"steps": 3, "expected_batch_size": 64, "evaluate_every": 1}
+    base = {"engine": "dp_sgd", "privacy": {"sampling": "full"}, "data": {"num_records": 4_000}}
+    for where in ({"override": {"training": whole}}, {"axes": {"training": [whole]}}):
+        [point] = expansion(base=base, **where).points
+        assert point.config is not None
+    with refused("expected no training.expected_batch_size, .* are full"):
+        expansion(base=base, override={"training.steps": 3, "training.expected_batch_size": 64})
+
+
 def test_an_axis_over_models_brings_each_its_own_fields():
     found = expansion(
         base={"model": {"num_layers": 1}},
