@@ -62,8 +62,13 @@ class StartResult:
         facts = self.facts()
         corpus, schema = (argument(self.folder / name) for name in (UTTERANCES, SCHEMA))
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
-        found = [
-            *reading(self.source),
+        found = reading(self.source)
+        if facts["num_duplicates"]:
+            found.append(
+                f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
+                " first of equal ones."
+            )
+        found += [
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {self.folder / SCHEMA}"
             f"{', read from the records' if self.least else ''}, and the number of training"
@@ -71,11 +76,6 @@ class StartResult:
             " epsilon covers them: remove a label, or round the number, if it would reveal"
             " something about one record.",
         ]
-        if facts["num_duplicates"]:
-            found.append(
-                f"Repeated texts ({facts['num_duplicates']}) stay in {UTTERANCES}; a trial uses the"
-                " first of equal ones."
-            )
         if facts["num_invalid"]:
             found.append(f"Invalid records left out: {facts['num_invalid']}.")
         if small := [part for part in ("validation", "test") if facts["parts"][part] < _SMALL]:
