@@ -157,6 +157,14 @@ def test_orders_that_are_left_out_change_no_bit_of_epsilon(what, delta):
     assert renyi.epsilon_of((*what.steps, *what.beside), delta=delta) == every
 
 
+def test_one_record_replaced_is_one_less_and_one_more():
+    """Mironov 2017, Proposition 11 with p = q = 2, of the Gaussian mechanism."""
+    orders = tuple(range(2, 65))
+    found = renyi.replace_one_divergences(np.array(orders) / 2, orders)
+    expected = [(a - 0.5) / (a - 1) * a + (2 * a - 1) / 2 if a <= 32 else math.inf for a in orders]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_orders_rise():
     """What bounds an order that is not among them is the next one in the list."""
     for orders in (renyi.FEW_ORDERS, renyi.ORDERS, renyi._FIRST):

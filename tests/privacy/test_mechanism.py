@@ -136,6 +136,7 @@ def test_noise_decays_by_the_epoch(kind, factor):
     )
     assert built.noise_multiplier_at(0) == 2.0
     assert built.noise_multiplier_at(4) == pytest.approx(2.0 * factor)
+    assert built.first(5).noise_decay == built.noise_decay[:5]
     ratio = built.effective_noise_multiplier_at(4) / built.effective_noise_multiplier_at(0)
     assert ratio == pytest.approx(factor)
 

@@ -182,8 +182,13 @@ def test_a_form_that_is_wrong_where_radii_are_rare_is_not_used(wrong, offer):
 
     offer(add)
     assert noise._form() is noise._add_reference
-    offer(lambda *given: noise._add_reference(*given))
-    assert noise._form() is noise._offered
+    for factor, std in ((1, 2), (2, 1), (1, 1)):  # times what is asked for
+
+        def scales(words, half, target, f, s, more=(factor, std)):
+            noise._add_reference(words, half, target, more[0] * f, more[1] * s)
+
+        offer(scales)
+        assert (noise._form() is scales) == (factor == std)
 
 
 @pytest.mark.parametrize("error", [1e-3, -1e-3])
