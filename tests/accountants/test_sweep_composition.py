@@ -279,6 +279,7 @@ def test_a_filter_of_a_large_total_has_room_for_little_noise():
     room = RdpFilter.of(200.0, delta=1e-5)
     trial = poisson(0.35, steps=116)
     assert room.order < 1.5
+    assert room.is_sound
     assert room.cost(trial) <= room.budget
     assert room.cost(trial) < rdp.of_release(trial, delta=1e-5) < 200.0
 
