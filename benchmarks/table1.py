@@ -29,7 +29,7 @@ import multiprocessing.connection
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,8 @@ def read_cells(path: Path) -> pd.DataFrame:
             f" {missing[0][0]} with {missing[0][1]}"
         )
     for name in cells:
-        for pair, text in cells[name].items():
+        column: dict[Any, Any] = cells[name].to_dict()
+        for pair, text in column.items():
             try:
                 is_number = math.isfinite(float(text))
             except ValueError:
@@ -240,7 +241,8 @@ def run(options: argparse.Namespace, cells: pd.DataFrame) -> None:
         theirs.close()
         pipes.append(ours)
         processes.append(process)
-    idle, failed = list(pipes), set()
+    idle: list[Any] = list(pipes)
+    failed: set[Job] = set()
     while time.time() < deadline:
         while idle and (job := next_job(waiting, ended, failed)) is not None:
             sent[job.name] = job
@@ -248,7 +250,9 @@ def run(options: argparse.Namespace, cells: pd.DataFrame) -> None:
             idle.pop().send((job.name, job.method == "shadow", config))
         if len(idle) == len(pipes):
             break
-        for pipe in multiprocessing.connection.wait([p for p in pipes if p not in idle], 1.0):
+        busy = [each for each in pipes if each not in idle]
+        pipe: Any
+        for pipe in multiprocessing.connection.wait(busy, 1.0):
             try:
                 name, row = pipe.recv()
             except EOFError:  # it was killed, and its trial is lost
@@ -355,7 +359,8 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
                 same = [job for job in jobs if replace(job, seed=0) == best]
                 chosen[group] = (sorted(same, key=lambda job: job.seed), len(first))
         for group, (jobs, tried) in chosen.items():
-            row = {"corpus": corpus, "model": model, "method": group[0], "noise": group[1]}
+            row: dict[str, Any] = {"corpus": corpus, "model": model}
+            row |= {"method": group[0], "noise": group[1]}
             row |= {name: getattr(jobs[0], name) for name in ("c", "z0", "tau")}
             row |= {"candidates": tried, "seeds": len(jobs)}
             row |= {name: ended[jobs[0]][name] for name in ("epochs", "records", "device")}
@@ -405,11 +410,10 @@ def of_scores(evidence: dict[str, Any], mine: Job, other: Job) -> Interval | Non
     from trainables.metrics import membership
     from trainables.seeding import generator
 
-    sides = [evidence.get(f"{job.name}/scores") for job in (mine, other)]
-    if any(side is None for side in sides):
+    names = [f"{job.name}/scores" for job in (mine, other)]
+    if any(name not in evidence for name in names):
         return None
-    member = evidence["member"]
-    both = [(side.astype(np.float64), member) for side in sides]
+    both = [(evidence[name].astype(np.float64), evidence["member"]) for name in names]
     found = membership.auc_change(*both, rng=generator(0, "bootstrap", "table1"))
     return bounds(found, "delta_mia_percent")
 
@@ -481,7 +485,7 @@ def markdown(rows: pd.DataFrame, cells: pd.DataFrame) -> str:
     return "\n".join([text, "", *agreement(rows, cells), *decays(rows)])
 
 
-def cell(row: dict[str, Any], name: str, factor: float = 1) -> str:
+def cell(row: Mapping[Any, Any], name: str, factor: float = 1) -> str:
     """A figure with its interval; `~` marks a change whose interval contains 0."""
     value, low, high = (row.get(each) for each in (name, f"{name}_low", f"{name}_high"))
     if value is None or low is None or high is None or math.isnan(value):

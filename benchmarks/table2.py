@@ -55,7 +55,8 @@ def markdown(rows: pd.DataFrame) -> str:
     heads += ["paper's SGD, s", "paper's eDP-SGD / SGD", "paper's DP-SGD / SGD"]
     lines = [heads, ["---"] * len(heads)]
     key = ["corpus", "model", "num_records", "workers"]
-    for (corpus, model, records, workers), group in rows.groupby(key, sort=False):
+    groups: Any = rows.groupby(key, sort=False)
+    for (corpus, model, records, workers), group in groups:
         of, theirs = group.set_index("engine"), paper.loc[(corpus, model)]
         line = [corpus, model, f"{records:,}", f"{workers}", f"{of['epoch_seconds']['sgd']:,.1f}"]
         for engine in ("edp_sgd", "dp_sgd"):
