@@ -90,15 +90,18 @@ def test_no_field_of_training_makes_another_trial_of_it():
             {
                 "name": "s",
                 "base": {"model": {"name": "features"}, "training": {"steps": 7}},
-                "variants": [{"name": "prior", "set": {"engine": "untrained"}}],
+                "variants": [
+                    {"name": "prior", "set": {"engine": "untrained"}},
+                    {"name": "heads", "set": {"engine": "sgd", "privacy.sampling": "full"}},
+                ],
                 "repeats": 3,
                 "axes": {"training.learning_rate": [0.1, 1.0]},
             }
         )
     )
-    (point,) = found.points
-    assert found.merged == 5
-    assert point.values == {}
+    prior = [point for point in found.points if point.variant == "prior"]
+    assert [point.values for point in prior] == [{}]
+    assert (len(found.points), found.merged) == (7, 5)
 
 
 def test_it_needs_no_declared_number_of_private_records():

@@ -66,7 +66,7 @@ def test_a_trial_that_has_not_begun_has_no_figures(cluster, toy, tmp_path):
     ("name", "label"),
     [
         ("ε≤8, naïve", r"epsilon<=8, na\xefve, C=1"),
-        ('测\u8bd5 "a\\b"\n{c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b"\n{c="d"} \U0001f642, C=1'),
+        ('测\u8bd5 "a\\b" {c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b" {c="d"} \U0001f642, C=1'),
     ],
 )
 def test_names_of_any_script_are_labels_in_ascii(cluster, name, label, tmp_path):
