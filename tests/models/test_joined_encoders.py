@@ -82,8 +82,9 @@ def test_an_encoder_beside_itself_changes_no_inner_product(number):
 
 def test_rows_of_different_encoders_have_norm_one_and_come_from_the_same_words(roberta):
     """Each part is what its encoder alone gives for these tokens, whatever its pieces are."""
-    joined = model([SHIPPED, roberta], bias=0.0)
-    alone = model(SHIPPED, bias=0.0), model(roberta, prior="none", bias=0.0)
+    plain = {"bias": 0.0, "neighbours": 0.0}
+    joined = model([SHIPPED, roberta], **plain)
+    alone = model(SHIPPED, **plain), model(roberta, prior="none", **plain)
     for kind in ("tokens", "records"):
         found, parts = rows(joined, kind), [rows(each, kind)[:, :-1] for each in alone]
         torch.testing.assert_close(found[:, :-1], torch.cat(parts, 1) / 2**0.5)
@@ -96,7 +97,8 @@ def test_rows_of_different_encoders_have_norm_one_and_come_from_the_same_words(r
 def test_the_sensitivity_of_a_step_is_that_of_one_encoder(roberta):
     """Clipped sums are the definition's. A record's gradient is as long beside a copy of the
     encoder as without, so no learning rate or clip norm means another thing for a list."""
-    one, twice, mixed = (model(e) for e in (SHIPPED, [SHIPPED] * 2, [SHIPPED, roberta]))
+    lists = (SHIPPED, [SHIPPED] * 2, [SHIPPED, roberta])
+    one, twice, mixed = (model(each, neighbours=0.0) for each in lists)
     norms = [assert_sum_is_the_definitions(m, random_batch(m, 7, seed=2)) for m in (one, twice)]
     torch.testing.assert_close(norms[0], norms[1], rtol=1e-3, atol=0)
     assert_sum_is_the_definitions(mixed, random_batch(mixed, 7, seed=2))
