@@ -31,7 +31,7 @@ def places(text: str, *, tokenize: Tokenization = "space") -> list[tuple[int, in
     if pattern is None:
         allowed = " or ".join(TOKENIZATIONS)
         raise InvalidInput(f"expected --tokenize to be {allowed}, got {tokenize!r}")
-    return [match.span() for match in pattern.finditer(text)]
+    return list(map(re.Match.span, pattern.finditer(text)))
 
 
 def tokens_of(text: str, *, tokenize: Tokenization = "space") -> tuple[str, ...]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import PART_FOLDERS
@@ -56,11 +59,10 @@ def utterance_of(
     return Utterance(tokens, tags, intent, _part(record), record.group)
 
 
-def readings(record: Record, span: Span, text: str) -> dict[SpanUnit, str]:
-    """A span in each unit in which it is inside of the record's text, which is `text`."""
+def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]:
+    """A span in each unit in which it is inside of a record's text, which has these words."""
     found: dict[SpanUnit, str] = {}
     _, start, end, _ = span
-    words = text.split() if record.tokens is None else record.tokens
     if 0 <= start < end <= len(words):
         found["tokens"] = " ".join(words[start:end])
     if 0 <= start <= end < len(words):
@@ -98,11 +100,10 @@ def _token_slots(
     slots: list[Slot] = []
     for span in record.spans:
         place = _characters(text, span.start, span.end, unit)
-        inside = []
+        inside = range(0)
         if place is not None:
-            inside = [
-                i for i, (low, high) in enumerate(found) if low < place[1] and high > place[0]
-            ]
+            first = bisect_right(found, place[0], key=itemgetter(1))
+            inside = range(first, bisect_left(found, place[1], key=itemgetter(0)))
         if place is None or not inside:
             _require_characters(record, span, options)
             raise InvalidData(

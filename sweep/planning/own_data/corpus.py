@@ -122,6 +122,7 @@ def _read_and_count(
     skip_invalid: bool,
 ) -> Iterator[Utterance]:
     seen: set[int] = set()
+    tagged: Counter[tuple[Part, str, frozenset[str]]] = Counter()
     first: InvalidData | None = None
     for found in source.utterances():
         if isinstance(found, InvalidData):
@@ -129,12 +130,24 @@ def _read_and_count(
             counted.num_invalid += 1
             continue
         utterance = found if found.part != "train" else _with_part(found, parts)
-        _count(utterance, counted, seen)
+        key = text_hash(utterance.tokens)
+        if key in seen:  # a corpus has equal texts once
+            counted.num_duplicates += 1
+        else:
+            seen.add(key)
+            tagged[utterance.part, utterance.intent, frozenset(utterance.tags)] += 1
         yield utterance
     if first is not None and not skip_invalid:
         more = counted.num_invalid - 1
         rest = f" (and {more} more; `sweep data check` lists them)" if more else ""
         raise InvalidInput(f"{first}{rest} (--skip-invalid leaves them out)")
+    for (part, intent, tags), number in tagged.items():
+        names = frozenset(tag[2:] for tag in tags if tag != "O")
+        counted.labels[part, intent, names] += number
+        counted.parts[part] += number
+        if intent != NO_INTENT:
+            counted.intents[intent] += number
+        counted.slots.update(dict.fromkeys(names, number))
 
 
 def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:
@@ -142,17 +155,3 @@ def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:
     test = 0 if "test" in parts else _SHARE
     part = part_of(utterance, validation=validation, test=test)
     return utterance if part == utterance.part else replace(utterance, part=part)
-
-
-def _count(utterance: Utterance, counted: CorpusCounts, seen: set[int]) -> None:
-    key = text_hash(utterance.tokens)
-    if key in seen:  # a corpus has equal texts once
-        counted.num_duplicates += 1
-        return
-    seen.add(key)
-    counted.parts[utterance.part] += 1
-    if utterance.intent != NO_INTENT:
-        counted.intents[utterance.intent] += 1
-    slots = frozenset(tag[2:] for tag in utterance.tags if tag != "O")
-    counted.slots.update(slots)
-    counted.labels[utterance.part, utterance.intent, slots] += 1
