@@ -7,7 +7,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from operator import itemgetter
 
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import PART_FOLDERS
@@ -79,7 +78,7 @@ def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]
 
 def _characters(text: str, start: int, end: int, unit: str) -> tuple[int, int] | None:
     """A span of characters; None where it is none of this text."""
-    if unit in ("utf-16", "bytes") and not text.isascii():
+    if unit != "characters" and not text.isascii():
         encoding, width = ("utf-16-le", 2) if unit == "utf-16" else ("utf-8", 1)
         content = text.encode(encoding)
         if not 0 <= start < end <= len(content) // width:
@@ -97,13 +96,13 @@ def _token_slots(
 ) -> list[Slot]:
     text, where, name = record.spaced_text, record.where, record.read.get("slots")
     found = places(text, tokenize=options.tokenize)
+    starts, ends = [start for start, _ in found], [end for _, end in found]
     slots: list[Slot] = []
     for span in record.spans:
         place = _characters(text, span.start, span.end, unit)
         inside = range(0)
         if place is not None:
-            first = bisect_right(found, place[0], key=itemgetter(1))
-            inside = range(first, bisect_left(found, place[1], key=itemgetter(0)))
+            inside = range(bisect_right(ends, place[0]), bisect_left(starts, place[1]))
         if place is None or not inside:
             _require_characters(record, span, options)
             raise InvalidData(
@@ -136,8 +135,7 @@ def _require_value(record: Record, span: Span, got: str) -> None:
     """Raises: InvalidData where the given text of a span is elsewhere. One that is nowhere in the
     text is a synonym.
     """
-    value = (span.value or "").strip()
-    if value in ("", got.strip()):
+    if span.value is None or (value := span.value.strip()) in ("", got.strip()):
         return
     if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", record.spaced_text):
         raise InvalidData(

@@ -131,15 +131,14 @@ class Survey:
     def add(self, record: Record, tokenize: Tokenization) -> None:
         """One record."""
         self.num_records += 1
-        self.with_intent += any(intent.strip() for intent in record.intents)
+        self.with_intent += bool("".join(record.intents).strip())
         self.with_annotation += record.tags is not None or "slots" in record.read
         self.with_slots += bool(record.spans) or any(tag not in "Oo" for tag in record.tags or ())
         self.with_group += record.group is not None
         self.with_part += record.part is not None
         part = record.part
         self.parts.add("train" if part is None else PARTS.get(part.strip().lower(), "train"))
-        for role_and_name in record.read.items():
-            self.read[role_and_name] += 1
+        self.read.update(record.read.items())
         for name, value in record.unread.items():
             self.unread.setdefault(name, Column(name)).add(value)
         if not record.spans:
@@ -147,10 +146,11 @@ class Survey:
         edges: set[int] | None = None
         text = record.spaced_text
         words = text.split() if record.tokens is None else record.tokens
+        self.num_spans += len(record.spans)
+        in_tokens = in_characters = 0
         for span in record.spans:
             _, start, end, given = span
-            self.num_spans += 1
-            self.units["tokens"] += 0 <= start < end <= len(words)
+            in_tokens += 0 <= start < end <= len(words)
             if given is not None:
                 value, is_right = given.strip(), False
                 for unit, covered in readings(span, text, words).items():
@@ -163,12 +163,14 @@ class Survey:
                 continue
             around, covered = text[max(0, start - 1) : start] + text[end : end + 1], text[start:end]
             if not around.strip() and covered == covered.strip():
-                self.units["characters"] += 1  # whole words, which most spans are
+                in_characters += 1  # whole words, which most spans are
                 continue
             if edges is None:
                 places = word_places(text, tokenize)
                 edges = {edge for place in places for edge in place}
-            self.units["characters"] += {start, end} <= edges
+            in_characters += {start, end} <= edges
+        self.units["tokens"] += in_tokens
+        self.units["characters"] += in_characters
 
 
 _UNITS: tuple[SpanUnit, ...] = ("characters", "tokens", "utf-16", "bytes", "last-token")
