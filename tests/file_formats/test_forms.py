@@ -25,6 +25,22 @@ def read(path, **options):
     return list(open_source(path, options=Options(**options)).utterances())
 
 
+def test_a_file_is_read_once(tmp_path):
+    path = tmp_path / "a.jsonl"
+    slots = [{"start": 2, "end": 4, "entity": "who", "value": "é😀"}]
+    good = {"text": "a é😀", "intent": "phone", "slots": slots, "group": "7"}
+    lines = [json.dumps(good), "{", json.dumps({**good, "text": 5})] * 900
+    path.write_text("\n".join(lines))
+    source = open_source(path, options=Options())
+    path.unlink()
+    found = list(source.located_utterances())
+    call = Utterance(("a", "é😀"), ("O", "B-who"), "phone", group="7")
+    assert found[-3] == (f"{path} line 2698", call)
+    assert str(found[-2][1]) == f"expected a JSON object in {path} line 2699: expected JSON"
+    assert str(found[-1][1]) == f"expected text in {path} line 2700 to be text, got a number"
+    assert list(map(str, source.utterances())) == [str(each) for _, each in found]
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
