@@ -6,6 +6,7 @@ Every executor uses this loop; `Desk` is its connection to the source of trials.
 from __future__ import annotations
 
 import gc
+import itertools
 import pkgutil
 import traceback
 from collections.abc import Callable
@@ -81,18 +82,16 @@ def work(desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
     # Modules and the plan are permanent, and scanning them for garbage after each trial costs
     # tenths of a second.
     gc.freeze()
-    is_first = True
     try:
-        while True:
+        for number in itertools.count():
             taken = desk.take() if team.control.rank == 0 else None
             job: TrialJob | None = team.control.broadcast(taken)
             if job is None:
                 return
             _run_one(job, desk, team, settings)
             gc.collect()
-            if is_first:
-                gc.freeze()  # what the first trial has imported
-            is_first = False
+            if not number % 100:  # what the first trial has imported, then the records of trials
+                gc.freeze()
     finally:
         gc.unfreeze()
 
