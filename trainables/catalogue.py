@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 from trainables.errors import InvalidInput
 
 
+@cache
 def shelf_of(shelf: str) -> ModuleType:
     """The package of a shelf: a folder of this package, for example "models", or with dots a
     package by its whole name.

@@ -17,7 +17,7 @@ from sweep.results.importance import (
 )
 from sweep.results.standing import Standing, standings
 from sweep.store.plans import label, short
-from sweep.store.sweeps import TrialRecord
+from sweep.store.state import TrialRecord, TrialStatus
 from trainables import formats
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
@@ -123,7 +123,7 @@ def _epsilons(
     first, others = kin[0].plan, [other for other in moving if other != path]
     for record in kin:
         plan = record.plan
-        if plan.variant != first.variant or record.epochs_done < plan.epochs:
+        if plan.variant != first.variant or record.status is not TrialStatus.DONE:
             continue
         place, epsilon = rank(plan.values.get(path)), select.compared(record, EPSILON)
         is_alike = all(plan.values.get(other) == first.values.get(other) for other in others)

@@ -19,9 +19,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -39,8 +38,7 @@ _ACCEPTED = b',"accepted":'
 _Entry = TypeVar("_Entry")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Position:
+class _Position(NamedTuple):
     """A position in a log. `digest` is of the line before."""
 
     inode: int = 0
@@ -49,11 +47,11 @@ class _Position:
     digest: str = _START
 
     def after(self, line: bytes) -> _Position:
-        return replace(
-            self,
-            offset=self.offset + len(line) + 1,
-            num_lines=self.num_lines + 1,
-            digest=line[len(_DIGEST) : len(_DIGEST) + 2 * _BYTES].decode("latin-1"),
+        return _Position(
+            self.inode,
+            self.offset + len(line) + 1,
+            self.num_lines + 1,
+            line[len(_DIGEST) : _BODY - 2].decode("latin-1"),
         )
 
 
@@ -127,7 +125,7 @@ class ChainedLog(Generic[_Entry]):
         while `alone`. Nothing is removed: a line is added that covers all before it.
         """
         self._position = _Position()
-        position = _Position(inode=self._found()[0])
+        position = _Position(self._found()[0])
         lines = self._lines(position)
         for line in lines:
             position = position.after(line)
@@ -156,7 +154,7 @@ class ChainedLog(Generic[_Entry]):
         position, head = self._position, self._read_head()
         inode, _ = self._found()
         if position.inode != inode:
-            position = _Position(inode=inode)
+            position = _Position(inode)
         entries: list[_Entry] = []
         problem, met_head = "", head is None or head[0] < position.num_lines
         if head is not None and head[0] == position.num_lines:

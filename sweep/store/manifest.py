@@ -128,5 +128,5 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _digest_of(path: str) -> str:
-    with open(path, "rb") as file:
+    with open(path, "rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

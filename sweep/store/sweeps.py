@@ -185,7 +185,7 @@ class SweepFolder:
 
     def trial_folder(self, trial_id: str) -> Path:
         """The folder of a trial's files."""
-        return self.path / "trials" / trial_id
+        return self.path.joinpath("trials", trial_id)
 
     def start_folder(self, trial_id: str) -> Path:
         """Create the trial's folder."""
