@@ -50,8 +50,7 @@ def test_rows_have_norm_one_in_any_batch():
 
 
 def test_a_row_has_the_neighbours_of_its_record_alone():
-    """The part of a token is that of itself; beside it stand the rows that its neighbours have of
-    the lowest layer, and zeros where the record ends."""
+    """Beside it stand those that its neighbours have of the lowest layer, zeros at the ends."""
     words, records = np.array([2, 1, 0, 3, 4]), np.array([3, 2])
     plain, wide = (
         model(neighbours=weight).feature_table(TYPES).collate(words, records)["tokens"][:, :-1]
@@ -206,9 +205,5 @@ def test_only_bio_is_allowed_and_a_slot_gains_by_going_on():
     for k, tag in enumerate(NAMED.tags):
         assert (start[k] == 0) == (tag[0] != "I")
         for m, after in enumerate(NAMED.tags):
-            if after[0] != "I":
-                assert transitions[k, m] == 0
-            elif tag != "O" and tag[2:] == after[2:]:
-                assert transitions[k, m] == 2.5
-            else:
-                assert transitions[k, m] < -1e3
+            goes_on = tag != "O" and tag[2:] == after[2:]
+            assert transitions[k, m] == (0 if after[0] != "I" else 2.5 if goes_on else -1e4)

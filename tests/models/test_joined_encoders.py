@@ -95,10 +95,10 @@ def test_rows_of_different_encoders_have_norm_one_and_come_from_the_same_words(r
 
 
 def test_the_sensitivity_of_a_step_is_that_of_one_encoder(roberta):
-    """Clipped sums are the definition's. A record's gradient is as long beside a copy of the
-    encoder as without, so no learning rate or clip norm means another thing for a list."""
-    lists = (SHIPPED, [SHIPPED] * 2, [SHIPPED, roberta])
-    one, twice, mixed = (model(each, neighbours=0.0) for each in lists)
+    """So no learning rate or clip norm means another thing for a list of encoders."""
+    one, twice, mixed = (
+        model(e, neighbours=0) for e in (SHIPPED, 2 * [SHIPPED], [SHIPPED, roberta])
+    )
     norms = [assert_sum_is_the_definitions(m, random_batch(m, 7, seed=2)) for m in (one, twice)]
     torch.testing.assert_close(norms[0], norms[1], rtol=1e-3, atol=0)
     assert_sum_is_the_definitions(mixed, random_batch(mixed, 7, seed=2))

@@ -9,9 +9,10 @@ from search_spaces import space as spaces
 from search_spaces.parts import Resources
 from sweep.planning import resources as machines
 from sweep.planning.resources import Machine, share_of
+from sweep.runtime.driver import run_trials
 from tests.libraries import IGNORED
 from tests.refusals import refused
-from tests.sweep.runtime.test_ray_trials import DEVICES, NUM_GPUS, places
+from tests.sweep.runtime.test_ray_trials import LOCAL, NUM_GPUS, Diary, make_jobs, trained
 from trainables.system.communication import Alone
 from trainables.tasks._frame import on_device
 
@@ -50,17 +51,18 @@ def test_a_gpu_that_the_machine_lacks_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("share", "device"), [(0, "cpu"), (1, "cuda")])
 def test_one_process_uses_the_gpu_that_was_asked_for(share, device, tmp_path):
-    settings = replace(DEVICES, executor="local", gpus_per_worker=share)
-    (found,) = places(tmp_path, settings, count=1)
-    assert found.split()[0] == device
+    (job,) = make_jobs(tmp_path, count=1, workers=1, epochs=1)
+    run_trials([job], events=Diary(), settings=replace(LOCAL, gpus_per_worker=share))
+    assert trained(job)[0].split(" ")[3] == device
 
 
-def test_a_model_is_moved_to_the_gpu_of_its_process(monkeypatch):
+@pytest.mark.parametrize(("place", "index"), [("cuda:3", 3), ("cuda", 0)])
+def test_a_model_is_moved_to_the_gpu_of_its_process(place, index, monkeypatch):
     """Which becomes that of "cuda" too, so that no library allocates on another."""
     calls = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: NUM_GPUS)
     monkeypatch.setattr(torch.cuda, "set_device", calls.append)
     model = torch.nn.Linear(1, 1)
     monkeypatch.setattr(model, "to", calls.append)
-    on_device(model, Alone("cuda:3"))
-    assert calls == [torch.device("cuda:3")] * 2
+    on_device(model, Alone(place))
+    assert calls == [index, torch.device(place)]
