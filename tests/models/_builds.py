@@ -119,9 +119,9 @@ def random_batch(model, num_records, *, seed, longest=8):
 
 
 def assert_bounds(found, norms):
-    """Norms are upper bounds: what float32 may round is in them, and no more."""
+    """Norms are upper bounds: what float32 may round is in them, more for a unit of many rows."""
     assert bool((found >= norms * (1 - 1e-6)).all())
-    torch.testing.assert_close(found, norms, rtol=TOLERANCE, atol=0)
+    torch.testing.assert_close(found, norms, rtol=2 * TOLERANCE, atol=0)
 
 
 def trained(model):
