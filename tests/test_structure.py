@@ -11,12 +11,12 @@ import pytest
 from tests.structure import ROOT, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 358_568,
-    "source_lines": 58_707,
+    "source_tokens": 358_670,
+    "source_lines": 58_720,
     "source_files": 454,
-    "test_tokens": 393_935,
-    "test_lines": 49_628,
-    "docs_words": 17_600,
+    "test_tokens": 393_976,
+    "test_lines": 49_630,
+    "docs_words": 17_645,
     "untyped_dicts": 99,
 }
 

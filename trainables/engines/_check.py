@@ -5,8 +5,9 @@ compared with that of plain autograd in float64: the gradient of a unit alone, i
 so that an error of a book, of a norm or of the records' separation is seen before anything of the
 step is released.
 
-Compared are the first physical batch (16 random records of it in bfloat16), of which the units of
-16 random records are formed alone and the others as one sum, with the factors of their norms; and 4
+Compared are the first physical batch (16 random records of it in bfloat16, 128 of a larger one,
+whose float32 sum alone may round by more than the tolerance), of which the units of 16 random
+records are formed alone and the others as one sum, with the factors of their norms; and 4
 records, each alone, of a random step in each epoch. Of more than 3 million trained weights fewer
 are formed alone, at least 8 and 2: the gradient of one record in float64 costs a quarter of a step
 of the CLC. The weights and two gradients are held once more, in float64.
@@ -33,9 +34,8 @@ TOLERANCE = 1e-4  # of C: the rounding that the promise of a released norm allow
 _FEWEST, _MOST = 2, 4  # records an epoch
 _NUMBERS = 12_000_000  # of their gradients together
 AT_FIRST = 4  # times as many
+MOST_AT_FIRST = 128  # records of the first physical batch
 _AT_ONCE = 16  # records of a pass in float64
-_ROUNDINGS = 4  # times the difference of float32 from float64, which is rounding alone
-_FORGIVEN = 9e-4  # of C
 
 
 class Schedule:
@@ -107,30 +107,22 @@ def difference(
     is. A norm reported too large clips further, which costs no privacy and is no difference.
 
     A maximum of numbers that are equal but for rounding has a gradient for each, and foreign code
-    may name float32. So where float64 differs or fails, plain autograd in float32 decides. Large
-    noisy weights round scores by more than a small C forgives: from a difference is taken what the
-    two of plain autograd differ by, times `_ROUNDINGS` and at most `_FORGIVEN`. A wrong sum differs
-    from both alike.
+    may name float32. So where float64 differs or fails, plain autograd in float32 decides.
     """
-    found, lefts = math.inf, []
+    found = math.inf
     factors = clip_factor(norms, max_grad_norm).to("cpu", torch.float64)
     for dtype in (torch.float64, torch.float32):
         try:
             gradient_of = _Gradients(model, batch_of, dtype)
-            left, longer = _left(
+            found = _difference(
                 gradient_of, draw, alone, clipped, factors, max_grad_norm, group_scale
             )
         except RuntimeError:
             if dtype == torch.float32:
                 raise
-            continue
-        lefts.append(left)
-        rounding = _norm([a - b for a, b in zip(*lefts, strict=True)]) if len(lefts) == 2 else 0.0
-        forgiven = min(_ROUNDINGS * rounding, _FORGIVEN * max_grad_norm)
-        found = max(_norm(left) - forgiven, longer) / max_grad_norm
         if found <= TOLERANCE:
             break
-    return found if math.isfinite(found) else math.inf
+    return found
 
 
 class _Losses(nn.Module):
@@ -181,7 +173,7 @@ class _Gradients:
         return sums
 
 
-def _left(
+def _difference(
     gradient_of: _Gradients,
     draw: Draw,
     alone: Ids,
@@ -189,15 +181,15 @@ def _left(
     factors: Tensor,
     max_grad_norm: float,
     group_scale: Tensor,
-) -> tuple[list[Tensor], float]:
-    """What is left of `clipped` without its definition, by parameter in scaled space, and how much
-    longer than C the longest gradient of `alone` is after its factor."""
+) -> float:
+    """See `difference`."""
     left = clipped.to(torch.float64, copy=True)
     places = torch.split(left, [p.numel() for p in gradient_of.trained])
     scales = group_scale.tolist()
 
-    def scaled(gradient: Sequence[Tensor]) -> list[Tensor]:
-        return [part / scale for part, scale in zip(gradient, scales, strict=True)]
+    def norm_of(gradient: Sequence[Tensor]) -> float:
+        each = zip(gradient, scales, strict=True)
+        return math.sqrt(sum((float(part.norm()) / scale) ** 2 for part, scale in each))
 
     longest, weights = 0.0, torch.from_numpy(draw.weights)
     # A unit that is not finite adds nothing.
@@ -206,18 +198,15 @@ def _left(
         mine = draw.unit == unit
         if factors[unit] > 0:
             gradient = gradient_of(draw.records[mine], weights[mine])
-            longest = max(longest, float(factors[unit]) * _norm(scaled(gradient)))
+            longest = max(longest, float(factors[unit]) * norm_of(gradient))
             for place, part in zip(places, gradient, strict=True):
                 place.sub_(part, alpha=float(factors[unit]))
         rest &= ~mine
     others = gradient_of(draw.records[rest], (weights * factors[draw.unit])[rest])
     for place, part in zip(places, others, strict=True):
         place.sub_(part)
-    return scaled(places), longest - max_grad_norm
-
-
-def _norm(parts: Sequence[Tensor]) -> float:
-    return math.sqrt(sum(float(part.norm()) ** 2 for part in parts))
+    found = max(norm_of(places), longest - max_grad_norm) / max_grad_norm
+    return found if math.isfinite(found) else math.inf
 
 
 def _of_type(value: Any, dtype: torch.dtype) -> Any:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from trainables.engines._check import TOLERANCE, Schedule, difference
+from trainables.engines._check import MOST_AT_FIRST, TOLERANCE, Schedule, difference
 from trainables.engines._engine import Engine, Setup, StepStats, sum_of_losses
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
@@ -45,7 +45,8 @@ class PrivateEngine(Engine):
         self._scratch: FlatGradient | None = None
         names = ("clipping check", setup.trial_id, setup.attempt, setup.comm.rank)
         # The step is compared in float32, which takes twice the memory of bfloat16.
-        whole = (self._physical or mechanism.num_records) if setup.precision == "fp32" else 0
+        first = min(self._physical or mechanism.num_records, MOST_AT_FIRST)
+        whole = first if setup.precision == "fp32" else 0
         self._schedule = Schedule(
             lambda epoch: setup.key.coins(*names, epoch),
             mechanism.steps_in,
