@@ -47,13 +47,21 @@ def _source(name: str, digest: str) -> FixedSource:
     return source_of(name)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)  # of the rows and of their neighbours, as many as sources
 def _recipe(
-    source: FixedSource, layers: tuple[int, ...], shrinkage: float, cache_dir: Path | None
+    source: FixedSource,
+    known: tuple[int, ...],
+    layers: tuple[int, ...],
+    shrinkage: float,
+    cache_dir: Path | None,
 ) -> Recipe:
-    """Kept, because whitening takes as long as a small model's training."""
-    moments = source.moments(layers, cache_dir)
-    return make_recipe(source.encoder, layers, moments, shrinkage=shrinkage)
+    """Of `layers` by their part of the moments of the layers `known`. Kept, because whitening takes
+    as long as a small model's training."""
+    tokens, records = source.moments(known, cache_dir)
+    if layers != known:
+        places = [known.index(layer) for layer in layers]
+        tokens, records = tokens.of(places), records.of(places)
+    return make_recipe(source.encoder, layers, (tokens, records), shrinkage=shrinkage)
 
 
 class FixedEncoder:
@@ -82,23 +90,21 @@ class FixedEncoder:
         if config.neighbours:
             self.token_width += 2 * source.widths[0][source.layers.index(min(self.layers))]
 
+    def _of(self, layers: tuple[int, ...]) -> Recipe:
+        whitening = self._config.whitening
+        if whitening is None:  # no moments are read
+            return Recipe(self.encoder, layers, (None, None))
+        return _recipe(self.source, self.layers, layers, whitening, self.cache_dir)
+
     @cached_property
     def own(self) -> Recipe:
         """The recipe of the rows that the heads read."""
-        config = self._config
-        if config.whitening is None:  # no moments are read
-            return Recipe(self.encoder, self.layers, (None, None))
-        return _recipe(self.source, self.layers, config.whitening, self.cache_dir)
+        return self._of(self.layers)
 
     @cached_property
     def near(self) -> Recipe:
         """The recipe of the rows of a token's neighbours: of the lowest layer alone."""
-        lowest, config = min(self.layers), self._config
-        if config.whitening is None:
-            return Recipe(self.encoder, (lowest,), (None, None))
-        moments = self.source.moments(self.layers, self.cache_dir)
-        tokens, records = (each.of([self.layers.index(lowest)]) for each in moments)
-        return make_recipe(self.encoder, (lowest,), (tokens, records), shrinkage=config.whitening)
+        return self._of((min(self.layers),))
 
     @cached_property
     def reads_names(self) -> Recipe:
@@ -107,7 +113,7 @@ class FixedEncoder:
         is_default = self.layers == source.layers and config.whitening == SHRINKAGE
         if self.names is None or is_default:
             return self.own
-        return _recipe(source, source.layers, SHRINKAGE, self.cache_dir)
+        return _recipe(source, source.layers, source.layers, SHRINKAGE, self.cache_dir)
 
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
