@@ -1,6 +1,6 @@
 """The cost of a training step of each engine, compared in one run.
 
-    python benchmarks/bench.py --data atis --model clc --batch-size 32 [--memory] [--json]
+    python benchmarks/bench.py --data atis --model clc --batch-size 32 [--memory]
 
 SGD, eDP-SGD and DP-SGD of this project, a padded stock model with Adam (`stock`), and the same with
 one backward pass a record, clipped and noised (`naive`). All take turns on the same records, from
@@ -298,7 +298,7 @@ def _peak_mib(engine: str) -> float:
 
 
 def main() -> None:
-    """Print a row for each engine, or all of it as JSON."""
+    """Print a row for each engine."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="atis")
     parser.add_argument("--model", choices=["clc", "bert"], default="clc")
@@ -310,7 +310,6 @@ def main() -> None:
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--peak", choices=CHOICES, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     training = {"expected_batch_size": options.batch_size, "num_workers": options.workers}
     spec = Spec(
@@ -345,9 +344,6 @@ def main() -> None:
         steps = 20 * Arena(spec).steps_per_epoch
         share = (20 * (more - 1) + first - 1) / steps
         print(f"comparing costs {share:.2%} of {steps} steps", file=sys.stderr)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-        return
     print(f"{options.model}, {options.data}, batch {options.batch_size}, one thread a worker")
     print(
         f"{'engine':10}{'ms a step':>11}{'x SGD':>8}{'quartiles':>16}{'x stock':>9}{'peak MiB':>10}"

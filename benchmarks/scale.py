@@ -1,11 +1,11 @@
 """What a large sweep costs beside its training: planning, looking at it, disk, memory, gaps.
 
-    PYTHONPATH=. python benchmarks/scale.py [--trials 10000] [--run 300]
+    PYTHONPATH=. python benchmarks/scale.py [--trials 10000] [--run 300] [--executor gang]
 
 In a temporary home a sweep of so many tiny trials is planned. Its trials are then ended by the
 driver, one after another, with events as an executor sends them and without flushes of the disk, so
 that what it costs to look at a finished sweep is measured in minutes. `--run` runs a sweep of its
-own with the local executor and MLflow. Printed: seconds of `plan`; milliseconds that the driver
+own with an executor and MLflow. Printed: seconds of `plan`; milliseconds that the driver
 takes a trial (second and last tenth); seconds (and those of the processor) and MB of `sweep list`,
 `show` and `report`; of the real run the seconds between the ends of trials (medians of the second
 and of the last tenth; also those of the processor, with MLflow's thread and the trials), MB of disk
@@ -46,7 +46,9 @@ from trainables.result import EpochReport, TrialResult
 EPOCHS, SEEDS, LEVELS = 2, 10, 2
 
 
-def prepared(folder: Path, num_trials: int, name: str) -> tuple[Prepared, Settings]:
+def prepared(
+    folder: Path, num_trials: int, name: str, executor: str = "local"
+) -> tuple[Prepared, Settings]:
     """A grid of two noise multipliers and many learning rates, ten seeds each, and a baseline."""
     rates = max(1, num_trials // SEEDS // LEVELS)
     document: dict[str, Any] = {
@@ -68,7 +70,7 @@ def prepared(folder: Path, num_trials: int, name: str) -> tuple[Prepared, Settin
             },
         ],
         "repeats": SEEDS,
-        "resources": {"executor": "local"},
+        "resources": {"executor": executor, "workers": 1, "slots": 1},
     }
     settings = settings_in(folder)
     return prepare_space(spaces.parse(document), settings=settings), settings
@@ -158,9 +160,9 @@ def look(folder: Path, num_trials: int) -> None:
         print(f"sweep {name}: {seconds:.1f} s ({processor:.1f} CPU), {memory:.0f} MB", flush=True)
 
 
-def run(folder: Path, num_trials: int) -> None:
+def run(folder: Path, num_trials: int, executor: str) -> None:
     """Run a sweep of the toy trial."""
-    plan, settings = prepared(folder, num_trials, "run")
+    plan, settings = prepared(folder, num_trials, "run", executor)
     ends: list[float] = []
     used: list[float] = []
 
@@ -192,12 +194,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--run", type=int, default=0, metavar="N")
+    parser.add_argument("--executor", choices=["local", "gang"], default="local")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         if options.trials:
             look(Path(name), options.trials)
         if options.run:
-            run(Path(name), options.run)
+            run(Path(name), options.run, options.executor)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ class StockClc(nn.Module):
         hidden = config.hidden_size
         self.words = nn.Embedding(config.word_buckets, config.word_dim)
         self.chars = nn.Embedding(NUM_CHARS, config.char_dim)
-        self.filters = self.convolution(config.char_dim, config.char_filters, config.char_kernel)
-        self.lstm = self.recurrent(
+        kernel = config.char_kernel
+        self.filters = nn.Conv1d(config.char_dim, config.char_filters, kernel, padding=kernel // 2)
+        self.lstm = nn.LSTM(
             config.word_dim + config.char_filters,
             hidden,
             num_layers=config.num_layers,
@@ -38,37 +39,20 @@ class StockClc(nn.Module):
         )
         self.dropout = config.dropout
         self.intent, self.tags = nn.Linear(2 * hidden, num_intents), nn.Linear(2 * hidden, num_tags)
-        self.crf = self.chain(num_tags)
-
-    recurrent: Any = nn.LSTM
-
-    @staticmethod
-    def convolution(char_dim: int, num_filters: int, kernel: int) -> nn.Module:
-        """The filters over characters."""
-        return nn.Conv1d(char_dim, num_filters, kernel, padding=kernel // 2)
-
-    def convolve(self, chars: Tensor) -> Tensor:
-        """[B, T, W, D] -> [B, T, F]: the filters' maxima over the characters of each token."""
-        num, longest = chars.shape[:2]
-        found: Tensor = self.filters(chars.flatten(0, 1).transpose(1, 2))
-        return F.relu(found).amax(2).view(num, longest, -1)
-
-    @staticmethod
-    def chain(num_tags: int) -> nn.Module:
-        """The CRF: (emissions, tags, mask) -> log-likelihoods [B]."""
-        return PaddedCrf(num_tags)
+        self.crf = CRF(num_tags, batch_first=True)
 
     def forward(self, batch: Batch) -> Tensor:
         """[B]: one loss a record."""
-        features = self.convolve(self.chars(batch["chars"]))
+        chars = self.chars(batch["chars"])
+        found = self.filters(chars.flatten(0, 1).transpose(1, 2))
+        features = F.relu(found).amax(2).view(*chars.shape[:2], -1)
         x = torch.cat([self.words(batch["words"]), features], 2)
         x = self.lstm(F.dropout(x, self.dropout, self.training))[0]
         x = F.dropout(x, self.dropout, self.training)
         mask = batch["mask"]
         mean = (x * mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True)
         loss = F.cross_entropy(self.intent(mean), batch["intents"], reduction="none")
-        found: Tensor = loss - self.crf(self.tags(x), batch["tags"], mask.bool())
-        return found
+        return loss - likelihoods(self.crf, self.tags(x), batch["tags"], mask)
 
 
 class StockBert(nn.Module):
@@ -93,43 +77,26 @@ class StockBert(nn.Module):
         self.dropout = dropout
         self.intent = nn.Linear(sizes.width, num_intents)
         self.tags = nn.Linear(sizes.width, num_tags)
-        self.crf = self.chain(num_tags)
-
-    @staticmethod
-    def chain(num_tags: int) -> nn.Module:
-        """As `StockClc.chain`."""
-        return PaddedCrf(num_tags)
+        self.crf = CRF(num_tags, batch_first=True)
 
     def forward(self, batch: Batch) -> Tensor:
         """[B]: one loss a record."""
         pieces = batch["pieces"]
-        # Given in full, not expanded from one row, because hooks read the batch from them.
-        places = torch.arange(pieces.shape[1]).repeat(pieces.shape[0], 1)
         x = self.encoder(
             pieces,
             attention_mask=batch["piece_mask"],
-            position_ids=places,
-            token_type_ids=torch.zeros_like(pieces),
         ).last_hidden_state
         x = F.dropout(x, self.dropout, self.training)
         loss = F.cross_entropy(self.intent(x[:, 0]), batch["intents"], reduction="none")
         index = batch["first"].unsqueeze(2).expand(-1, -1, x.shape[2])
         emissions = self.tags(x.gather(1, index))
-        found: Tensor = loss - self.crf(emissions, batch["tags"], batch["mask"].bool())
-        return found
+        return loss - likelihoods(self.crf, emissions, batch["tags"], batch["mask"])
 
 
-class PaddedCrf(nn.Module):
-    """`pytorch-crf`."""
-
-    def __init__(self, num_tags: int) -> None:
-        super().__init__()
-        self.crf = CRF(num_tags, batch_first=True)
-
-    def forward(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """[B]: log-likelihoods."""
-        found: Tensor = self.crf(emissions, tags, mask, reduction="none")
-        return found
+def likelihoods(crf: Any, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+    """[B]: the log-likelihoods of `pytorch-crf`."""
+    found: Tensor = crf(emissions, tags, mask.bool(), reduction="none")
+    return found
 
 
 def build(model: Any, config: ModelConfig) -> StockClc | StockBert:

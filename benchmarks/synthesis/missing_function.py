@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from small_model import model_fields, training_fields
 
 from sweep.synthesis.adaptation import run_adaptation
 from trainables.config import TrialConfig, data_config, parse
@@ -95,13 +94,26 @@ def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
             "task": "synthesis",
             "engine": "dp_sgd",
             "data": {"name": "smcalflow", "max_records": options.max_records},
-            "model": model_fields(options),
+            "model": {
+                "name": "causal_lm",
+                "hidden_size": options.width,
+                "num_layers": options.layers,
+                "num_heads": options.width // 32,
+                "intermediate_size": 4 * options.width,
+                "dropout": 0.0,
+            },
             "privacy": {
                 "noise_multiplier": {"target_epsilon": options.epsilon},
                 "max_grad_norm": 0.1,
                 "delta": 8e-6,
             },
-            "training": training_fields(options, epochs=options.epochs),
+            "training": {
+                "epochs": options.epochs,
+                "expected_batch_size": options.batch,
+                "physical_batch_size": 128,
+                "learning_rate": options.learning_rate,
+                "seed": options.seed,
+            },
             "synthesis": synthesis,
         }
     )

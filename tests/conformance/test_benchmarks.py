@@ -29,15 +29,6 @@ def test_missing_function_makes_a_config(method, monkeypatch):
     assert config.synthesis.remove_function == "WeatherQueryApi"
 
 
-@pytest.mark.parametrize("how", ["plain", "clipped", "noised", "noised@30"])
-@pytest.mark.parametrize("stage", ["parses", "utterances", "none"])
-def test_stages_makes_a_config(stage, how, monkeypatch):
-    module = _module("stages", monkeypatch)
-    config = module._config(module._options(), stage, how)
-    assert config.engine == ("sgd" if how == "plain" else "dp_sgd")
-    assert config.synthesis.method == ("one_stage" if stage == "none" else "two_stage")
-
-
 @pytest.fixture
 def table1(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER.parent)
