@@ -16,15 +16,20 @@ import argparse
 import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from sweep.synthesis.adaptation import run_adaptation
-from trainables.config import TrialConfig, data_config, parse
+from sweep.synthesis.score_texts import read_texts
+from trainables.config import TrialConfig, parse
+from trainables.data.pair_split import split_pairs
+from trainables.data.pairs import open_pairs
 from trainables.result import EpochReport
 from trainables.system.communication import Alone
+from trainables.tasks.adaptation import adapt
+from trainables.tasks.parsing import ParserSettings
 from trainables.tasks.synthesis import GENERATED
 from trainables.trial import run
 
@@ -49,7 +54,7 @@ def main() -> None:
 
         return heard
 
-    made = []
+    made = {}
     for method in METHODS:
         place = options.home / f"{method}-{options.seed}"
         if not (place / GENERATED).exists():
@@ -61,20 +66,30 @@ def main() -> None:
                 data_dir=data_dir,
                 cache_dir=options.home / "cache",
             )
-        made.append(f"{method}={place / GENERATED}")
-    found = run_adaptation(
-        data_config(name="smcalflow", max_records=options.max_records),
-        data_dir=data_dir,
+        texts = read_texts(place / GENERATED).utterances
+        made[method] = [text for text in texts if text.split()]
+    config = _config(options, method=METHODS[0])
+    pairs = open_pairs(config.data, data_dir=data_dir)
+    split = split_pairs(pairs, config.data, config.synthesis)
+    rows = adapt(
+        pairs.select(split.public.tolist()),
+        pairs.select(split.private.tolist()),
+        made,
+        pairs.select(split.test.tolist()),
         rule=options.function,
-        public_fraction=0.1,
-        synthetic=made,
-        num_test=options.generated,
+        settings=ParserSettings(literals="anon"),
         steps=options.steps,
-        literals="anon",
         seed=options.seed,
         report=say,
     )
-    found |= {"epsilon": options.epsilon, "seconds": time.perf_counter() - started}
+    found = {
+        "function": options.function,
+        "num_test": len(split.test),
+        "steps": options.steps,
+        "rows": {name: asdict(row) for name, row in rows.items()},
+        "epsilon": options.epsilon,
+        "seconds": time.perf_counter() - started,
+    }
     (options.home / "missing_function.json").write_text(json.dumps(found, indent=1))
     print(_table(found))
 

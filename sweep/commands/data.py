@@ -28,7 +28,7 @@ _Schema = Annotated[
 ]
 
 
-data = typer.Typer(help="List, describe, check, convert and make corpora.")
+data = typer.Typer(help="List, describe, check and convert corpora.")
 
 
 @data.command("list")
@@ -191,41 +191,6 @@ def convert(
         say(sentence)
     left = f", {written['num_invalid']} left out" if written["num_invalid"] else ""
     say(f"{to}: {written['num_records']} records{left}.")
-
-
-@data.command()
-def make(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Corpus to generate (see `sweep data list`).")
-    ],
-    to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
-    num_utterances: Annotated[
-        int | None, typer.Option(min=1_000, help="Number of utterances.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the generator.")] = 0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Generate a corpus as JSON lines with its label schema; the same seed gives the same bytes."""
-    from sweep.planning.corpora import write_out
-    from sweep.settings import from_environment
-
-    fields = [f"seed={seed}"]
-    if num_utterances is not None:
-        fields.append(f"num_utterances={num_utterances}")
-    written = write_out(data_config_of(name, fields), from_environment(), target=to)
-    facts = {
-        "utterances": str(written.utterances),
-        "schema": str(written.schema),
-        "num_utterances": written.num_utterances,
-    }
-    if as_json:
-        print_json("data make", facts)
-        return
-    say(
-        f"{written.utterances}: {written.num_utterances} utterances"
-        f" (data.name=json_lines data.path={written.utterances}"
-        f" data.schema_file={written.schema})"
-    )
 
 
 def _is_corpus(name: str) -> bool:

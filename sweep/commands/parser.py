@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from sweep.commands._options import DataFields, JsonFlag, Part, data_config_of
-from sweep.commands._output import number, print_json, say, say_table
+from sweep.commands._output import number, print_json, say
 from trainables.errors import InvalidInput
 
 _Pairs = Annotated[str, typer.Argument(metavar="NAME", help="A corpus of kind pairs.")]
@@ -67,48 +67,6 @@ def train(
 
 
 @parser.command()
-def adapt(
-    name: _Pairs,
-    without: Annotated[
-        str,
-        typer.Option(
-            metavar="FUNCTION", help="Function removed from the public pairs (NAME* for a prefix)."
-        ),
-    ],
-    synthetic: Annotated[
-        list[str], typer.Option(metavar="NAME=FILE", help="Generated utterances; may be repeated.")
-    ] = [],  # noqa: B006  typer copies it
-    fields: DataFields = [],  # noqa: B006  typer copies it
-    public_fraction: Annotated[float, typer.Option(help="Public share of the pairs.")] = 0.1,
-    num_test: Annotated[int, typer.Option(min=2, help="Human pairs to test on.")] = 2_000,
-    steps: Annotated[int, typer.Option(min=1, help="Training steps of each parser.")] = 2_500,
-    literals: _Literals = "copy",
-    seed: _Seed = 0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove a function from the public pairs and measure how much synthetic text restores.
-
-    The rows are none, each synthetic set, and full (the private pairs). Results are not private.
-    """
-    from sweep.settings import from_environment
-    from sweep.synthesis.adaptation import run_adaptation
-
-    found = run_adaptation(
-        data_config_of(name, fields),
-        data_dir=from_environment().data_dir,
-        rule=without,
-        public_fraction=public_fraction,
-        synthetic=synthetic,
-        num_test=num_test,
-        steps=steps,
-        literals=literals,
-        seed=seed,
-        report=lambda text: say(text, stderr=True),
-    )
-    print_json("parser adapt", found) if as_json else _print_rows(found)
-
-
-@parser.command()
 def apply(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved parser.")],
     utterances: Annotated[
@@ -128,30 +86,3 @@ def apply(
         print_json("parser apply", {"file": str(to), "num_records": count})
     else:
         say(f"{to}: {count} programs")
-
-
-def _print_rows(found: dict[str, Any]) -> None:
-    parts = ("with", "all", "without")
-    figures = ("exact_match_anonymous", "api_precision", "api_recall")
-    say_table(
-        (
-            "learnt from",
-            "pairs",
-            "with it",
-            *(f"{kind} {part}" for part in parts for kind in ("EM", "P", "R")),
-        ),
-        (
-            (
-                name,
-                f"{row['num_pairs']:,}",
-                f"{row['num_with_function']:,}",
-                *(
-                    number(row["scores"].get(part, {}).get(figure), ".3f")
-                    for part in parts
-                    for figure in figures
-                ),
-            )
-            for name, row in found["rows"].items()
-        ),
-        title=f"{found['function']}: exact match, API precision and recall",
-    )

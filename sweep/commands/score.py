@@ -31,10 +31,6 @@ _Parser = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Saved parser that parses the generated text."),
 ]
-_LanguageModel = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="An exported text model or a causal LM, for losses."),
-]
 _MauveTexts = Annotated[
     int, typer.Option(min=0, help="Largest number of texts per side in MAUVE; 0 skips it.")
 ]
@@ -60,7 +56,6 @@ def score(
     human: Annotated[Path | None, _lines_of("human text")] = None,
     synthetic: Annotated[Path | None, _lines_of("generated text")] = None,
     parser: _Parser = None,
-    lm: _LanguageModel = None,
     mauve_texts: _MauveTexts = 2_000,
     gold: Annotated[Path | None, _lines_of("programs that are right")] = None,
     predicted: Annotated[Path | None, _lines_of("predicted programs")] = None,
@@ -75,8 +70,7 @@ def score(
     slots or BIO tags. A slot is a list of name, start and end in tokens (end exclusive), or an
     object with slot, start and end. `sweep predict --json` and the json_lines data set use the same
     format. Standard input is /dev/stdin. Objects of --human and --synthetic have utterance and, if
-    known, lispress. A synthetic object may have num_tokens and loss (nats of the text under a
-    language model). Objects of --gold and --predicted have lispress and are aligned by line.
+    known, lispress. Objects of --gold and --predicted have lispress and are aligned by line.
     """
     pairs = {
         ("reference", "hypothesis"): (reference, hypothesis),
@@ -84,8 +78,6 @@ def score(
         ("gold", "predicted"): (gold, predicted),
     }
     kind, first, second = the_pair(pairs)
-    if lm is not None and kind != "human":
-        raise InvalidInput("expected --lm with --human FILE and --synthetic FILE alone")
     if kind == "human":
         from sweep.synthesis.score_texts import score_generated
 
@@ -95,7 +87,6 @@ def score(
             mauve_texts=mauve_texts,
             seed=seed,
             parser=parser,
-            lm=lm,
         )
     elif kind == "gold":
         from sweep.synthesis.score_texts import score_predicted

@@ -39,9 +39,6 @@ def synthesize(
         bool, typer.Option("--drop-repeats", help="Keep each text once.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generation.")] = 0,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Number of processes; the texts do not depend on it.")
-    ] = 1,
     as_json: JsonFlag = False,
 ) -> None:
     """Generate utterances from a trained model, with a card of epsilon and delta.
@@ -62,7 +59,6 @@ def synthesize(
         ),
         seed=seed,
         parses=None if parses is None else open_trained(parses),
-        workers=workers,
     )
     if as_json:
         print_json("synthesize", {"utterances": str(to), "card": card.to_dict()})

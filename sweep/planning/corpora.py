@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sweep.settings import Settings
 from sweep.store.data_sets import is_at_hand
-from sweep.store.files import require_new_file
 from trainables import catalogue
 from trainables.config import DataConfig, data_config
-from trainables.data import json_frames
-from trainables.data.corpus import Corpus, data_path, label_schema, open_corpus
+from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
-from trainables.data.schema import declared_pool_size, declared_training_size, to_json
+from trainables.data.schema import declared_pool_size, declared_training_size
 from trainables.data.sizes import num_training_records
 from trainables.data.split import make_split
 from trainables.data.storage import PARTS
@@ -129,35 +124,3 @@ def _describe_pairs(pairs: PairCorpus) -> dict[str, Any]:
         "mean_length": float(np.mean(lengths)),
         "max_length": max(lengths),
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class WrittenCorpus:
-    """The result of `write_out`."""
-
-    utterances: Path
-    schema: Path
-    num_utterances: int
-
-
-def write_out(config: DataConfig, settings: Settings, *, target: Path) -> WrittenCorpus:
-    """Stream a corpus to a file of JSON lines for the `json_lines` entry, and write its label
-    schema. The same corpus gives the same bytes.
-
-    Raises: InvalidInput where `target` exists, InvalidData where the corpus cannot be read.
-    """
-    schema_file = target.with_suffix(".schema.json")
-    for path in (target, schema_file):
-        require_new_file(path)
-    entry = catalogue.entry("datasets", config.name, kind="frames")
-    place = data_path(config, data_dir=settings.data_dir)
-    schema = label_schema(config, data_dir=settings.data_dir)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    count = 0
-    with fresh.open("w", encoding="utf-8") as file:
-        for utterance in entry.read(place, config=config):
-            file.write(json_frames.line(utterance, slots=True))
-            count += 1
-    schema_file.write_text(to_json(schema), encoding="utf-8")
-    fresh.replace(target)
-    return WrittenCorpus(utterances=target, schema=schema_file, num_utterances=count)

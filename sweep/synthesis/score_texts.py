@@ -6,7 +6,6 @@ official dialogue files are read too. Errors name file and line, never a text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,21 +27,17 @@ def score_generated(
     mauve_texts: int,
     seed: int,
     parser: Path | None = None,
-    lm: Path | None = None,
 ) -> dict[str, Any]:
     """Metrics of generated texts against human ones.
 
     With `parser`, a folder of `tasks.parsing`, it parses the synthetic utterances. Where the human
     programs are known, `X_ground_truth` is X of its parses of the human utterances, which shows
-    the effect of its errors alone. `lm`, an exported text model or a folder of a causal LM, scores
-    the synthetic utterances.
+    the effect of its errors alone.
 
     Raises: InvalidInput for files that are damaged, or malformed human programs.
     """
     ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
-    extra = {} if lm is None else _fluency_by(ours.utterances, lm)
-    if mauve_texts:
-        extra["mauve_features"] = FEATURES
+    extra = {"mauve_features": FEATURES} if mauve_texts else {}
     options: dict[str, Any] = {"mauve_texts": mauve_texts, "seed": seed}
     if parser is None:
         return generation.score(ours, theirs, **options) | extra
@@ -112,15 +107,6 @@ def read_texts(path: Path, *, readable: bool = False) -> Texts:
             )
         programs.append(program)
     return Texts(utterances, programs if any(programs) else None)
-
-
-def _fluency_by(utterances: Sequence[str], lm: Path) -> dict[str, Any]:
-    from sweep.synthesis.trained_text import scoring_model  # torch
-    from trainables.tasks._fluency import fluency_of
-
-    model, tokenizer, max_tokens = scoring_model(lm)
-    found = fluency_of(utterances, model, tokenizer, max_tokens=max_tokens)
-    return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 
 
 def _programs(path: Path) -> list[tuple[str, str, str]]:

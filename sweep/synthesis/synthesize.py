@@ -8,12 +8,9 @@ no further epsilon. Filters read only the drawn text; one that compared it with 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,69 +18,14 @@ from typing import Any
 
 from sweep.store.files import require_new_file, write_json, write_text
 from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
-from sweep.synthesis.trained_text import Trained, models_of, open_trained
+from sweep.synthesis.trained_text import Trained, models_of
 from trainables import catalogue
-from trainables.config import SynthesisConfig
 from trainables.errors import InvalidInput
-from trainables.generation._drawer import BLOCK, ModelDrawer
+from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import Drawn, Plan
 from trainables.seeding import stream_seed
 
-_held: dict[str, Any] = {}  # the models of a process of the pool
-
-
 Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
-
-
-@contextmanager
-def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[Draw]:
-    """A function that draws from the models of two folders (`parses` None: of one) in `workers`
-    processes during the block, each on one thread.
-    """
-    pool = ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),  # threads of torch do not survive a fork
-        initializer=_open,
-        initargs=(folder, parses),
-    )
-    with pool:
-        yield partial(_draw, pool)
-
-
-def _draw(
-    pool: ProcessPoolExecutor,
-    stage: str,
-    *,
-    number: int,
-    prompts: Sequence[str] | None,
-    num_beams: int,
-    seed: int,
-) -> list[str]:
-    """As `ModelDrawer` does with that seed."""
-    beginnings: Sequence[str | None] = [None] * number if prompts is None else prompts
-    blocks = [
-        pool.submit(_draw_block, stage, low, list(beginnings[low : low + BLOCK]), num_beams, seed)
-        for low in range(0, len(beginnings), BLOCK)
-    ]
-    return [text for block in blocks for text in block.result()]
-
-
-def _open(folder: Path, parses: Path | None) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    trained = open_trained(folder)
-    models, tokenizers = models_of(trained, None if parses is None else open_trained(parses))
-    _held.update(models=models, tokenizers=tokenizers, synthesis=trained.synthesis)
-
-
-def _draw_block(
-    stage: str, low: int, beginnings: list[str | None], num_beams: int, seed: int
-) -> list[str]:
-    synthesis: SynthesisConfig = _held["synthesis"]
-    models = {stage: _held["models"][stage]}
-    drawer = ModelDrawer(models, _held["tokenizers"][stage], synthesis, seed=seed)
-    return drawer.block(stage, low, beginnings, num_beams=num_beams)
 
 
 KNOWN_PATTERNS = {
@@ -136,20 +78,23 @@ def write_utterances(
     filters: Filters,
     seed: int = 0,
     parses: Trained | None = None,
-    workers: int = 1,
 ) -> DataCard:
     """Write `number` utterances to the new file `to`, and their card beside it; returns the card.
 
-    `parses` has the first of two stages where another trial trained it. The texts do not depend on
-    `workers`, the number of processes.
+    `parses` has the first of two stages where another trial trained it.
 
     Raises: InvalidInput where `to` exists, the folders do not match, or the filters drop too much.
     """
     require_new_file(to)
     for suffix in _CARDS:
         require_new_file(to.with_suffix(suffix))
-    with _drawing(trained, parses, workers=workers) as draw:
-        kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
+    models, tokenizers = models_of(trained, parses)
+
+    def draw(stage: str, *, seed: int, **options: Any) -> list[str]:
+        own = {stage: models[stage]}
+        return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **options)
+
+    kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
     draws = Draws(
         number=number,
         drawn=drawn,
@@ -168,23 +113,6 @@ def write_utterances(
     write_text(to.with_suffix(_CARDS[1]), to_markdown(card))
     write_text(to, "\n".join(lines) + "\n")
     return card
-
-
-@contextmanager
-def _drawing(trained: Trained, parses: Trained | None, *, workers: int) -> Iterator[Draw]:
-    """A function that draws from the models of two folders (`parses` None: of one)."""
-    models, tokenizers = models_of(trained, parses)  # also with more processes, for its checks
-    if workers > 1:
-        place = None if parses is None else parses.folder
-        with draw_pool(trained.folder, place, workers=workers) as draw:
-            yield draw
-        return
-
-    def draw_here(stage: str, *, seed: int, **options: Any) -> list[str]:
-        own = {stage: models[stage]}
-        return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **options)
-
-    yield draw_here
 
 
 def _passing(

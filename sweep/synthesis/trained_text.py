@@ -17,13 +17,11 @@ from trainables.files import read_written_json
 from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.guarantee.mechanism import Mechanism
-from trainables.models._causal_lm import CausalLm
-from trainables.models._hub_lm import load_lm, source_of
+from trainables.models._hub_lm import load_lm
 from trainables.models.causal_lm import Config
 from trainables.privacy.from_config import default_delta, from_plain
 
 ABOUT = "synthesis.json"
-_LEAST, _MOST_SCORED = 16, 128  # tokens that a scoring model must read, and the most that it reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,29 +134,3 @@ def _require_one_public_part(*homes: Trained) -> None:
                 "expected two stages that take the same records as public, got"
                 f" {name}={value} and {second[name]}"
             )
-
-
-def scoring_model(folder: Path) -> tuple[Any, Any, int]:
-    """A language model that scores utterances, its tokenizer and its largest number of tokens: an
-    exported synthesis trial of one stage, or a folder of a causal LM of `transformers`.
-
-    Raises: InvalidInput where the folder is neither, or the model needs prompts.
-    """
-    if not folder.is_dir():
-        raise InvalidInput(f"expected a folder with a language model, got {folder}")
-    places = (folder / "model", folder)
-    if not any((place / ABOUT).is_file() for place in places):
-        synthesis = SynthesisConfig(max_tokens=_LEAST, lora_rank=1)  # not adapted
-        source = source_of(Config(encoder=str(folder)), synthesis, public=(), seed=0)
-        model: Any = source.make()
-        most = model.sizes.positions if isinstance(model, CausalLm) else _MOST_SCORED
-        return model, source.tokenizer, min(most, _MOST_SCORED)
-    trained = open_trained(folder)
-    method = catalogue.entry("generation", trained.synthesis.method)
-    if method.READS_PROMPTS or method.STAGES != (UTTERANCES,):
-        raise InvalidInput(
-            "expected a model of utterances without prompts, got one of synthesis.method="
-            f"{trained.synthesis.method} in {folder}"
-        )
-    models, tokenizers = models_of(trained, None)
-    return models[UTTERANCES], tokenizers[UTTERANCES], trained.synthesis.max_tokens

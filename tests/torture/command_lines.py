@@ -16,7 +16,6 @@ _WITHOUT_INPUT = (
     "synthesize",
     "audit",
     "parser train",
-    "parser adapt",
 )
 _LEFT_OUT = ("bench", "ui")
 _NUMBERS = (

@@ -67,22 +67,3 @@ def test_wrong_places_are_refused(pairs, tmp_path, line):
     }
     for command, message in refused.items():
         assert message in line.refused("parser", *command)
-
-
-def test_adapt_gives_a_row_for_each_set(pairs, tmp_path, line):
-    texts = tmp_path / "s.jsonl"
-    texts.write_text('{"utterance": "cancel ann"}\n{"utterance": " "}\n')
-    command = ["parser", "adapt", "pair_lines", "--set", f"path={pairs}", "--without", "Cancel"]
-    command += ["--public-fraction", "0.5", "--steps", "2", "--synthetic", f"mine={texts}"]
-    found = line.facts(*command)
-    assert list(found["rows"]) == ["none", "mine", "full"]
-    none, mine, full = found["rows"].values()
-    assert none["num_with_function"] == 0
-    assert mine["num_pairs"] == none["num_pairs"] + 1
-    assert 0 < full["num_with_function"] <= 16  # those of the private pairs
-    assert set(none["scores"]) == {"with", "all", "without"}
-    assert "NAME=FILE" in line.refused(*command[:-1], "s.jsonl")
-    command[command.index("Cancel")] = "Nope"
-    assert "to name a function that occurs" in line.refused(*command)
-    command[command.index("0.5")] = "3"
-    assert "public_fraction: input should be less than 1" in line.refused(*command)

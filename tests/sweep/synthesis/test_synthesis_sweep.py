@@ -1,7 +1,6 @@
 """A synthesis sweep from a space to utterances with a data card."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import figures
 from trainables.errors import InvalidData
-from trainables.generation._drawer import BLOCK
 
 pytestmark = IGNORED
 PRIVATE = {"data.name": "pair_lines"}
@@ -263,21 +261,6 @@ def test_stages_that_take_other_records_as_public_are_not_joined(tmp_path):
         )
 
 
-@pytest.mark.slow  # starts processes that import torch
-def test_any_number_of_processes_draws_the_same_texts(tmp_path):
-    parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
-    filters = Filters(min_words=0, patterns={})
-    made = []
-    for workers in (1, 3):
-        to = tmp_path / f"{workers}.jsonl"
-        write_utterances(
-            texts, to=to, number=BLOCK + 9, filters=filters, parses=parses, workers=workers
-        )
-        made.append(to.read_text())
-    assert made[0] == made[1]
-    assert len(made[0].splitlines()) == BLOCK + 9
-
-
 def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path):
     changes = {**TWO_STAGES, "synthesis.shuffle_pairs": True}
     run_trial(tiny(write_pairs(tmp_path), **changes), tmp_path)
@@ -402,23 +385,3 @@ def test_shipped_spaces_expand(name):
     assert points
     assert all(point.config is not None for point in points), [p.reason for p in points]
     assert yaml.safe_load(json.dumps(spaces.read(name).document()))
-
-
-def test_a_language_model_judges_text_that_states_no_losses(tmp_path, line):
-    result = run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
-    human, drawn = tmp_path / "pairs" / "pairs_test.jsonl", tmp_path / "trial" / "synthetic.jsonl"
-    arguments = ("score", "--human", human, "--mauve-texts", 0, "--lm")
-    found = []
-    for lm, synthetic in (
-        (tmp_path / "trial", drawn),
-        (tmp_path / "trial", human),
-        (pretrained_in(tmp_path / "lm"), drawn),
-    ):
-        said = line.facts(*arguments, lm, "--synthetic", synthetic)
-        assert said["fluency_passed"] == (said["fluency_loss"] <= 2.0)
-        found.append(said["fluency_loss"])
-    assert result.metrics["validation_loss"] == pytest.approx(found[1], abs=0.5)
-    assert found[2] == pytest.approx(math.log(32), abs=0.5), "random weights know nothing"
-    said = line.refused(*arguments, tmp_path, "--synthetic", drawn)
-    assert "expected a tokenizer beside the model" in said
-    line.refused("score", "--gold", "g", "--predicted", "p", "--lm", "x")

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from sweep.synthesis.trained_text import open_trained, scoring_model
-from tests.models.test_lm_folder import base_in, bidirectional, with_words
+from sweep.synthesis.trained_text import open_trained
 from tests.refusals import refused
 
 _MODEL = {"name": "causal_lm"}
@@ -51,22 +50,3 @@ def test_what_is_wrong_is_in_the_line(tmp_path, about, why):
     (tmp_path / "synthesis.json").write_text(json.dumps(about), encoding="utf-8")
     with refused(f"of this version in .*, got another: .*{why}"):
         open_trained(tmp_path)
-
-
-def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path):
-    with refused(r"expected a folder with a language .*/lab/x"):
-        scoring_model(tmp_path / "lab" / "x")
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (bidirectional, "expected model.encoder to be a causal LM"),
-        (with_words({"<end>": 0, "\n": 1, "a": 90}, eos_token="<end>"), "at most 32 ids"),
-    ],
-)
-def test_a_folder_that_cannot_score_text_is_refused(tmp_path, change, why):
-    base_in(tmp_path, gpt2=True)
-    change(tmp_path)
-    with refused(why):
-        scoring_model(tmp_path)
