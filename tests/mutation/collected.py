@@ -103,6 +103,7 @@ def lines_run(item: pytest.Item, files: dict[str, int]) -> dict[str, Any]:
         seen.add((files[frame.f_code.co_filename], frame.f_lineno))
         return local
 
+    trace.__module__ = "threading"  # own modules' tests refuse what others put there
     threading.settrace(trace)
     began = time.process_time()
     sys.settrace(trace)
