@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from trainables import catalogue
 from trainables.engines import _audit, _private
 from trainables.engines._engine import StepStats
+from trainables.engines._toy import ChosenByRecord, ChosenGradients
+from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.privacy.audit import Multiplier, StepAudit
 
 mechanism = partial(engine_checks.mechanism, batch=8, workers=2, records=64)
+_GROUPS = (slice(0, 64), slice(64, 192), slice(192, 448))
 
 
 @pytest.mark.parametrize("microbatch_size", [1, 4])
@@ -22,23 +25,49 @@ mechanism = partial(engine_checks.mechanism, batch=8, workers=2, records=64)
 def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
     """One record is replaced, or added; a direction moves its own group of coordinates alone."""
     made = mechanism(
-        sampling=sampling, noise_calibration="central", microbatch_size=microbatch_size
+        sampling=sampling,
+        noise_calibration="central",
+        microbatch_size=microbatch_size,
+        max_grad_norm=0.25,
     )
     changed = (1, 1) if made.neighboring_relation == "replace_one" else (0, 1)
     table, pairs = _audit._inputs(made)
     for pair in pairs:
         left, right = (Counter(sum(side, ())) for side in (pair.left, pair.right))
         assert ((left - right).total(), (right - left).total()) == changed, pair.name
-    assert 0 < table[0].norm() < made.max_grad_norm, "the harmless row is not clipped"
+    assert len({pair.name for pair in pairs}) == len(pairs)
+    assert float(table[0].norm()) == pytest.approx(0.1 * made.max_grad_norm)
     start = 0
-    for number, width in enumerate(_audit._WIDTHS):
-        row, own = table[1 + 2 * number], slice(start, start + width)
-        assert row.norm() == row[own].norm() > 0
+    for number, width in enumerate((*_audit._WIDTHS, table.shape[1])):
+        row, back = table[1 + 2 * number : 3 + 2 * number]
+        own = slice(start, start + width) if number < 3 else slice(0, width)
+        assert row.norm() == row[own].norm()
+        assert [int((row[part] != 0).sum()) for part in _GROUPS] == [
+            int(number in (group, 3)) for group in range(3)
+        ]
+        assert row.max() == pytest.approx(1e3 * made.max_grad_norm), "clipped to its direction"
+        assert torch.equal(back, -3 * row)
         start += width
+    assert table[-1].isnan().all()
     read = {
         row for pair in pairs for side in (pair.left, pair.right) for unit in side for row in unit
     }
     assert read >= {0, *range(1, len(table), 2)}, "every direction is tried, and the broken row"
+
+
+@pytest.mark.parametrize("by_record", [False, True])
+def test_what_is_compared_are_the_steps_releases(by_record):
+    """Each call's, from the first to the last, times M, on either side; in the layout's groups."""
+    made, toy = mechanism(), ChosenByRecord if by_record else ChosenGradients
+    table, pairs = _audit._inputs(made)
+    left, right, groups = _audit._release(made, pairs[1], table, 2, 3, (5, 6), toy)
+    assert groups == list(_GROUPS)
+    for units, side in ((pairs[1].left, left), (pairs[1].right, right)):
+        engine = _audit._engine(made, units, table, (5, 6), toy)
+        for call, row in enumerate(side):
+            engine.step(2, call + 1)
+            assert (engine.released.numpy().astype(float) * made.num_microbatches == row).all()
+    assert isinstance(engine.model, toy)
 
 
 def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch):
@@ -67,7 +96,9 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(violation, bound,
     """Its noise as a Gaussian's on all pairs and again on the worst, and the lower bound that
     assumes no noise at all.
     """
-    claim = mechanism(noise_multiplier=1.0)
+    claim = mechanism(noise_multiplier=2.0)
+    claimed = claim.effective_noise_multiplier_at(0)
+    assert claimed != 1.0
     pairs = len(_audit._inputs(claim)[1])
     calls = 0
 
@@ -76,12 +107,15 @@ def test_a_step_passes_where_every_check_finds_what_is_claimed(violation, bound,
         calls += 1
         is_again = calls % (pairs + 1) == 0
         violates = violation == ("second look" if is_again else "first look")
-        noise = 0.1 if violates else 1.0
-        return Multiplier(estimate=noise, low=noise, high=noise)
+        noise = claimed * (1 - (2e-4 if violates else 5e-5))  # what rounds is no violation
+        return Multiplier(estimate=noise, low=noise / 2, high=noise)
 
     monkeypatch.setattr(_audit, "effective_multiplier", found)
     monkeypatch.setattr(_audit, "distinguish", lambda *_, **__: bound)
-    assert _audit.audit_step(claim, calls=100).passed == (violation is None and bound == 0.0)
+    audit = _audit.audit_step(claim, calls=100)
+    assert audit.passed == (violation is None and bound == 0.0)
+    assert audit.interval == (audit.estimate / 2, audit.estimate)
+    assert audit.epsilon_claimed == gaussian_epsilon(1 / claimed, audit.delta)
 
 
 def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(monkeypatch):
@@ -95,11 +129,12 @@ def test_the_calls_of_an_audit_are_the_releases_that_it_looks_at(monkeypatch):
 
     monkeypatch.setattr(_audit, "_release", release)
     found = _audit.audit_step(mechanism(), calls=200)
-    assert found.calls == looked_at[found.epoch] <= 200
+    assert found.calls == looked_at[found.epoch] == 100, "half of them in either epoch"
 
 
-def test_the_epoch_that_is_worst_against_its_claim_is_shown(monkeypatch):
-    """Half of a large claim is worse than nine tenths of a small one."""
+@pytest.mark.parametrize("first_fails", [False, True])
+def test_the_epoch_that_is_worst_against_its_claim_is_shown(first_fails, monkeypatch):
+    """Half of a large claim is worse than nine tenths of a small one; what fails is the worst."""
 
     def audit(mechanism, epoch, *, calls, seed, **fields):
         claimed, estimate = (1.0, 0.9) if epoch == 0 else (4.0, 2.0)
@@ -114,11 +149,11 @@ def test_the_epoch_that_is_worst_against_its_claim_is_shown(monkeypatch):
             epoch=epoch,
             calls=calls,
             false_alarm=1e-4,
-            passed=True,
+            passed=epoch > 0 or not first_fails,
         )
 
     monkeypatch.setattr(_audit, "_audit_epoch", audit)
-    assert _audit.audit_step(mechanism(), calls=100).epoch == 2
+    assert _audit.audit_step(mechanism(), calls=100).epoch == (0 if first_fails else 2)
 
 
 @given(st.integers(0, 2**40), st.sampled_from(["cpu", "meta"]))

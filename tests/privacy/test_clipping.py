@@ -159,6 +159,7 @@ def test_the_multiplier_of_a_step_without_noise_or_shift():
     groups = [slice(0, 4)]
     assert effective_multiplier(still, moved, groups=groups, false_alarm=0.1).high == 0
     assert effective_multiplier(still, still, groups=groups, false_alarm=0.1).low == math.inf
+    assert distinguish(still, moved, groups=groups, delta=0.0, false_alarm=0.5) > 1
 
 
 @pytest.mark.parametrize(
