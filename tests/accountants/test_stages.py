@@ -151,9 +151,12 @@ def test_a_couple_of_shuffled_pairs_is_the_unit():
     assert pairs.steps == two_stages(2).steps
 
 
-def test_frequencies_without_noise_leave_no_epsilon():
-    config = config_of(method="one_and_a_half_stage", histogram="true")
-    assert account(build(config, num_records=133_584)).epsilon == math.inf
+@pytest.mark.parametrize(("histogram", "is_finite"), [("true", False), ("public", True)])
+def test_frequencies_of_private_records_without_noise_leave_no_epsilon(histogram, is_finite):
+    config = config_of(method="one_and_a_half_stage", histogram=histogram)
+    mechanism = build(config, num_records=133_584)
+    assert math.isfinite(account(mechanism, exact=False).epsilon) == is_finite
+    assert not mechanism.histogram_noise_multiplier
 
 
 def test_a_target_that_the_histogram_alone_passes_is_refused():

@@ -166,9 +166,9 @@ def test_steps():
     poisson = mechanism("dp_sgd", num_records=133_584, batch=2_048, epochs=10)
     assert poisson.steps == 653
     assert poisson.first(7).steps == 457
-    whole = [mechanism("dp_sgd", sampling="full"), mechanism(num_records=64, batch=64)]
-    every = [*whole, shuffle, poisson]
-    assert [each.is_whole_batch for each in every] == [True, True, False, False]
+    whole = [mechanism("dp_sgd", sampling="full", num_records=n) for n in (2_560, 99)]
+    every = [*whole, mechanism(num_records=64, batch=64), shuffle, poisson]
+    assert [each.is_whole_batch for each in every] == [True, True, True, False, False]
     staged = replace(poisson, stages=(2, 1))  # rounded up for each, and for the epochs after them
     assert [staged.steps_until(epoch) for epoch in (1, 2, 3, 4, 10)] == [66, 131, 197, 263, 654]
 
@@ -185,8 +185,11 @@ def test_steps_are_exact_at_any_size(n, batch, epochs):
     ("options", "reason"),
     [
         ({"workers": 3}, "multiple of num_workers"),
+        ({"engine": "dp_sgd", "workers": 3}, "multiple of num_workers"),
+        ({"sampling": "full", "num_records": 99}, "multiple of num_workers"),
         ({"batch": 5_000, "workers": 1}, "at most the number of training records"),
         ({"microbatch_size": 3}, "divide a worker's batch"),
+        ({"sampling": "full", "microbatch_size": 3}, "divide a worker's batch"),
         (
             {"microbatch_size": 16, "noise_calibration": "central"},
             r"divide a worker's batch \(8\), got 16",
