@@ -8,6 +8,7 @@ import engine_checks as checks
 import pytest
 import torch
 from engine_checks import (
+    Meeting,
     alphas,
     check_noise_scale,
     engine_on,
@@ -15,6 +16,8 @@ from engine_checks import (
     mechanism,
     noise_of,
 )
+
+from trainables.guarantee.noise import SecretKey
 
 Z, C = 0.8, 1.5
 NOISE = {"noise_multiplier": Z, "max_grad_norm": C}
@@ -64,6 +67,23 @@ def test_the_check_of_the_scale_rejects_wrong_scales(wrong):
 @pytest.mark.parametrize("calibration", ["paper", "central"])
 def test_noise_is_independent_across_steps_coordinates_and_processes(calibration):
     checks.check_noise_is_independent(mechanism(noise_calibration=calibration))
+
+
+def test_every_draw_is_of_a_stream_that_names_it(monkeypatch):
+    """Its purpose, trial, attempt, who draws and when: no number of a key is drawn twice."""
+    asked, real = [], SecretKey.stream
+
+    def stream(self, *names):
+        asked.append(names)
+        return real(self, *names)
+
+    monkeypatch.setattr(SecretKey, "stream", stream)
+    mech, own = mechanism(**NOISE), {"trial_id": "t", "attempt": 3}
+    Meeting(2).run(lambda comm: engine_on(mech, gradients(200), comm=comm, **own).run_epoch(1))
+    steps = range(mech.steps_until(1), mech.steps_until(2))
+    noise = [("noise", "t", 3, worker, step) for worker in (0, 2) for step in steps]
+    coins = [("coins", "clipping check", "t", 3, rank, 1) for rank in (0, 1)]
+    assert sorted(asked, key=str) == sorted(noise + coins, key=str)
 
 
 STEPS = 100  # of 448 coordinates each: the relative standard error of the norm is 0.0033

@@ -508,7 +508,7 @@ MUTANTS = {
     ),
     "buffers with private statistics pass": (
         _nothing(_private.PrivateEngine, "_refuse_changed_buffers"),
-        partial(steps.test_a_buffer_that_training_changes_stops_the_trial, False),
+        partial(steps.test_a_buffer_that_training_changes_stops_the_trial, False, "last"),
     ),
     "batch norm passes": (
         _nothing(_private, "refuse_mixing"),
