@@ -13,6 +13,7 @@ from torch import nn
 from tests.refusals import refused
 from trainables.engines import Setup, audit_step
 from trainables.engines._passes import Pass, passes
+from trainables.engines._toy import ChosenRecords
 from trainables.errors import TrialFailed
 from trainables.guarantee import per_record
 from trainables.guarantee.noise import SecretKey, public_key
@@ -196,6 +197,7 @@ def test_the_figures_of_a_step_count_what_was_clipped(way):
     assert int(stats.lost) == 1
     assert float(stats.norm) == pytest.approx(6.5, rel=1e-4)
     assert stats.vector().dtype == torch.float64
+    assert not stats.vector().requires_grad
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -228,15 +230,50 @@ def test_no_step_is_taken_twice_with_one_key():
 
 @pytest.mark.parametrize("place", [0, -1])
 def test_workers_that_start_apart_are_refused(place):
-    """Also in one number of one parameter."""
+    """By each of them, also in one number of one parameter, however small beside another."""
 
     def work(comm):
         model = PlainGradients(WIDTHS)
+        model.weights[place].data[1] = 2.0**25
         model.weights[place].data[place] -= comm.rank
-        engine_on(mechanism(), gradients(200), model=model, comm=comm)
+        with refused("equal weights", TrialFailed):
+            engine_on(mechanism(), gradients(200), model=model, comm=comm)
 
-    with refused("equal weights", TrialFailed):
-        Meeting(2).run(work)
+    Meeting(2).run(work)
+
+
+@pytest.mark.parametrize(
+    ("units", "physical", "passes_read"),
+    [
+        ([[0], [1], [2], [3]], None, [[0, 1, 2, 3]]),
+        ([[0], [1], [2], [3]], 2, [[3, 1], [2, 0]]),
+        ([[0, 1], [2, 3]], 2, [[1, 0], [3, 2]]),
+        ([[0, 1], [], [2, 3, 1]], 2, [[1, 0], [3, 1], [2]]),
+    ],
+)
+def test_long_records_pass_together_and_units_stay_apart(units, physical, passes_read):
+    class Loader(ChosenRecords):
+        def lengths(self, ids):
+            return np.array([1, 3, 2, 4])[ids]
+
+        def batch(self, ids):
+            read.append(ids.tolist())
+            return super().batch(ids)
+
+    table, read = gradients(4, scale=3.0), []
+    engine = engine_on(mechanism(), table, units, physical_batch_size=physical, compares=False)
+    engine._loader = Loader(table)
+    engine.step(0, 0)
+    assert read == passes_read
+
+
+def test_the_order_of_records_is_of_the_trials_seed():
+    def read(seed):
+        return (
+            engine_on(mechanism(), gradients(200), seed=seed)._sampler.draw(0, 0).records.tolist()
+        )
+
+    assert read(1) == read(1) != read(0)
 
 
 @pytest.mark.parametrize("normalise", ["unit", "none"])
@@ -274,6 +311,8 @@ def test_the_first_step_noised_alpha_is_post_processing():
 def test_a_public_alpha_keeps_to_the_declared_bound():
     scale = {"name": "public", "normalise": "none"}
     free = engine_on(mechanism(group_scale=scale), gradients(4), public_batch=gradients(3))
+    norms = [float(part.norm()) for part in gradients(3).mean(0).split(list(WIDTHS))]
+    assert free.group_scale.tolist() == pytest.approx(norms, rel=1e-5)
     cap = float(free.group_scale.median())
     mech = mechanism(group_scale={**scale, "cap": cap})
     engine = engine_on(mech, gradients(4), public_batch=gradients(3))

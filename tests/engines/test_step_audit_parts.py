@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trainables import catalogue
 from trainables.engines import _audit, _private
-from trainables.engines._engine import StepStats
+from trainables.engines._engine import StepStats, sum_of_losses
 from trainables.engines._toy import ChosenByRecord, ChosenGradients
 from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.privacy.audit import Multiplier, StepAudit
@@ -165,6 +165,9 @@ def test_the_sums_of_a_step_are_kept_in_double_precision_on_its_device(records, 
     found = StepStats(records=records, units=3, **sums).vector()
     assert (found.dtype, found.device.type) == (torch.float64, device)
     assert device == "meta" or records in found.tolist()
+    large = torch.tensor([2.0**25, 1.0])  # which float32 adds up to the first
+    found = StepStats.of(sum_of_losses(large), large, records=2, bound=1.0)
+    assert float(found.loss) == float(found.norm) == 2**25 + 1
 
 
 @pytest.mark.parametrize("secure", [False, True])
