@@ -274,9 +274,19 @@ def test_a_seed_and_a_key_give_the_same_batches_in_every_version():
     small = {"records": 40, "batch": 8, "workers": 2}
     shuffled = sampler(np.arange(40), mechanism(**small), seed=3, key=key).draw(1, 2)
     assert shuffled.records.tolist() == [31, 33, 10, 7, 16, 6, 32, 19]
+    assert shuffled.unit.tolist() == [0] * 4 + [1] * 4
     mech = mechanism(sampling="poisson", **small)
-    drawn = sampler(np.arange(40), mech, seed=0, key=key, trial_id="t", attempt=2).draw(1, 2)
+    coins = {"key": key, "trial_id": "t", "attempt": 2, "seed": 0}
+    drawn = sampler(np.arange(40), mech, **coins).draw(1, 2)
     assert drawn.records.tolist() == [18, 16, 15, 4, 2, 34]
     assert drawn.unit.tolist() == [0, 0, 0, 0, 1, 1]
+    mech = mechanism(sampling="random_allocation", microbatch_size=2, **small, **CENTRAL)
+    drawn = sampler(np.arange(40), mech, **coins).draw(1, 2)
+    assert drawn.records.tolist() == [30, 34, 38, 2, 15, 36, 23, 11, 12, 19]
+    assert drawn.unit.tolist() == [0, 0, 0, 1, 1, 1, 2, 3, 3, 3]
+    drawn = sampler(np.arange(8), replace(mech, sampling="full", num_records=8), **coins).draw(1, 2)
+    assert drawn.records.tolist() == [5, 6, 4, 7, 0, 1, 2, 3]
+    assert drawn.unit.tolist() == [0, 0, 2, 2, 3, 3, 3, 3]
+    assert (drawn.worker.tolist(), drawn.sizes.tolist()) == ([0, 0, 1, 1], [2, 0, 2, 4])
     grouped = Population(np.arange(30), groups=np.arange(30) // 6, max_records_per_group=2, seed=4)
     assert grouped.records.tolist() == [0, 5, 7, 6, 14, 13, 23, 22, 28, 27]

@@ -68,15 +68,18 @@ def test_the_angle_covers_the_circle_evenly():
         (0, 0, 2.0**-64),  # the smallest: a radius of 9.42
         (0, 2**31, 2.0**-33),
         (5, 2**31, 5.5 * 2.0**-32),
-        (2**20, 0, 2.0**-12),
+        (2**20, 2**31, 2.0**-12),  # none of the extra bits
+        (2**20 - 1, 2**31, (2**20 - 0.5) * 2.0**-32),
         (2**32 - 1, 0, 1 - 2.0**-32),  # the largest: never a radius of 0
     ],
 )
 def test_the_ends_of_the_radius(word, extra, u):
-    first, second = normals(words_of([word], [12345], extra), 1)
-    assert math.hypot(first[0], second[0]) == pytest.approx(
-        math.sqrt(-2 * math.log1p(u - 1) if u > 0.5 else -2 * math.log(u)), rel=1e-6
-    )
+    words = words_of([word], [12345], extra)
+    radius = math.sqrt(-2 * math.log1p(u - 1) if u > 0.5 else -2 * math.log(u))
+    first, second = normals(words, 1)
+    assert math.hypot(first[0], second[0]) == pytest.approx(radius, rel=1e-6)
+    defined = math.hypot(*noise.normals(words, 1)[:, 0])
+    assert defined == pytest.approx(radius, rel=1e-9 if extra else 1e-6)
 
 
 def test_each_small_word_takes_extra_bits_of_its_own():

@@ -308,7 +308,14 @@ def test_reasons_add_up():
         mechanism(noise_multiplier=0.0, reproducible_noise=True, group_scale="first_step"),
         undeclared=("vocabulary read from private data",),
     )
-    assert len(built.unaccounted) == 4
+    said = ("no noise is added (noise_multiplier 0)", "noise key public (reproducible_noise)")
+    scale = "alpha_k is the raw first gradient's (group_scale first_step)"
+    bound = "alpha_k has no bound (group_scale.cap), noise is added after it"
+    assert built.unaccounted == (*said, scale, *built.undeclared)
+    assert replace(built, normalise="none").unaccounted == (*said, scale, bound, *built.undeclared)
+    assert replace(built, kind="prior").unaccounted == built.undeclared
+    plain = replace(built, kind="plain", normalise="none").unaccounted
+    assert plain == ("no noise is added (edp_sgd)", said[1], *built.undeclared)
     assert mechanism().unaccounted == ()
     assert mechanism(group_scale="first_step_noised").unaccounted == ()
 

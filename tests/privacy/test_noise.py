@@ -3,6 +3,7 @@
 False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
 """
 
+import hashlib
 import inspect
 import pickle
 from contextlib import nullcontext
@@ -128,7 +129,7 @@ class OnGpu:
     device, dtype = Device("cpu"), torch.float32
 
     def __init__(self):
-        self.added = []
+        self.added, self.factors = [], []
 
     def __getitem__(self, where):
         return self
@@ -137,6 +138,7 @@ class OnGpu:
         return 10
 
     def mul_(self, factor):
+        self.factors.append(factor)
         return self
 
     def add_(self, numbers, alpha):
@@ -145,12 +147,13 @@ class OnGpu:
 
 
 def test_a_gpus_target_takes_the_ciphers_noise_by_default(monkeypatch):
-    monkeypatch.setattr(noise, "_add_device_noise_", lambda target, *_: target.added.append("own"))
-    where = [(slice(0, 10), 1.0)]
-    for secure, expected in (({}, normals(10, "g").tolist()), ({"secure": False}, ["own"])):
+    monkeypatch.setattr(noise, "_add_device_noise_", lambda on, *given: on.added.append(given))
+    where, stream = [(slice(0, 10), 1.0)], KEY.stream("g")
+    own = [(stream, where)]
+    for secure, expected in (({}, normals(10, "g").tolist()), ({"secure": False}, own)):
         target = OnGpu()
-        add_noise_(target, stream=KEY.stream("g"), segments=where, **secure)
-        assert target.added == expected
+        add_noise_(target, stream=stream, segments=where, factor=0.25, **secure)
+        assert (target.added, target.factors) == (expected, [0.25])
 
 
 def test_a_devices_generator_takes_64_bits_of_the_stream(monkeypatch):
@@ -204,6 +207,34 @@ def test_a_form_that_goes_wrong_later_ends_the_trial(size, place, error, offer):
         target, ends = torch.full((count,), size), count == 100
         with pytest.raises(TrialFailed, match="noise of its def") if ends else nullcontext():
             GaussianSource(KEY.stream("later")).add_(target, std=2.0, factor=0.5)
+
+
+def test_forms_are_compared_on_small_and_large_words_and_on_the_first_numbers_of_a_stream(
+    monkeypatch, offer
+):
+    """Golden values of the words: rare radii are among them. Large numbers, and those that are not
+    finite, are no fault of a form.
+    """
+    compared, firsts, right = [], [], noise.normals
+
+    def add(words, half, target, factor, std):
+        compared.append((hashlib.sha256(words).hexdigest()[:8], half, target.shape, factor, std))
+        noise._add_reference(words, half, target, factor, std)
+
+    def noted(words, half, first=None):
+        firsts.append(first)
+        return right(words, half, first=first)
+
+    offer(add)
+    assert noise._form() is add
+    assert compared == [("7953774b", 4096, (8191,), 0.7, 1.3)]
+    monkeypatch.setattr(noise, "normals", noted)
+    target = torch.linspace(-1e4, 1e4, (1 << 16) + 8)
+    target[3] = torch.nan
+    GaussianSource(KEY.stream("first")).add_(target, std=1e-3)
+    assert firsts == [None, 16, None, 0]
+    GaussianSource(KEY.stream("first")).add_(target[:7], std=1e-3, factor=2.0)
+    assert firsts[4:] == [None, 4]
 
 
 def test_a_devices_own_generator_gives_each_segment_its_scale():
