@@ -87,7 +87,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     from sweep.results.export import export_best
     from sweep.results.gap import gaps
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.summary import curves_of, summary
+    from sweep.results.summary import summary
     from sweep.results.tables.leakage import violations
     from sweep.results.tables.trials import results_table
     from sweep.search.source import unrun
@@ -111,7 +111,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         table: FittedTable | str = ""
         with Guard("the table of results", then=lambda problem: "the results are on the disk"):
             answers = [found.sentence() for found in gaps(records)]
-            table = results_table(folder.name, records, curves=curves_of(folder))
+            table = results_table(folder.name, records)
         for sentence in answers:
             say(sentence, style="bold")
         console().print(table)  # a stream that takes nothing is the command's failure

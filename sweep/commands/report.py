@@ -36,28 +36,12 @@ def report(
     error, epsilon and leakage, noise decays, times, attacks and the privacy card.
     """
     from sweep.results.report_files import write
-    from sweep.results.select import by_corpus
-    from sweep.search.advice import answers
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
 
-    settings = from_environment()
-    folder = store.open_sweep(settings.home, name)
+    folder = store.open_sweep(from_environment().home, name)
     target = output or Path(f"{name}-report")
-    records = folder.records()
-    is_answered = not public and len(by_corpus(records)) == 1
-    mattered, next_steps = (
-        answers(records, cache_dir=settings.cache_dir) if is_answered else (None, [])
-    )
-    made = write(
-        folder,
-        target,
-        epsilon_max=epsilon,
-        corpus=data,
-        public=public,
-        mattered=mattered,
-        next_steps=next_steps,
-    )
+    made = write(folder, target, epsilon_max=epsilon, corpus=data, public=public)
     if as_json:
         print_json("report", made.summary())
         return

@@ -27,6 +27,7 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Show the trials relative to the baseline, and the Pareto front of SER and epsilon."""
+    from sweep.results.advice import advice
     from sweep.results.exported import damages
     from sweep.results.gap import sentences
     from sweep.results.summary import summary
@@ -50,7 +51,8 @@ def show(
     _print_tables(folder, records, list(damaged.values()), every=every)
     for each in where:
         say(each.sentence())
-    _print_answers(records, where)
+    for sentence in advice(records, where):
+        say(f"next: {sentence}")
 
 
 def _best(where: Standing) -> dict[str, Any]:
@@ -69,14 +71,13 @@ def _print_tables(
 ) -> None:
     """Trials, repeats, leakage and generated text, each with what is wrong with it."""
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.summary import curves_of
     from sweep.results.tables.leakage import leakage_table, violations
     from sweep.results.tables.trials import group_table, results_table
     from sweep.synthesis.table import synthesis_table
 
     out = console()
     most = None if every else _MOST_ROWS
-    out.print(results_table(folder.name, records, max_rows=most, curves=curves_of(folder)))
+    out.print(results_table(folder.name, records, max_rows=most))
     if most is not None and len(records) > most:
         say(
             f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
@@ -104,22 +105,3 @@ def _standings(folder: SweepFolder, records: list[TrialRecord]) -> list[Standing
         raise
     except InvalidInput:  # no metric that every trial has
         return []
-
-
-def _print_answers(records: list[TrialRecord], where: list[Standing]) -> None:
-    """Which axis mattered, what the sweep cost together, what to try next."""
-    from sweep.search.advice import answers
-    from sweep.settings import from_environment
-    from sweep.store.plans import label
-
-    found, sentences = answers(records, where, cache_dir=from_environment().cache_dir)
-    if found is not None:
-        shares = ", ".join(f"{label(path)} {100 * s:.0f} %" for path, s in found.shares.items())
-        tied = ", ".join(map(label, found.tied))
-        say(
-            f"what mattered for {found.metric}: {shares} (a forest over {found.num_configurations}"
-            f" configurations, R² {found.explained:.2f} out of bag)"
-            + (f"; {tied} vary together: a share may be another's" if tied else "")
-        )
-    for sentence in sentences:
-        say(f"next: {sentence}")

@@ -22,7 +22,6 @@ def unseal(
     from dataclasses import asdict
 
     from sweep.results.export import spend_of
-    from sweep.results.summary import curves_of
     from sweep.results.tables.trials import results_table
     from sweep.runtime.selection import unseal as unsealing
     from sweep.settings import from_environment
@@ -50,7 +49,7 @@ def unseal(
         print_json("unseal", {"name": name, "total": spent, "tracking_problem": problem})
         return
     records = folder.records()
-    console().print(results_table(name, records, curves=curves_of(folder)))
+    console().print(results_table(name, records))
     if total is not None:
         say(
             f"{name} is unsealed: {len(records)} trials together cost epsilon"

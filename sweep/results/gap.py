@@ -41,7 +41,6 @@ class Gap:
     baseline: Group | None = None
     factor: float | None = None
     least: TrialRecord | None = None
-    larger: TrialRecord | None = None  # the next larger epsilon that makes fewer errors
     corpus: str | None = None  # where the sweep has several
 
     @property
@@ -104,7 +103,13 @@ class Gap:
                 f"noise for an epsilon: `{_TARGET}` calibrates the noise, instead of"
                 f" {_noise(self.least)}"
             ]
-        return [*self._start(), *_records(self.best), *self._larger()]
+        if self.best.plan.fields.get("model", {}).get("encoder", "scratch") != "scratch":
+            return []
+        return [
+            f"public pretraining: {self.best.plan.id} learns all its weights from private records;"
+            " with `model.encoder: dialogues`, or `model.name: features`, it would start from"
+            " public ones, which costs no epsilon"
+        ]
 
     @property
     def _is_kin(self) -> bool:
@@ -112,33 +117,6 @@ class Gap:
             return False
         mine, theirs = self.best.plan, self.baseline.records[0].plan
         return mine.fields.get("model") == theirs.fields.get("model")
-
-    def _label(self, record: TrialRecord) -> str:
-        good = formats.figure(self.figure, select.value(record, self.figure))
-        epsilon = formats.epsilon(select.value(record, figures.EPSILON))
-        plan = record.plan
-        return f"{plan.id} {plan.name}, {figures.label(self.figure)} {good} at epsilon {epsilon}"
-
-    def _start(self) -> list[str]:
-        """Public weights, where the trial starts from random ones."""
-        assert self.best is not None
-        model = self.best.plan.fields.get("model", {})
-        if model.get("encoder", "scratch") != "scratch":
-            return []
-        steps = f" in {self.best.plan.steps} noisy steps" if self.best.plan.steps else ""
-        return [
-            f"public pretraining: {self.best.plan.id} learns all its weights from private records"
-            f"{steps}; with `model.encoder: dialogues`, or `model.name: features`, it would start"
-            " from public ones, which costs no epsilon"
-        ]
-
-    def _larger(self) -> list[str]:
-        if self.larger is None:
-            return [
-                "other values of C, the learning rate and the epochs: no private trial of this"
-                " sweep with a larger epsilon makes fewer errors"
-            ]
-        return [f"a larger epsilon: {self._label(self.larger)}"]
 
 
 def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
@@ -163,7 +141,6 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
         baseline=baseline,
         factor=_factor(best, baseline, main),
         least=least,
-        larger=_with_larger_epsilon(best, finished, main),
     )
 
 
@@ -211,40 +188,6 @@ def _factor(best: TrialRecord, baseline: Group | None, metric: str) -> float | N
     return math.inf if over > 0 else None
 
 
-def _with_larger_epsilon(
-    best: TrialRecord, finished: Sequence[TrialRecord], metric: str
-) -> TrialRecord | None:
-    """The trial with the next larger epsilon that is better, among those of the front."""
-    figure = select.value(best, metric)
-    if figure is None:
-        return None
-    better = [
-        record
-        for record in select.front(finished, (metric, figures.EPSILON))
-        if _compared(record) > _compared(best)
-        and (other := select.value(record, metric)) is not None
-        and cost(metric, other) < cost(metric, figure)
-    ]
-    return min(better, key=_compared, default=None)
-
-
-def _records(record: TrialRecord) -> list[str]:
-    """The effect of more records: at the same q and number of steps epsilon is unchanged, and the
-    noise of a mean gradient falls.
-    """
-    card = record.privacy
-    if card is None or not (card.num_records and card.expected_batch_size):
-        return []
-    number, noise = card.num_records, card.noise_multiplier / card.expected_batch_size
-    if not noise:
-        return []
-    return [
-        f"more records: {2 * number:,} instead of {number:,} at the same epsilon, sample rate"
-        " and number of steps would halve the noise of a step's mean gradient, from"
-        f" {formats.number(noise, 2)} C to {formats.number(noise / 2, 2)} C"
-    ]
-
-
 def _noise(record: TrialRecord | None) -> str:
     if record is None or not claims_privacy(record.plan.engine):
         return "none"
@@ -257,9 +200,4 @@ def _of(record: TrialRecord) -> str:
 
 def _epsilon(record: TrialRecord) -> float:
     value = select.value(record, figures.EPSILON)
-    return math.inf if value is None else value
-
-
-def _compared(record: TrialRecord) -> float:
-    value = select.compared(record, figures.EPSILON)
     return math.inf if value is None else value

@@ -6,13 +6,17 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dashboards import results
 from search_spaces.domains import rank
 from sweep.results import select
+from sweep.results.advice import advice
 from sweep.results.exported import damages
 from sweep.results.gap import gaps
+from sweep.results.importance import importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
+from sweep.results.standing import standings
 from sweep.results.tables.axes import value_at, varied_paths
 from sweep.store.plans import PlannedTrial, label, noise_at, short
 from sweep.store.state import TrialStatus
@@ -32,8 +36,8 @@ def gather(
     public: bool = False,
 ) -> results.Sweep:
     """The trials on one corpus (needed where there are several) with the best one at `epsilon_max`.
-    `public` leaves out what only the curator may see: attacks, training losses and norms, and the
-    folders of files.
+    `public` leaves out what only the curator may see: attacks, training losses and norms, the
+    folders of files, and importance and advice, which follow from such figures.
 
     Raises: InvalidInput where no trial has finished or the corpus is none of the sweep's,
     InvalidData where a file of a trial differs from its manifest.
@@ -86,11 +90,21 @@ def gather(
         card=None if chosen is None else card_of(folder, chosen),
         delta=None if chosen is None else _delta(chosen.plan, public=public),
         axes=tuple(map(label, paths)),
-        # Advice names the steps and the number of records.
-        helps=()
-        if public and chosen is not None and chosen.plan.reveals_count("steps")
-        else tuple(words for each in found for words in each.helps()),
+        helps=tuple(words for each in found for words in each.helps()),
+        **({} if public else _answers(records)),
     )
+
+
+def _answers(records: Sequence[TrialRecord]) -> dict[str, Any]:
+    """Which axis mattered and what to try next, where the trials have a figure in common."""
+    try:
+        found = importance(records)
+        next_steps = advice(records, standings(records))
+    except InvalidInput:
+        return {}
+    shares = {} if found is None else {label(p): share for p, share in found.shares.items()}
+    explains = 0.0 if found is None else found.explained
+    return {"mattered": shares, "explains": explains, "next_steps": tuple(next_steps)}
 
 
 def _config(chosen: TrialRecord | None, *, public: bool) -> str:

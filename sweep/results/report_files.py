@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dashboards import charts, report, tables
 from dashboards.render import png
 from dashboards.results import Sweep
-from sweep.results.importance import Importance
 from sweep.results.report_data import gather
-from sweep.store.plans import label
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 
@@ -50,19 +47,12 @@ def write(
     epsilon_max: float,
     corpus: str | None = None,
     public: bool = False,
-    mattered: Importance | None = None,
-    next_steps: Sequence[str] = (),
 ) -> ReportFiles:
-    """Write the report of a sweep into `target`, replacing an earlier report. A public one has
-    neither importance nor advice, which follow from figures for the curator.
+    """Write the report of a sweep into `target`, replacing an earlier report.
 
     Raises: InvalidInput as `gather`, and where `target` is a file.
     """
     sweep = gather(folder, epsilon_max=epsilon_max, corpus=corpus, public=public)
-    if not public:
-        shares = {} if mattered is None else {label(p): s for p, s in mattered.shares.items()}
-        explains = 0.0 if mattered is None else mattered.explained
-        sweep = replace(sweep, mattered=shares, explains=explains, next_steps=tuple(next_steps))
     if target.exists() and not target.is_dir():
         raise InvalidInput(f"expected a folder for the report, got the file {target}")
     (target / CHARTS).mkdir(parents=True, exist_ok=True)

@@ -1,16 +1,14 @@
-"""A whole sweep as plain data, as a pandas frame, and the validation curves of its trials."""
+"""A whole sweep as plain data and as a pandas frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sweep.results import select
 from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables import goals
 from trainables.figures import EPSILON, EPSILON_PAPER
 
 if TYPE_CHECKING:
@@ -82,14 +80,3 @@ def results(name: str, *, settings: Settings | None = None) -> pd.DataFrame:
         own = {"trial": record.plan.id, "seed": record.plan.seed}
         rows.append({**own, **head, **record.plan.values, **more})
     return pd.DataFrame(rows, columns=None if rows else ["trial"]).set_index("trial")
-
-
-def curves_of(folder: SweepFolder) -> Callable[[str], Sequence[float | None]]:
-    """A function that reads a trial's curve; an unreadable one is empty."""
-
-    @cache
-    def read(trial_id: str) -> tuple[float | None, ...]:
-        rows = folder.epochs(trial_id)
-        return tuple(goals.validation_figure(row["metrics"])[1] for row in rows)
-
-    return read

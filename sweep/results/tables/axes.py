@@ -1,18 +1,15 @@
-"""Columns of a table of trials: one for each axis that varies, short ids, curves. Pure."""
+"""Columns of a table of trials: one for each axis that varies, and short ids. Pure."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from sweep.results.tables.fitting import Column
-from sweep.store.plans import PlannedTrial, label, setting, short
+from sweep.store.plans import PlannedTrial, label, short
 from trainables.privacy.from_config import claims_privacy
 
 _SHORTEST_ID = 6
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_CURVE = 12  # cells
 _PAIRS = 18  # cells of several settings in one column
 
 
@@ -75,7 +72,11 @@ def setting_columns(
         ", ".join(
             [
                 *([variant] if differ else []),
-                *(setting(path, v[place]) for path, v, _ in columns if v[place] is not None),
+                *(
+                    f"{label(path)} {short(v[place])}"
+                    for path, v, _ in columns
+                    if v[place] is not None
+                ),
             ]
         )
         for place, variant in enumerate(variants)
@@ -89,21 +90,3 @@ def setting_columns(
 
 def _keys(value: Any) -> Sequence[str]:
     return tuple(value) if isinstance(value, dict) else ()
-
-
-def curve(values: Sequence[float | None], width: int = _CURVE) -> str:
-    """A row of figures as bars, the newest last; empty for fewer than two finite ones.
-
-    >>> curve([1.0, 0.5, None, 0.25, 0.0])
-    '█▅▃▁'
-    """
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    if len(known) < 2:
-        return ""
-    if len(known) > width:
-        known = [known[(place + 1) * len(known) // width - 1] for place in range(width)]
-    low, high = min(known), max(known)
-    if high == low:
-        return _BLOCKS[0] * len(known)
-    steps = len(_BLOCKS) - 1
-    return "".join(_BLOCKS[round(steps * (value - low) / (high - low))] for value in known)

@@ -1,30 +1,25 @@
 """A table fitted to the width of its output: no number is cut, broken over lines or shortened.
 
-Where a terminal is too narrow, the least important columns are left out first and named below the
-table; if that is not enough, columns of settings become one column of `name=value` pairs. Only
-words are broken over lines, between their parts and never inside a number.
+Where a terminal is too narrow, the least important columns are left out and named below the table;
+if that is not enough, columns of settings become one column. Only words are broken over lines.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from rich import box
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 ALWAYS = 100  # the worth of a column that is never left out
-_WORDS_WHOLE = 40  # columns worth less are left out before words are broken
 _KEPT_APART = 50  # columns worth less are left out before settings share a column
-_LONGEST_WORD = 10  # cells: a longer word without a digit may be broken
-_NUMBER = r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?"
-_SIGN = r"(?![+-]\d)[^\w\s]"
-_PART = re.compile(rf"(?:[^\W\d]\w*|{_NUMBER})(?:{_SIGN})*|(?:{_SIGN})+|\S")
+_LONGEST_HEAD = 10  # cells: a longer head has a line for each word
+_LONGEST_WORD = 24  # cells: a longer word of a text may be broken; no number is as long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +51,18 @@ class Column:
         """Cells below which a number, or a short word, would be cut."""
         if not self.is_text:
             return self.natural
-        words = {part for cell in self.cells for part in parts(_plain(cell))}
-        return min(self.natural, max(self.at_least, self._head, *(_least(w) for w in words)))
+        words = [cell_len(word) for cell in self.cells for word in _plain(cell).split()]
+        longest = min(max(words, default=1), _LONGEST_WORD)
+        return min(self.natural, max(self.at_least, self._head, longest))
+
+    @property
+    def lines(self) -> list[str]:
+        """Its head."""
+        return [self.head] if cell_len(self.head) <= _LONGEST_HEAD else self.head.split()
 
     @property
     def _head(self) -> int:
-        return max(cell_len(word) for word in _head_lines(self.head))
+        return max(map(cell_len, self.lines))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,26 +81,17 @@ class FittedTable:
 
     def columns_at(self, width: int) -> tuple[list[Column], list[str]]:
         """The columns that fit into `width` cells, and the names of those left out."""
-        present = [
-            column
-            for column in self.columns
-            if _says_something(column) and not self._is_of_one_value(column)
-        ]
-        found = _fitting(present, width, below=_WORDS_WHOLE, whole=True)
-        if found is None:
-            found = _fitting(present, width, below=_KEPT_APART)
-        if found is None and self.settings is not None:
-            found = _fitting(_merge(present, self.settings), width, below=ALWAYS)
-        if found is None:
-            found = _fitting(present, width, below=ALWAYS) or present
-        heads = {id(column) for column in found}
-        merged = self.settings is not None and any(column is self.settings for column in found)
+        present = [c for c in self.columns if _says_something(c) and not self._is_of_one_value(c)]
+        merged = present if self.settings is None else _merge(present, self.settings)
+        found = _fitting(present, width, below=_KEPT_APART) or _fitting(merged, width, below=ALWAYS)
+        kept = present if found is None else found
+        is_merged = any(column is self.settings for column in kept)
         missing = [
             column.name or column.head
             for column in present
-            if id(column) not in heads and not (merged and (column.is_setting or column.is_text))
+            if column not in kept and not (is_merged and (column.is_setting or column.is_text))
         ]
-        return found, missing
+        return kept, missing
 
     def _is_of_one_value(self, column: Column) -> bool:
         """Whether its cells are alike, so that a note says it in less room; in a live table they
@@ -111,22 +103,21 @@ class FittedTable:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        width = options.max_width
-        columns, missing = self.columns_at(width)
+        columns, missing = self.columns_at(options.max_width)
         alike = [
             f"{column.name or column.head}: {_plain(column.cells[0])} in every row"
             for column in self.columns
             if self._is_of_one_value(column) and _says_something(column)
         ]
         if self.title:
-            yield Text(break_lines(self.title, width), style="bold")
+            yield Text(self.title, style="bold")
         if columns:
-            yield _to_table(columns, width, self.styles)
+            yield _to_table(columns, options.max_width, self.styles)
         legends = [*alike, *(column.legend for column in columns if column.legend)]
         if missing and not self.is_live:
             legends.append(f"no room for: {', '.join(missing)}")
         for line in filter(None, [" · ".join(dict.fromkeys(legends)), *self.notes]):
-            yield Text(break_lines(line, width), style="dim")
+            yield Text(line, style="dim")
 
 
 def _says_something(column: Column) -> bool:
@@ -134,24 +125,17 @@ def _says_something(column: Column) -> bool:
     return any(_plain(cell).strip(" -") for cell in column.cells)
 
 
-def _fitting(
-    columns: Sequence[Column], width: int, *, below: int, whole: bool = False
-) -> list[Column] | None:
+def _fitting(columns: Sequence[Column], width: int, *, below: int) -> list[Column] | None:
     """The columns without the least important ones, as few as necessary; None where those worth
-    `below` or more do not fit. `whole`: without breaking words.
+    `below` or more do not fit.
     """
     kept = list(columns)
-    while kept and _width(kept, whole=whole) > width:
+    while kept and sum(column.least + 1 for column in kept) - 1 > width:
         least = min(kept, key=lambda column: column.worth)
         if least.worth >= below:
             return None
         kept.remove(least)
     return kept
-
-
-def _width(columns: Sequence[Column], *, gap: int = 1, whole: bool = False) -> int:
-    taken = sum(column.natural if whole else column.least for column in columns)
-    return taken + gap * (len(columns) - 1)
 
 
 def _merge(columns: Sequence[Column], settings: Column) -> list[Column]:
@@ -162,83 +146,23 @@ def _merge(columns: Sequence[Column], settings: Column) -> list[Column]:
 
 
 def _to_table(columns: Sequence[Column], width: int, styles: Sequence[str]) -> Table:
-    gap = 2 if _width(columns, gap=2, whole=True) <= width else 1
-    spare = width - _width(columns, gap=gap)
+    gap = 2 if sum(column.natural + 2 for column in columns) - 2 <= width else 1
+    spare = max(0, width - sum(column.least + gap for column in columns) + gap)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), pad_edge=False)
-    drawn = []
     for column in columns:
-        taken = min(column.natural, column.least + max(0, spare))
+        taken = min(column.natural, column.least + spare)
         spare -= taken - column.least
-        head = (
-            column.head if cell_len(column.head) <= taken else "\n".join(_head_lines(column.head))
-        )
         table.add_column(
-            head,
+            column.head if cell_len(column.head) <= taken else "\n".join(column.lines),
             justify="left" if column.is_text or column.is_left else "right",
-            no_wrap=True,
+            no_wrap=not column.is_text,
             width=taken,
-            overflow="crop",
+            overflow="fold",
         )
-        drawn.append([_break(cell, taken) if column.is_text else cell for cell in column.cells])
-    for place, row in enumerate(zip(*drawn, strict=True)):
-        table.add_row(*row, style=styles[place] if place < len(styles) else None)
+    for place, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
+        cells = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
+        table.add_row(*cells, style=styles[place] if place < len(styles) else None)
     return table
-
-
-def _break(cell: str | Text, width: int) -> Text:
-    if isinstance(cell, Text):
-        return Text(break_lines(cell.plain, width), style=cell.style)
-    return Text(break_lines(cell, width))
-
-
-def break_lines(text: str, width: int) -> str:
-    """Text over lines of at most `width` cells, broken at spaces, else between the parts of a word,
-    never inside a number.
-
-    >>> break_lines("edp-linear, z0=1e-05", 8).splitlines()
-    ['edp-', 'linear,', 'z0=1e-05']
-    """
-    lines = [""]
-    for word in text.split():
-        space = " " if lines[-1] else ""
-        if cell_len(lines[-1] + space + word) <= width:
-            lines[-1] += space + word
-            continue
-        if lines[-1]:
-            lines.append("")
-        for piece in [word] if cell_len(word) <= width else _pieces(word, width):
-            if cell_len(lines[-1] + piece) <= width or not lines[-1]:
-                lines[-1] += piece
-            else:
-                lines.append(piece)
-    return "\n".join(lines)
-
-
-def parts(text: str) -> list[str]:
-    """Where a text may be broken: between words, and in a word after its signs.
-
-    >>> parts("edp-linear, lr=1e-05")
-    ['edp-', 'linear,', 'lr=', '1e-05']
-    """
-    return [part for word in text.split() for part in _PART.findall(word) if part]
-
-
-def _pieces(word: str, width: int) -> Iterator[str]:
-    for part in parts(word):
-        if cell_len(part) <= width or any(sign.isdigit() for sign in part):
-            yield part
-        else:
-            yield from chop_cells(part, width)
-
-
-def _least(part: str) -> int:
-    length = cell_len(part)
-    return length if any(sign.isdigit() for sign in part) else min(length, _LONGEST_WORD)
-
-
-def _head_lines(head: str) -> list[str]:
-    """`epsilon_paper` and "validation SER" are wide heads over narrow numbers."""
-    return [head] if cell_len(head) <= _LONGEST_WORD else re.findall(r"[^_ ]+_?", head)
 
 
 def _plain(cell: str | Text) -> str:

@@ -39,10 +39,10 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
         Column(head="noise", cells=noise, worth=60),
         Column(head="epsilon", cells=[formats.epsilon(trial.epsilon) for trial in trials]),
         Column(
-            head="epsilon_paper",
+            head="paper",
             cells=[formats.epsilon(trial.epsilon_paper) for trial in trials],
             worth=45,
-            legend="epsilon_paper is the paper's formula, no guarantee",
+            legend="paper: epsilon by the paper's formula, no guarantee",
         ),
         Column(head="steps", cells=[str(trial.steps or "-") for trial in trials], worth=40),
         Column(head="time", cells=[formats.duration(t.seconds) for t in trials], worth=55),

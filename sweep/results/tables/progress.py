@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from sweep.results.tables.axes import curve, setting_columns, short_ids, varied_paths
+from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.results.tables.trials import STYLES
 from sweep.store.plans import PlannedTrial
@@ -29,7 +29,6 @@ class Progress:
     epochs: int
     plan: PlannedTrial | None = None
     validation: tuple[str, float | None] = ("SER", None)  # as `goals.validated` gives it
-    by_epoch: tuple[float, ...] = ()  # earlier validation figures
     epsilon: float | None = None
     seconds_per_epoch: float | None = None
     reason: str = ""  # reason of a failure, or why a planned trial may not run
@@ -65,12 +64,6 @@ def live_table(
         ),
         Column(head="epoch", cells=[f"{row.epochs_done}/{row.epochs}" for row in rows]),
         Column(head=what or "validation", cells=[_validation(row, what) for row in rows]),
-        Column(
-            head="by epoch",
-            cells=[curve(row.by_epoch) for row in rows],
-            worth=10,
-            is_left=True,
-        ),
         Column(head="epsilon spent", cells=[formats.epsilon(row.epsilon) for row in rows]),
         Column(
             head="epoch takes",
@@ -138,13 +131,12 @@ class View:
             if not self._course and progress.status is TrialStatus.RUNNING:
                 self._course.append((self._epochs()[0], self._clock()))
             before = self._progress.pop(trial_id, progress)
-            by_epoch, found = before.by_epoch, progress.validation[1]
-            if found is not None and (before.epochs_done < progress.epochs_done or not by_epoch):
-                by_epoch = (*by_epoch, found)
             known = {name: getattr(progress, name) for name in ("epsilon", "seconds_per_epoch")}
-            known["validation"] = progress.validation if found is not None else None
+            known["validation"] = (
+                progress.validation if progress.validation[1] is not None else None
+            )
             kept = {n: getattr(before, n) for n, value in known.items() if value is None}
-            self._progress[trial_id] = now = replace(progress, by_epoch=by_epoch, **kept)
+            self._progress[trial_id] = now = replace(progress, **kept)
             if self._course:
                 self._course.append((self._epochs()[0], self._clock()))
             return before, now

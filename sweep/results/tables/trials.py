@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from sweep.results import select
 from sweep.results.standing import interval_of
-from sweep.results.tables.axes import curve, setting_columns, short_ids, varied_paths
+from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
@@ -26,7 +26,6 @@ STYLES = {
 }
 _EXPLAINED = (TrialStatus.FAILED, TrialStatus.STOPPED, TrialStatus.REFUSED)  # with their reason
 _REASONS = 20  # of them below a table
-Curves = Callable[[str], Sequence[float | None]]  # validation figures by epoch, of a trial's id
 
 
 def results_table(
@@ -34,7 +33,6 @@ def results_table(
     records: Sequence[TrialRecord],
     *,
     max_rows: int | None = None,
-    curves: Curves = lambda trial_id: (),
 ) -> FittedTable:
     """The results relative to the baseline, SER with its 95 % interval over test utterances; a star
     marks the front of SER (or MAUVE) and epsilon. With more trials than `max_rows`, that many:
@@ -58,14 +56,6 @@ def results_table(
         *apart,
         *_status(shown),
         *_figures(shown, main, records),
-        Column(
-            head="by epoch",
-            cells=[curve(curves(record.plan.id)) for record in shown],
-            worth=0,
-            is_left=True,
-            name="curves",
-            legend="by epoch: validation error, each trial on its own scale",
-        ),
     ]
     return FittedTable(
         title=f"{name}: {_counts(records)}",
@@ -108,9 +98,9 @@ def _figures(
     names = list(dict.fromkeys(r.plan.name for r in firsts if not select.is_prior(r)))
     times = f"×: times {names[0] if len(names) == 1 else 'the nearest baseline'}"
 
-    def column(metric: str, *, worth: int, legend: str = "") -> Column:
+    def column(metric: str, *, worth: int, legend: str = "", head: str = "") -> Column:
         cells = [_cell(record, metric) for record in records]
-        head = figures.label(metric) if metric == main else metric
+        head = head or (figures.label(metric) if metric == main else metric)
         return Column(head=head, cells=cells, worth=worth, legend=legend)
 
     def ratio(metric: str, words: str, *, worth: int) -> Column:
@@ -136,7 +126,8 @@ def _figures(
         column(
             figures.EPSILON_PAPER,
             worth=45,
-            legend="epsilon_paper: the paper's formula, no guarantee",
+            head="paper",
+            legend="paper: epsilon by the paper's formula, no guarantee",
         ),
         Column(head="time", cells=[_time(record) for record in records], worth=39),
         ratio("seconds", "time", worth=10),

@@ -1,18 +1,14 @@
 """Tables fit the terminal they are printed on: no number is ever cut, broken or shortened."""
 
 import io
-import math
 import re
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from sweep.results.tables.axes import curve
-from sweep.results.tables.fitting import break_lines
 from sweep.results.tables.plan import plan_table
 from sweep.results.tables.progress import Progress, live_table
 from sweep.results.tables.trials import group_table, results_table
@@ -69,7 +65,7 @@ def as_progress(records):
         r.plan.id: Progress(
             name=r.plan.name, status=TrialStatus.RUNNING, epochs_done=3, epochs=15, plan=r.plan,
             validation=("SER", r.metrics["ser"]), epsilon=r.metrics["epsilon"],
-            by_epoch=(0.9, 0.5, 0.4), seconds_per_epoch=r.seconds,
+            seconds_per_epoch=r.seconds,
         )
         for r in records
     }  # fmt: skip
@@ -89,7 +85,7 @@ def test_no_number_is_cut_at_any_width(records, width):
     has the whole of its main figures; and no line is longer than the terminal.
     """
     tables = (
-        results_table("s", records, curves=lambda _: (0.5, 0.25, 0.3)),
+        results_table("s", records),
         live_table("s", as_progress(records), summary="1 of 3 done"),
         plan_table(plan_of(records)),
     )
@@ -103,18 +99,6 @@ def test_no_number_is_cut_at_any_width(records, width):
         for column in (c for c in table.columns if c.head.startswith("epsilon") and c.worth == 100):
             assert column in shown
             assert set(column.cells) - {"-"} <= set(narrow.split())  # an exponent is whole
-
-
-@given(
-    text=st.lists(st.from_regex(r"[a-z]{1,30}([=,:-]\d\.\de-\d\d)?", fullmatch=True)).map(" ".join),
-    width=st.integers(8, 40),
-)
-def test_lines_break_at_numbers_and_never_inside_of_them(text, width):
-    lines = break_lines(text, width).splitlines()
-    assert all(cell_len(line) <= width for line in lines)
-    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-    found = re.findall(r"\d\.\de-\d\d", text)
-    assert found == re.findall(r"\d\.\de-\d\d", "\n".join(lines))
 
 
 def a_sweep():
@@ -153,10 +137,10 @@ def test_the_live_table_keeps_its_columns_while_trials_come():
 
 def test_what_there_is_no_room_for_is_named():
     records = [replace(r, metrics={**r.metrics, "leakage": 0.5}) for r in a_sweep()]
-    table = results_table("s", records, curves=lambda name: (0.9, float(name[0])))
+    records = [replace(r, seconds=1.0 + place) for place, r in enumerate(records)]
+    table = results_table("s", records)
     assert "no room" not in print_table(table, 80)
-    assert "no room for: curves" in " ".join(print_table(table, 40).split())
-    assert "by epoch" in print_table(table, 80)
+    assert "no room for: time" in " ".join(print_table(table, 35).split())
 
 
 def test_a_failed_trials_reason_is_below_the_table():
@@ -177,15 +161,3 @@ def test_repeats_are_distinguished_by_their_settings():
             records.append(replace(r, plan=plan))
     table = group_table(records)
     assert [c.head for c in table.columns_at(100)[0]][:3] == ["C", "z0", "SER"]
-
-
-@pytest.mark.parametrize(
-    ("values", "bars"),
-    [
-        *[((1.0,), ""), ((1.0, 1.0), "▁▁"), ((1.0, 0.0), "█▁"), ((None, 3.0, None), "")],
-        # A loss of weights that diverged.
-        *[((1.0, math.nan, 0.0), "█▁"), ((math.inf, 1.0, 0.0), "█▁"), ((math.nan, math.inf), "")],
-    ],
-)
-def test_a_curve_is_a_row_of_bars(values, bars):
-    assert curve(values) == bars

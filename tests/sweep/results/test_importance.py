@@ -5,12 +5,9 @@ import random
 from dataclasses import replace
 
 import pytest
-import sklearn.ensemble
 
 from sweep.results.importance import FEWEST, importance, varied_axes
-from tests.refusals import refused
 from tests.sweep.results.test_select import record
-from trainables.figure_cache import FigureCache
 
 RATE, SIZE, SEED = "training.learning_rate", "model.hidden_size", "training.seed"
 
@@ -30,58 +27,14 @@ def grid(figure):
 
 
 def test_a_figure_that_nothing_moves_has_no_share():
-    found = importance(grid(lambda rate, size: 0.5), "validation_ser")
+    found = importance(grid(lambda rate, size: 0.5))
     assert set(found.shares.values()) == {0.0}
-
-
-def test_how_hard_a_corpus_is_hides_no_setting_and_is_none():
-    """The figures of one corpus are ten times those of the other; the rate alone moves both."""
-    records = grid(lambda rate, size: rate) + [
-        replace(each, plan=replace(each.plan, id=f"s{each.plan.id}"))
-        for each in grid(lambda rate, size: 10 + rate)
-    ]
-    two = [
-        replace(
-            each,
-            plan=replace(
-                each.plan,
-                origin={**each.plan.fields, "data": {"name": name}},
-                values={**each.plan.values, "data.name": name},
-            ),
-        )
-        for each, name in zip(records, ["atis"] * 25 + ["snips"] * 25, strict=True)
-    ]
-    found = importance(two, "validation_ser")
-    assert found.shares[RATE] > 0.99
-    assert "data.name" not in found.shares
-
-
-def test_kept_importance_grows_no_forest_and_other_results_grow_one(tmp_path, monkeypatch):
-    forests = []
-    grow = sklearn.ensemble.RandomForestRegressor
-
-    def counted(**options):
-        forests.append(options)
-        return grow(**options)
-
-    monkeypatch.setattr(sklearn.ensemble, "RandomForestRegressor", counted)
-    records = grid(lambda rate, size: 3 * rate + size)
-    plain = importance(records, "validation_ser")
-    made = importance(records, "validation_ser", kept=FigureCache(tmp_path))
-    assert len(forests) == 2
-    assert importance(records, "validation_ser", kept=FigureCache(tmp_path)) == made == plain
-    assert len(forests) == 2
-    moved = importance(grid(lambda rate, size: rate), "validation_ser", kept=FigureCache(tmp_path))
-    assert moved != made
-    fewer = importance(records[:-1], "validation_ser", kept=FigureCache(tmp_path))
-    assert fewer != made
-    assert len(forests) == 4
 
 
 def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing():
     """A forest reads the order of values; only its thresholds are rounded otherwise."""
     records = grid(lambda rate, size: 3 * rate + size)
-    found = importance(records, "validation_ser")
+    found = importance(records)
     scaled = [
         replace(
             each,
@@ -92,10 +45,10 @@ def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing():
         )
         for each in records
     ]
-    again = importance(scaled, "validation_ser")
+    again = importance(scaled)
     assert again.shares == pytest.approx(found.shares, abs=0.01)
     random.Random(0).shuffle(records)
-    shuffled = importance(records, "validation_ser")
+    shuffled = importance(records)
     assert list(shuffled.shares) == list(found.shares)
 
 
@@ -106,9 +59,9 @@ def test_baselines_and_trials_without_a_finite_figure_do_not_count():
         trial(91, math.inf, **{RATE: 6.0}),
         trial(92, None, **{RATE: 7.0}),
     ]
-    found = importance([*records, *others], "validation_ser")
+    found = importance([*records, *others])
     assert found is not None
-    assert found == importance(records, "validation_ser")
+    assert found == importance(records)
 
 
 def test_an_axis_is_what_varies_and_a_seed_is_none():
@@ -126,14 +79,5 @@ def test_words_are_settings_too():
         trial(n, 0.1 if name == "clc" else 0.9, **{"model.name": name, RATE: n / 10})
         for n, name in enumerate(4 * ["clc", "bert", "features"])
     ]
-    found = importance(records, "validation_ser")
+    found = importance(records)
     assert next(iter(found.shares)) == "model.name"
-
-
-def test_a_figure_that_no_trial_has_is_refused_with_those_that_there_are():
-    records = grid(lambda rate, size: rate)
-    for some in (records, records[:2]):
-        with refused(r"trials \(.*validation_ser.*\), got 'nope'"):
-            importance(some, "nope")
-    assert importance(records[:2], "validation_ser") is None
-    assert importance([], "nope") is None

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sweep.results.standing import half_width
 from sweep.results.tables.axes import (
-    curve,
     setting_columns,
     short_ids,
     value_at,
@@ -71,7 +70,7 @@ def test_one_column_of_all_settings_says_what_several_do():
         trial("b", variant="w", values={Z0: 1.0, RATE: 0.2}),
     ]
     apart, together = setting_columns(plans, (Z0, RATE))
-    assert together.cells == ["v, z0=0.5, lr=0.1", "w, z0=1, lr=0.2"]
+    assert together.cells == ["v, z0 0.5, lr 0.1", "w, z0 1, lr 0.2"]
     assert [column.cells for column in apart] == [["v", "w"], ["0.5", "1"], ["0.1", "0.2"]]
     assert [column.is_left for column in apart[1:]] == [False, False]
 
@@ -83,26 +82,6 @@ def test_a_setting_that_an_engine_does_not_read_is_empty():
     assert value_at(replace(private, values={}), Z0) == 1.5, "of its config"
     assert value_at(plain, Z0) is None
     assert value_at(private, "model.nothing.such") is None
-
-
-_VALUES = st.lists(st.none() | st.floats(-1e6, 1e6), max_size=40)
-
-
-@given(values=_VALUES, width=st.integers(2, 14))
-def test_a_curve_ends_with_the_newest_and_never_turns_a_rise_into_a_fall(values, width):
-    known = [value for value in values if value is not None]
-    found = curve(values, width)
-    assert len(found) == (0 if len(known) < 2 else min(len(known), width))
-    if 2 <= len(known) <= width:
-        for (a, first), (b, second) in zip(
-            zip(known, found, strict=True),
-            zip(known[1:], found[1:], strict=True),
-            strict=False,
-        ):
-            assert (first <= second) if a <= b else (first >= second)
-        # Of more values than characters the least one may be left out, which sets the height.
-        if known[-1] == max(known) > min(known):
-            assert found[-1] == "█"
 
 
 @given(variance=st.floats(1e-6, 1e6), freedom=st.integers(1, 200), number=st.integers(1, 5))
