@@ -43,8 +43,7 @@ PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_record
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """One point of a space: `config` is None where the fields make no config; `reason` says why
-    the point is refused. `broken` has the reason of every constraint that refuses it, `dropped` the
-    fields that its entries lack or leave unread.
+    the point is refused. `dropped` are the fields that its entries lack or leave unread.
     """
 
     variant: str
@@ -53,7 +52,6 @@ class Point:
     fields: dict[str, Any]
     config: TrialConfig | None = None
     reason: str | None = None
-    broken: tuple[str, ...] = ()
     dropped: frozenset[str] = frozenset()
 
 
@@ -191,29 +189,19 @@ def _judge(space: SearchSpace, point: Point) -> Point:
         return replace(point, reason=first_problem(error, TrialConfig))
     point = replace(point, config=config)
     mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
-    broken = broken_constraints(mine, config.model_dump(mode="json"))
-    reasons = tuple(constraint.why for constraint in broken)
-    return replace(point, reason=reasons[0], broken=reasons) if reasons else point
+    broken = broken_constraint(mine, config.model_dump(mode="json"))
+    return point if broken is None else replace(point, reason=broken.why)
 
 
-def broken_constraints(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constraint]:
-    """The constraints that do not hold for `names`, in order. One over a field that this config's
-    entries lack, such as the noise of an engine without any, does not apply.
+def broken_constraint(rules: Iterable[Constraint], names: dict[str, Any]) -> Constraint | None:
+    """The first constraint that does not hold for `names`. One over a field that this config's
+    entries lack, such as the noise of an engine without any, does not apply. A constraint may
+    depend on earlier ones, such as one that a field is not null.
 
-    Raises: InvalidInput as `constraints.holds`, unless an earlier one is broken already.
+    Raises: InvalidInput as `constraints.holds`.
     """
-    broken: list[Constraint] = []
-    for constraint in rules:
-        if _lacks_a_field(constraints.names(constraint.require), names):
-            continue
-        try:
-            if not constraints.holds(constraint.require, names):
-                broken.append(constraint)
-        except InvalidInput:
-            # A constraint may depend on earlier ones, such as one that a field is not null.
-            if not broken:
-                raise
-    return broken
+    applying = (c for c in rules if not _lacks_a_field(constraints.names(c.require), names))
+    return next((c for c in applying if not constraints.holds(c.require, names)), None)
 
 
 def _refuse_hopeless(points: list[Point]) -> None:

@@ -30,7 +30,6 @@ _NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none
     "seed": "number and points are drawn by a secret key of the operating system",
     "objectives": "the score is the task's validation metric",
     "num_startup": _RESULTS,
-    "warm_start": _RESULTS,
     "scheduler": "a trial that is stopped by its results is no independent draw",
 }
 
@@ -88,10 +87,6 @@ class Search(Part):
         description="adaptive: number of space-filling configurations before the"
         " first one that a model suggests",
     )
-    warm_start: Listed[str] = Field(
-        default=(),
-        description="adaptive: names of earlier sweeps whose trials the search starts from",
-    )
     scheduler: Literal["none", "asha", "median"] = Field(
         default="none",
         description="scheduler that stops trials early by validation SER, or by loss"
@@ -119,7 +114,7 @@ class Search(Part):
         """Whether only the best of a secret number of independent draws is released."""
         return self.kind == "private_selection"
 
-    @field_validator("objectives", "warm_start", mode="before")
+    @field_validator("objectives", mode="before")
     @classmethod
     def _one_or_more(cls, names: Any) -> Any:
         return (names,) if isinstance(names, str) else names
@@ -144,7 +139,7 @@ class Search(Part):
     def _for_adaptive(self) -> Search:
         if len(set(self.objectives)) < len(self.objectives):
             raise ValueError(f"expected different objectives, got {', '.join(self.objectives)}")
-        for name in ("objectives", "num_startup", "warm_start"):
+        for name in ("objectives", "num_startup"):
             if name in self.model_fields_set and not self.is_adaptive and getattr(self, name):
                 able = ", ".join(catalogue.names(STRATEGIES, kind="adaptive"))
                 raise ValueError(f"expected {name} with strategy {able}, got {self.strategy}")

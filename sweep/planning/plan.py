@@ -1,5 +1,5 @@
 """The plan of a sweep: its trials and the refused ones, with every epsilon, fixed before it starts.
-Pure, but for sweeps that a search starts from.
+Pure but for the accounting.
 
 The accounting of a config is an argument, so that the plan needs neither disk nor an accounting
 library. A sentence says why there is nothing to run, or which field no trial reads.
@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from search_spaces import constraints
@@ -22,15 +20,14 @@ from search_spaces.domains import branches
 from search_spaces.expansion import (
     PLANNED_NAMES,
     Point,
-    broken_constraints,
+    broken_constraint,
     expand,
     point_at,
 )
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounted, Accounting
-from sweep.search.source import earlier_records
 from sweep.spending.filter import UNFILTERED, looks_at_results
-from sweep.store.plans import Plan, PlannedTrial, RefusedBy
+from sweep.store.plans import Plan, PlannedTrial
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import LEAKAGE
@@ -49,7 +46,7 @@ def make(space: SearchSpace, *, account: Accounting) -> Plan:
     must be read from unreadable data.
     """
     expansion = expand(space)
-    trials = plan_points(space, expansion.points, account=account)
+    trials = [plan_point(space, point, account=account) for point in expansion.points]
     plan = Plan(name=space.name, trials=_within_count(space, trials), merged=expansion.merged)
     points = list(expansion.points)
     if space.search.is_adaptive:
@@ -80,26 +77,9 @@ def _smallest_delta(points: Sequence[Point], *, account: Accounting) -> float | 
     return min(found.values(), default=None)
 
 
-def plan_points(
-    space: SearchSpace, points: Sequence[Point], *, account: Accounting
-) -> list[PlannedTrial]:
-    """Each point as a trial. Where only baselines may run, each point is checked against every
-    limit, so that the plan can name the one that refuses most.
-    """
-    planned = partial(plan_point, space, account=account)
-    trials = [planned(point) for point in points]
-    rest = [trial for trial in trials if not trial.baseline]
-    if not rest or any(trial.runs for trial in rest):
-        return trials
-    return [planned(point, every_limit=True) for point in points]
-
-
-def plan_point(
-    space: SearchSpace, point: Point, *, account: Accounting, every_limit: bool = False
-) -> PlannedTrial:
-    """One point as a trial, with its figures, or with the reason why it is refused.
-
-    A point that a constraint refuses is accounted for only with `every_limit`.
+def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> PlannedTrial:
+    """One point as a trial, with its figures, or with the reason why it is refused. A point that
+    a constraint refuses is not accounted for.
     """
     config = point.config
     trial = PlannedTrial(
@@ -111,9 +91,8 @@ def plan_point(
     )
     if config is None:
         return replace(trial, reason=point.reason, refused_by="config")
-    broken: list[tuple[RefusedBy, str]] = [("constraint", reason) for reason in point.broken]
-    if broken and not every_limit:
-        return _with_refusals(trial, broken)
+    if point.reason is not None:
+        return replace(trial, reason=point.reason, refused_by="constraint")
     try:
         accounted = account(config)
         if _near_limit(space, trial, accounted=accounted):
@@ -122,7 +101,7 @@ def plan_point(
     except InvalidData:
         raise  # a damaged file is not the fault of a point
     except InvalidInput as problem:
-        return _with_refusals(trial, [*broken, ("mechanism", str(problem))])
+        return replace(trial, reason=str(problem), refused_by="mechanism")
     summary = accounted.summary
     trial = replace(
         trial,
@@ -137,19 +116,13 @@ def plan_point(
         warnings=summary.warnings,
         seconds=accounted.seconds,
     )
-    broken += [("constraint", reason) for reason in _broken_constraints(space, trial)]
-    over = _over_epsilon(space, trial)
-    if over is not None:
-        broken.append(("budget", over))
-    return _with_refusals(trial, broken)
-
-
-def _with_refusals(trial: PlannedTrial, broken: Sequence[tuple[RefusedBy, str]]) -> PlannedTrial:
-    """The trial, refused by the first limit that it breaks, where it breaks one."""
-    if not broken:
-        return trial
-    kind, reason = broken[0]
-    return replace(trial, reason=reason, refused_by=kind, broken=tuple(broken))
+    planned = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
+    known = {name: getattr(trial, name) for name in PLANNED_NAMES}
+    if (broken := broken_constraint(planned, {**trial.fields, **known})) is not None:
+        return replace(trial, reason=broken.why, refused_by="constraint")
+    if (over := _over_epsilon(space, trial)) is not None:
+        return replace(trial, reason=over, refused_by="budget")
+    return trial
 
 
 def _near_limit(space: SearchSpace, trial: PlannedTrial, *, accounted: Accounted) -> bool:
@@ -170,13 +143,6 @@ def _budget_epsilon(
     if by == "paper":
         return accounted.summary.epsilon_paper
     return account(config, accountant=by).summary.epsilon
-
-
-def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:
-    """The reasons of broken constraints over values that only the plan has."""
-    planned = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
-    known = {name: getattr(trial, name) for name in PLANNED_NAMES}
-    return [constraint.why for constraint in broken_constraints(planned, {**trial.fields, **known})]
 
 
 def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:
@@ -221,15 +187,12 @@ def probes(space: SearchSpace, *, account: Accounting) -> tuple[PlannedTrial, ..
         branch = found[int(random.random() * len(found))]
         values = {path: domain.at(random.random()) for path, domain in branch.domains.items()}
         points.append(point_at(space, branch.variant, values)[0])
-    trials = plan_points(space, points, account=account)
+    trials = [plan_point(space, point, account=account) for point in points]
     return tuple({trial.id: trial for trial in trials}.values())
 
 
-def search_notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
-    """Notes about the search, one sentence each.
-
-    Raises: InvalidInput where a sweep to start from does not exist.
-    """
+def search_notes(space: SearchSpace, plan: Plan) -> list[str]:
+    """Notes about the search, one sentence each."""
     permitted = [trial for trial in plan.probes if trial.runs]
     refused = [trial for trial in plan.probes if not trial.runs]
     text = (
@@ -243,9 +206,6 @@ def search_notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
     if refused:
         text += f"; refused: {refused[0].reason}"
     found = [f"{text}."]
-    if space.search.warm_start:
-        earlier = earlier_records(space, home)
-        found.append(f"{len(earlier)} finished trials of earlier sweeps are points of this space.")
     if LEAKAGE in space.search.objectives:
         found.append(
             "The search uses leakage, which is for the curator only: no epsilon covers its choice."
@@ -262,15 +222,11 @@ def require_trials(plan: Plan) -> None:
     points = points or list(plan.trials)
     if any(trial.runs for trial in points):
         return
-    # A point may break several limits; each limit counts all that it refuses.
-    reasons = [_limits(trial) for trial in points]
-    counts = Counter(limit for found in reasons for limit in found).most_common(_MOST_SAID)
-    shown = "; ".join(
-        f"{count} by {limit[0]}: {next(found[limit] for found in reasons if limit in found)}"
-        for limit, count in counts
-    )
-    if sum(count for _, count in counts) > len(points):
-        shown += "; a point may exceed several limits"
+    # Each constraint is a limit of its own; the text of others has the figures of a point.
+    limits = [(t.refused_by, t.reason if t.refused_by == "constraint" else "") for t in points]
+    reasons = dict(zip(reversed(limits), (t.reason for t in reversed(points)), strict=True))
+    counts = Counter(limits).most_common(_MOST_SAID)
+    shown = "; ".join(f"{count} by {limit[0]}: {reasons[limit]}" for limit, count in counts)
     cheapest = min(
         (t.epsilon_budget for t in points if t.epsilon_budget is not None),
         default=None,
@@ -301,11 +257,3 @@ def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
             f"expected one corpus with {rule}, which compares trials, got {', '.join(corpora)}"
             " (start a sweep for each)"
         )
-
-
-def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
-    """The limits that refuse a trial, with reasons; each constraint is a separate limit."""
-    found = trial.broken
-    if trial.reason is not None and trial.reason not in (reason for _, reason in found):
-        found = ((trial.refused_by or "config", trial.reason), *found)
-    return {(kind, reason if kind == "constraint" else ""): reason for kind, reason in found}

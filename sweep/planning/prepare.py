@@ -94,7 +94,7 @@ def prepare_space(
         plan = within_total(plan, space, account=account, begun=begun)
     else:
         filter_of(space, plan.filter_delta)
-        notes += planning.search_notes(space, plan, home=settings.home)
+        notes += planning.search_notes(space, plan)
     asked = space.resources.gpus_per_worker
     if space.budget.accelerator_hours is not None and not gpu_share(
         asked, this_machine(space.resources)

@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from search_spaces.domains import branches, num_seeds
+from search_spaces.domains import num_seeds
 from search_spaces.expansion import point_at
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import plan_point
 from sweep.runtime.events import TrialJob
 from sweep.search.source import (
-    earlier_records,
     group_at,
     infeasible,
     num_chosen,
@@ -75,11 +74,6 @@ class ChosenJobs:
         self._seeds = num_seeds(space)
         self._account = accounting(settings, cost.estimator(settings.home))
         sweep.deny_search(None)
-        self._warm = observations_of(space, earlier_records(space, settings.home, folder=sweep))
-        variants = {branch.variant.name: branch.variant for branch in branches(space)}
-        self._warm_groups = {
-            group_at(point_at(space, variants[one.variant], one.values)[0]) for one in self._warm
-        }
         self._waiting: list[PlannedTrial] = []
         self._plan = sweep.plan()  # which this process alone changes while it runs the sweep
         self._final: dict[str, TrialRecord] = {}  # records that will not change
@@ -114,8 +108,8 @@ class ChosenJobs:
     def _choose(self) -> list[PlannedTrial]:
         """The trials of a new configuration, one a seed; none where nothing new is permitted."""
         records = [self._record(trial) for trial in self._plan.trials]
-        observations = [*self._warm, *observations_of(self._space, records, known=self._observed)]
-        known = {trial.group for trial in self._plan.trials} | self._warm_groups
+        observations = observations_of(self._space, records, known=self._observed)
+        known = {trial.group for trial in self._plan.trials}
         full, num_before = 0, len(observations)
         for attempt in range(_PATIENCE + _LAST_PATIENCE):
             # Where the sampler keeps suggesting configurations beyond the total, random draws may

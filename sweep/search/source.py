@@ -1,11 +1,10 @@
-"""What an adaptive search knows: its trials and those of earlier sweeps as points of its space."""
+"""What an adaptive search knows: its trials as points of its space."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from search_spaces.domains import Branch, branches, num_seeds
@@ -13,8 +12,6 @@ from search_spaces.expansion import Point, points_at
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.search.suggest import Observation, Suggestion
-from sweep.store import sweeps as store
-from sweep.store.entries import Earlier
 from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -49,27 +46,6 @@ def ended_early(folder: SweepFolder) -> str | None:
         refused = [t for t in plan.trials if not t.runs and t.refused_by == "budget"]
         why = str(refused[-1].reason) if refused else "no new point is left"
     return f"The search ended after {chosen} of {requested} configurations: {why}."
-
-
-def earlier_records(
-    space: SearchSpace, home: Path, *, folder: SweepFolder | None = None
-) -> list[TrialRecord]:
-    """The finished trials of the sweeps in `search.warm_start` that are points of this space, up to
-    the seed and the evaluation. With the `folder` of the sweep that starts from them: their records
-    at its start, whatever happened to those sweeps since.
-
-    Raises: InvalidInput for a sweep that does not exist.
-    """
-    if folder is not None and (kept := folder.state().earlier_trials) is not None:
-        return kept
-    found = []
-    known = branches(space)
-    for name in space.search.warm_start:
-        records = store.open_sweep(home, name).records()
-        found += [r for r in records if r.status.is_finished and _is_point(space, r, known)]
-    if folder is not None and found:
-        folder.add(Earlier(records=found))
-    return found
 
 
 def observations_of(
@@ -146,16 +122,15 @@ def infeasible(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Ob
 
 
 def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> Suggestion | None:
-    """The point of a record's trial among the `branches` of the space, by its values or, in an
-    earlier sweep, by its config.
+    """The point of a record's trial among the `branches` of the space, which may have been changed
+    since.
     """
     # Fields that were added since the trial was planned have their defaults.
     mine = _dump(record.plan.config) if record.plan.is_config else record.plan.fields
     for branch in found:
-        known = {path: _at(record.plan.fields, path) for path in branch.domains}
-        if branch.variant.name == record.plan.variant:
-            known |= {p: v for p, v in record.plan.values.items() if p in branch.domains}
-        values = branch.inside(known)
+        if branch.variant.name != record.plan.variant:
+            continue
+        values = branch.inside(record.plan.values)
         # The others differ by their seed.
         point = next(points_at(space, branch.variant, branch.lowest() | values))
         if not _same_law(_dump(point.config) or point.fields, mine):
@@ -171,10 +146,6 @@ def _dump(config: TrialConfig | None) -> dict[str, Any]:
     return {} if config is None else config.model_dump(mode="json")
 
 
-def _is_point(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> bool:
-    return not record.plan.baseline and _place(space, record, found) is not None
-
-
 def _same_law(one: dict[str, object], other: dict[str, object]) -> bool:
     return _without_seed(one) == _without_seed(other)
 
@@ -185,15 +156,6 @@ def _without_seed(fields: dict[str, object]) -> dict[str, object]:
     if isinstance(training, dict):
         kept["training"] = {k: v for k, v in training.items() if k != "seed"}
     return kept
-
-
-def _at(config: dict[str, object], path: str) -> object:
-    found: object = config
-    for part in path.split("."):
-        if not isinstance(found, dict) or part not in found:
-            return None
-        found = found[part]
-    return found
 
 
 def group_at(point: Point) -> str:

@@ -119,7 +119,7 @@ def _replay(
         branch = by_name.get(one.variant)
         params = None if branch is None else branch.params(one.values)
         if branch is None or params is None:
-            continue  # of an earlier sweep, or of a space that was changed since
+            continue  # of a space that was changed since
         named: dict[str, Any] = {**params}
         if len(found) > 1:
             named[_VARIANT] = one.variant
@@ -173,16 +173,14 @@ def _ask(trial: Any, found: tuple[Branch, ...]) -> Suggestion:
 
 
 def _suggest(trial: Any, name: str, domain: Domain) -> float | int:
-    spread = domain.range
-    found: float | int
-    if spread is None and domain.ordered:
-        found = trial.suggest_int(name, 0, len(domain.values) - 1)
-    elif spread is None:
-        found = trial.suggest_categorical(name, list(range(len(domain.values))))
-    elif spread.integer:
-        found = trial.suggest_int(name, *map(int, spread.ends), log=spread.log)
-    else:
-        found = trial.suggest_float(name, spread.low, spread.high, log=spread.log)
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    spread = _distribution(domain)
+    if isinstance(spread, CategoricalDistribution):
+        chosen: int = trial.suggest_categorical(name, spread.choices)
+        return chosen
+    suggest = trial.suggest_int if isinstance(spread, IntDistribution) else trial.suggest_float
+    found: float | int = suggest(name, spread.low, spread.high, log=spread.log)
     return found
 
 

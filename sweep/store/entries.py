@@ -173,13 +173,6 @@ class SearchDenied(_Entry):
     reason: str | None
 
 
-class Earlier(_Entry):
-    """The records of other sweeps' trials, which a search starts from."""
-
-    entry: Literal["earlier"] = "earlier"
-    records: list[TrialRecord]
-
-
 class Ran(_Entry):
     """Wall-clock seconds of the sweep so far, over all its resumes."""
 
@@ -232,7 +225,7 @@ class Released(OfTrial):
     result: Result
 
 
-OfSweep = Made | Noted | Planned | Chosen | SearchDenied | Earlier | Ran
+OfSweep = Made | Noted | Planned | Chosen | SearchDenied | Ran
 SweepEntry = OfSweep | Turn | Epoch | Ended | Compared | Released
 SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
     Annotated[SweepEntry, Field(discriminator="entry")]

@@ -34,10 +34,9 @@ class PlannedTrial:
 
     `origin` is the config, or its fields: those of a point that makes no config, or as the log has
     them. `id` is that of the config; of a draw, of which one config has several, it ends with it.
-    `reason` says why the trial is refused; None: it will run. `broken` has each checked limit that
-    refuses it, with its reason. `epsilon` is the sound figure (`accountant` names whose),
-    `epsilon_budget` the one a budget goes by; of all epochs. `seconds` is an estimate, None where
-    nothing like it has been measured.
+    `reason` says why the trial is refused; None: it will run. `epsilon` is the sound figure
+    (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs. `seconds`
+    is an estimate, None where nothing like it has been measured.
     """
 
     id: str
@@ -62,7 +61,6 @@ class PlannedTrial:
     seconds: float | None = None
     reason: str | None = None
     refused_by: RefusedBy | None = None
-    broken: tuple[tuple[RefusedBy, str], ...] = ()
 
     @property
     def runs(self) -> bool:

@@ -127,7 +127,7 @@ class TrialState:
 class SweepState:
     """What the entries of a sweep's log, added in their order, come to. `space` is as
     `SearchSpace.document` has it; `planned` are the trials of the plan and those that a search has
-    chosen, `earlier_trials` the records of other sweeps' trials that it started from, or None.
+    chosen.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,6 @@ class SweepState:
         self.planned: dict[str, PlannedTrial] = {}
         self.seconds_run = 0.0
         self.search_denied: str | None = None
-        self.earlier_trials: list[TrialRecord] | None = None
         self._plan = Plan(name="", trials=())
         self._trials: dict[str, TrialState] = {}
 
@@ -155,8 +154,6 @@ class SweepState:
                     self.planned.setdefault(trial.id, trial)
             case log.SearchDenied(reason=reason):
                 self.search_denied = reason
-            case log.Earlier(records=records):
-                self.earlier_trials = records
             case log.Ran(seconds=seconds):
                 self.seconds_run = seconds
             case log.Released(trial=name, epochs=rows, result=result):

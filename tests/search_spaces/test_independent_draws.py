@@ -37,7 +37,6 @@ def test_lists_are_crossed_and_a_range_is_at_its_middle():
     [
         ({"search": {"scheduler": "asha"}}, "stopped by its results is no independent draw"),
         ({"search": {"scheduler": "median"}}, "stopped by its results is no independent draw"),
-        ({"search": {"warm_start": ["other"]}}, "expected no warm_start"),
         ({"search": {"objectives": ["epsilon"]}}, "expected no objectives"),
         ({"search": {"num_startup": 3}}, "expected no num_startup"),
         ({"search": {"num_samples": 10}}, "expected no num_samples"),

@@ -9,12 +9,11 @@ from pydantic import TypeAdapter
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
-from sweep.planning.plan import require_trials
 from sweep.store import plans
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
 from trainables.config import parse
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 
 BASE = {
     "data": {"name": "atis"},
@@ -116,31 +115,6 @@ def test_a_budget_of_trials_keeps_the_first(settings):
     assert [trial.runs for trial in plan.trials] == [True, True, False]
 
 
-def test_a_point_counts_for_every_limit_that_refuses_it(settings):
-    """Each point breaks the first constraint of the file or the second; the budget refuses all,
-    though no point comes as far: it is what bites most.
-    """
-    plan = plan_of(
-        settings,
-        axes={Z0: [0.5, 1.0, 2.0], "training.seed": [0, 1]},
-        constraints=[
-            {"require": "privacy.noise_multiplier < 1", "reason": "too much noise"},
-            {"require": "privacy.noise_multiplier > 1.5", "reason": "too little noise"},
-            {"require": "epsilon_paper < 1e-6", "reason": "dear"},
-        ],
-        budget={"epsilon": 0.001},
-    )
-    assert {trial.refused_by for trial in plan.trials} == {"constraint"}
-    with pytest.raises(InvalidInput) as caught:
-        require_trials(plan)
-    assert str(caught.value).startswith(
-        "all 6 points other than baselines are refused, 6 by constraint: dear; 6 by budget: epsilon"
-    )
-    assert "; 4 by constraint: too little noise" in str(caught.value)
-    assert "a point may exceed several limits" in str(caught.value)
-    assert "the smallest epsilon of any trial is" in str(caught.value)
-
-
 def test_a_dependent_constraint_is_not_evaluated_alone(settings):
     """Such as one over a field that a guard before it keeps others from having."""
     guarded = ["model.name == 'bert'", "model.nothing_such > 1"]
@@ -167,7 +141,6 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
         warnings=("loud",),
         reason="too much",
         refused_by="budget",
-        broken=(("budget", "too much"),),
     )
     plan = plans.Plan(name="s", trials=(trial,), to_choose=4)
     text = (
@@ -177,8 +150,7 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
         ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config": {"task": "nlu"},'
         ' "steps": null, "num_records": null, "noise_multiplier": null, "delta": null,'
         ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null, "accountant": null,'
-        ' "warnings": ["loud"], "seconds": null, "reason": "too much", "refused_by": "budget",'
-        ' "broken": [["budget", "too much"]]}]}'
+        ' "warnings": ["loud"], "seconds": null, "reason": "too much", "refused_by": "budget"}]}'
     )
     assert json.dumps(plan.to_dict()) == text
     read = TypeAdapter(plans.Plan).validate_json(text)

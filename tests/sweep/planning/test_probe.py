@@ -6,7 +6,6 @@ from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import probes, search_notes
 from sweep.planning.prepare import prepare_space
-from tests.refusals import refused
 from tests.sweep.sweeps import space_in
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
@@ -48,7 +47,7 @@ def test_a_space_of_few_points_is_probed_once_each(settings):
 def plan_and_messages(settings, **fields):
     space = searching(settings, **fields)
     plan = prepare_space(space, settings=settings).plan
-    return plan, search_notes(space, plan, home=settings.home)
+    return plan, search_notes(space, plan)
 
 
 def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_epsilon(settings):
@@ -74,12 +73,6 @@ def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(settin
     search = {"objectives": ["leakage"]}
     _, found = plan_and_messages(settings, search=search, budget={"total": 1e6}, base=attacked)
     assert "for the curator only: no epsilon covers its choice" in found[-1]
-
-
-def test_a_search_that_starts_from_no_such_sweep_is_refused(settings):
-    space = searching(settings, search={"warm_start": ["earlier"]})
-    with refused("no sweep named earlier"):
-        prepare_space(space, settings=settings)
 
 
 def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings):

@@ -1,7 +1,6 @@
 """A plan with nothing to run is refused in one line: which limits refuse how many points."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -10,8 +9,8 @@ from sweep.store.plans import Plan, PlannedTrial
 from trainables.errors import InvalidInput
 
 
-def trial(number=0, *broken, baseline=False, epsilon=None):
-    """A trial that the limits `broken` refuse, the first of them by name."""
+def trial(number=0, limit=None, *, baseline=False, epsilon=None):
+    """A trial that a limit refuses, if any."""
     return PlannedTrial(
         id=f"t{number}",
         variant="v",
@@ -19,9 +18,8 @@ def trial(number=0, *broken, baseline=False, epsilon=None):
         values={},
         origin={"engine": "dp_sgd"},
         epsilon_budget=epsilon,
-        reason=broken[0][1] if broken else None,
-        refused_by=broken[0][0] if broken else None,
-        broken=broken,
+        reason=limit[1] if limit else None,
+        refused_by=limit[0] if limit else None,
     )
 
 
@@ -83,20 +81,6 @@ def test_each_constraint_is_a_limit_and_a_mechanism_is_one_whatever_its_text():
     trials = [trial(0, _NOISE), trial(1, ("constraint", "too dear"))]
     text = refusal(plan_of(*trials))
     assert "1 by constraint: too much noise; 1 by constraint: too dear" in text
-    assert "several" not in text
-
-
-def test_a_point_that_breaks_several_limits_counts_for_each():
-    text = refusal(plan_of(trial(0, _NOISE, _OVER), trial(1, _NOISE)))
-    assert "2 by constraint" in text
-    assert "1 by budget" in text
-    assert "; a point may exceed several limits" in text
-
-
-def test_a_reason_without_a_list_of_limits_still_counts():
-    """Plans of `budget.trials` and `budget.total` have only the reason."""
-    full = replace(trial(0, _OVER), broken=())
-    assert "1 by budget: epsilon 9 exceeds" in refusal(plan_of(full))
 
 
 def test_the_smallest_epsilon_is_named_where_a_budget_refuses_and_one_is_known():

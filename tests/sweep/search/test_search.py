@@ -257,16 +257,6 @@ def test_trials_without_the_field_of_an_axis_are_observed(place, strategy):
     assert [one.values for one in observations] == [record.plan.values for record in records]
 
 
-def test_earlier_sweeps_of_the_same_points_are_known(place):
-    axes = {C: [0.5, 1.0], Z: [1.0, 2.0]}
-    run_search(place, name="first", axes=axes, search={"num_samples": 3})
-    search = {"num_samples": 50, "warm_start": "first"}
-    second = run_search(place, name="second", axes=axes, search=search)
-    assert len(chosen_trials(second)) == 1, "the other three points have been run"
-    with refused("no sweep named third"):
-        run_search(place, name="fourth", search={"warm_start": ["third"]})
-
-
 def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place):
     folder = run_search(
         place,

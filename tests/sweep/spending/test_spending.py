@@ -228,23 +228,6 @@ def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path):
     assert [record.reason for record in folder.records()] == [None] * 3
 
 
-def test_a_warm_start_does_not_depend_on_what_becomes_of_its_source(tmp_path):
-    axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
-    given = fields(axes=axes, search=searching(2, warm_start=["toy"]))
-    first = run_untracked(tmp_path, **fields(axes=axes, search=searching(2)))
-    counted = [r for r in first.records() if not r.plan.baseline]
-    second = run_untracked(tmp_path, **given, name="second")
-    first.delete()
-    space = second.space()
-    home = settings_in(tmp_path).home
-    assert search_source.earlier_records(space, home, folder=second) == counted
-    with without_mlflow():
-        runner.resume(second, settings_in(tmp_path), function=TOY)
-    assert statuses(second) == ["done"] * 3
-    with pytest.raises(InvalidInput, match="no sweep named toy"):
-        search_source.earlier_records(space, settings_in(tmp_path).home)
-
-
 def test_a_baseline_alone_has_no_total(tmp_path):
     folder = run_untracked(tmp_path, base=PRIVATE, variants=fields()["variants"][:1])
     assert spend_of(folder)[0] is None

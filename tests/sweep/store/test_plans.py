@@ -47,7 +47,6 @@ _TRIALS = st.builds(
     warnings=st.lists(_WORDS, max_size=2).map(tuple),
     reason=st.none() | _WORDS,
     refused_by=st.none() | _KIND,
-    broken=st.lists(st.tuples(_KIND, _WORDS), max_size=2).map(tuple),
 )
 _PLANS = st.builds(
     Plan,
@@ -77,7 +76,7 @@ def test_a_plan_comes_back_equal_with_every_figure(plan):
     ("field", "value"),
     [
         *((name, None) for name in ("id", "variant", "baseline", "values", "config")),
-        *(("epsilon", "much"), ("steps", "a"), ("refused_by", "chance"), ("broken", [["budget"]])),
+        *(("epsilon", "much"), ("steps", "a"), ("refused_by", "chance")),
     ],
 )
 def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value, tmp_path):

@@ -15,8 +15,7 @@ from sweep.store import entries as log
 from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan
-from sweep.store.state import TrialStatus
-from sweep.store.sweeps import LOG, SweepFolder, TrialRecord, Vault, require_storage, storage_faults
+from sweep.store.sweeps import LOG, SweepFolder, Vault, require_storage, storage_faults
 from tests.sweep.store.test_sweep_folder import TRIAL
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import data_config
@@ -163,28 +162,6 @@ def test_the_clock_and_the_searchs_denial_are_kept_until_they_change(folder):
     again.deny_search(None)
     again.deny_search(None)
     assert folder.state().search_denied is None
-
-
-def test_earlier_trials_come_back_as_they_were(folder):
-    """With an infinite epsilon and a figure that is missing."""
-    assert folder.state().earlier_trials is None
-    records = [
-        TrialRecord(
-            plan=replace(TRIAL, epsilon=float("inf")),
-            status=TrialStatus.STOPPED,
-            epochs_done=2,
-            metrics={"epsilon": float("inf"), "ser": 0.5, "epsilon_paper": None},
-            seconds=3.5,
-            reason="why",
-            notes=("a", "b"),
-            ended_at=7.0,
-        ),
-        TrialRecord(
-            plan=TRIAL, status=TrialStatus.DONE, epochs_done=3, metrics={}, seconds=0, reason=None
-        ),
-    ]
-    folder.add(log.Earlier(records=records))
-    assert SweepFolder(folder.path).state().earlier_trials == records
 
 
 def test_a_removed_folder_is_said_and_not_brought_back(folder):
