@@ -292,6 +292,31 @@ def test_the_squares_of_the_trained_parameters_add_up(kind):
         torch.testing.assert_close(found, whole, rtol=slack, atol=0.0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
+    """Of two directions or uses the sum of their norms, which may be up to sqrt(2) times the whole;
+    where rows share weights, more."""
+    lengths, units = torch.tensor([1, 1, 1]), Units(torch.arange(3), 3)
+    made = combine(KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0)))
+    parameters = dict.fromkeys(p for entry in made for p in entry.parameters)
+    weights = {p: 0.5 + number for number, p in enumerate(parameters)}
+    sizes = sum(entry.size(units, weights).total.square() for entry in made)
+    norms = sum(entry.squared_norms(units, weights) for entry in made)
+    ratio = (sizes / norms).sqrt()
+    most = {"lstm": 2**0.5, "crf": 1.2, "crf_in_logs": 1.2, "tied_table": 2**0.5, "char_cnn": 2.0}
+    shared = ("factored_entries", "used_twice", "norm_used_twice")
+    assert float(ratio.min()) >= 1 - 1e-5
+    assert float(ratio.max()) <= most.get(kind, 9.0 if kind in shared else 1.0)
+    assert kind != "lstm" or float(ratio.min()) > 1.4
+
+
+def test_the_roundings_of_a_product_are_counted():
+    """Of rows 20 and 13 numbers long in eight lanes, and of no term one by one."""
+    terms = [(torch.zeros(1, 20), 1.0), (torch.zeros(1, 9), 1.0)]
+    assert gram._roundings(terms, 13, lanes=8) == 33 // 8 + 4 * 8 + 2 + 8
+    assert gram._roundings([], 13, lanes=1) == 13 + 4 + 8
+
+
 def test_tied_entries_are_those_that_are_tested():
     rows, draw = Rows(np.zeros(4, dtype=np.int64), 1), Cancelling(seed=0, size=1.0, apart=1.0)
     assert isinstance(combine(tied_table(rows, draw))[0], TiedTableEntry)
