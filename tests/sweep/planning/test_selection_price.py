@@ -55,10 +55,27 @@ def test_the_dearest_configuration_sets_the_price(tmp_path, law, mean):
     assert prices[1, 4.0] < prices[1, 2.0]
 
 
-_RANGES = {
-    "training.epochs": {"range": {"low": 3, "high": 9, "integer": True}},
-    "training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}},
-}
+_DEAR = {"name": "dear", "set": {"privacy.noise_multiplier": 2.0}}
+_CHEAP = {"name": "cheap", "set": {"privacy.noise_multiplier": 4.0}}
+_RATES = {"training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2}}}
+_EPOCHS = {"training.epochs": {"range": {"low": 3, "high": 9, "integer": True}}}
+
+
+@pytest.mark.parametrize("variants", [(_DEAR, _CHEAP), (_CHEAP, _DEAR)])
+@pytest.mark.parametrize("one", [_DEAR, _CHEAP])
+def test_the_dearest_variant_counts_wherever_it_and_a_range_stand(tmp_path, variants, one):
+    only = _prepare(tmp_path, axes=_RATES, variants=[_DEAR]).price
+    of_one = [{**each, "axes": _RATES} if each is one else each for each in variants]
+    price = _prepare(tmp_path, axes={}, variants=of_one).price
+    assert price.num_configurations == 2
+    for name in ("epsilon_one_trial", "epsilon_composed", "epsilon_selected"):
+        assert getattr(price, name) == pytest.approx(getattr(only, name), rel=1e-9)
+    longer = [{**each, "axes": _EPOCHS} if each is one else each for each in variants]
+    with refused(r"axes.training.epochs: expected a list of values"):
+        _prepare(tmp_path, axes={}, variants=longer)
+
+
+_RANGES = _EPOCHS | _RATES
 
 
 @pytest.mark.parametrize(
@@ -71,7 +88,7 @@ _RANGES = {
             r"expected search.num_trials.mean of at most 4, the points of the space, got 20",
         ),
         (
-            {"axes": {"training.epochs": {"range": {"low": 3, "high": 9, "integer": True}}}},
+            {"axes": _EPOCHS},
             r"axes.training.epochs: expected a list .* a range along which a trial's epsilon",
         ),
         (
