@@ -31,6 +31,8 @@ def _torch_as_before():
     yield
     torch.set_default_dtype(torch.float32)
     torch.nn.functional.gelu, nn.LayerNorm.forward = gelu, forward
+    if hasattr(nn.Dropout, "seen"):
+        del nn.modules.dropout._DropoutNd.seen
     for table, old in zip(hooks, before, strict=True):
         table.clear()
         table.update(old)
