@@ -71,7 +71,6 @@ def test_every_model_trains_at_the_least_value_of_each_field(name):
     "synthesis",
     [
         {"method": "two_stage", "parse_epochs": 7, "shuffle_pairs": True},
-        {"method": "two_stage", "only": "parses", "other_epochs": 2},
         {"method": "one_and_a_half_stage", "lora_rank": 2},
     ],
 )

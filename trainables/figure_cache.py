@@ -24,7 +24,7 @@ from typing import Any
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
 from trainables.guarantee.mechanism import Mechanism
-from trainables.privacy.from_config import build, with_noise, with_other_stage
+from trainables.privacy.from_config import build, with_noise
 from trainables.privacy.summary import PrivacySummary
 
 _FILE = "figures.jsonl"
@@ -51,7 +51,7 @@ class FigureCache:
             return config, build(config, num_records=num_records, undeclared=undeclared)
         unit = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
         key = key_of(
-            with_other_stage(unit, config),
+            unit,
             noise_for=target.target_epsilon,
             accountant=config.privacy.accountant,
         )

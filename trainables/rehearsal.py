@@ -125,7 +125,7 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
     texts = [" ".join(islice(cycle(_WORDS), n % 9, 10 + n % 9)) for n in range(_RECORDS)]
     programs = [f'(Yield :output (Find :name "{text.split()[0]}"))' for text in texts]
     part = Material(texts, programs, ["made"] * _RECORDS)
-    stages = method.STAGES if synthesis.only is None else (synthesis.only,)
+    stages: tuple[str, ...] = method.STAGES
     source = source_of(
         config_of(config.model), synthesis, public=[*texts, *programs, "made"], seed=0
     )

@@ -443,14 +443,6 @@ class StagedConfig(Frozen):
     parse_epochs: int | None = Field(
         None, description="T1, epochs of the parse model (two_stage); T2 is training.epochs - T1"
     )
-    only: Literal["parses", "utterances"] | None = Field(
-        None,
-        description="two_stage: train only this stage, for training.epochs; another"
-        " trial trains the other stage",
-    )
-    other_epochs: Epochs | None = Field(
-        None, description="with only: epochs of the other stage, which the accounting includes"
-    )
     shuffle_pairs: bool = Field(
         False,
         description="exchange the programs within pairs of records; a pair is then"
@@ -500,8 +492,6 @@ class NoStages:
     """What a method of one model has."""
 
     parse_epochs: ClassVar[int | None] = None
-    only: ClassVar[str | None] = None
-    other_epochs: ClassVar[int | None] = None
     shuffle_pairs: ClassVar[bool] = False
 
 

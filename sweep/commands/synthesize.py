@@ -19,12 +19,6 @@ def synthesize(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An exported synthesis trial.")],
     to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
     number: Annotated[int, typer.Option(min=1, help="Number of utterances.")] = 1_000,
-    parses: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Exported trial of the first stage, if another trial trained it."
-        ),
-    ] = None,
     min_words: Annotated[int, typer.Option(min=0, help="Smallest number of words of a text.")] = 1,
     max_words: Annotated[int, typer.Option(min=1, help="Largest number of words of a text.")] = 60,
     drop: Annotated[
@@ -58,7 +52,6 @@ def synthesize(
             min_words=min_words, max_words=max_words, patterns=patterns, drop_repeats=drop_repeats
         ),
         seed=seed,
-        parses=None if parses is None else open_trained(parses),
     )
     if as_json:
         print_json("synthesize", {"utterances": str(to), "card": card.to_dict()})

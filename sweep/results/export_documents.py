@@ -49,7 +49,6 @@ class SynthesisFile(Document):
     frequencies: dict[str, FiniteFloat]
     mechanism: dict[str, Any]
     corpus: str
-    public_part: dict[str, Any]
     accountant: str | None = None
     provenance: tuple[str, ...] = ()
 

@@ -12,11 +12,9 @@ from sweep.results.privacy_cards import JSON
 from sweep.store.files import read_json
 from sweep.synthesis.trained_text import Trained
 from trainables import accountants
-from trainables.accountants import certify, release
 from trainables.cards import card as cards
 from trainables.cards.card import Document
 from trainables.cards.page import percent
-from trainables.errors import InvalidInput
 from trainables.privacy.claim import meaning
 from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -54,7 +52,7 @@ class UsedFilters(Document):
 
 
 class Claim(Document):
-    """The composition of the models.
+    """The cost of the models.
 
     `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 % false
     positives that the claim allows, or, of one trial, its whole privacy profile.
@@ -90,41 +88,28 @@ class DataCard(Claim):
     drawn: Draws
 
 
-def data_card(
-    trained: Trained, parses: Trained | None, *, draws: Draws, filters: UsedFilters
-) -> DataCard:
-    """The card of utterances drawn from the models of `trained`, and of `parses` where another
-    trial trained the first of two stages.
-    """
-    homes = [home for home in (trained, parses) if home is not None]
-    mechanism = trained.mechanism
-    claim = _claim(homes)
-    released = [
-        f"weights of the model of {stage}{_noise_of(home) if parses is not None else ''}"
-        for home in homes
-        for stage in home.about["stages"]
-    ]
+def data_card(trained: Trained, *, draws: Draws, filters: UsedFilters) -> DataCard:
+    """The card of utterances drawn from the models of `trained`."""
+    mechanism, declared = trained.mechanism, trained.n_is_declared
+    released = [f"weights of the model of {stage}" for stage in trained.about["stages"]]
     if mechanism.histogram_noise_multiplier:
         released.append("a histogram of the prompts, with noise")
     couple = mechanism.unit == "couple"
-    # Two trials with couples compose for one record replaced, whatever couples each one made.
-    by_couples = couple and parses is None
-    declared = all(home.n_is_declared for home in homes)
     return DataCard(
-        **claim.model_dump(),
+        **_claim(trained).model_dump(),
         unit="two records whose programs were exchanged"
-        if by_couples
+        if couple
         else "record (one utterance with its program)",
         noise_multiplier=mechanism.noise_multiplier,
         num_records=mechanism.num_records if declared else None,
         expected_batch_size=mechanism.expected_batch_size,
         sample_rate=mechanism.sample_rate if declared else None,
-        steps=sum(home.mechanism.steps for home in homes) if declared else None,
+        steps=mechanism.steps if declared else None,
         histogram_noise_multiplier=mechanism.histogram_noise_multiplier,
         released=tuple(released),
         method=trained.synthesis.method,
         corpus=trained.about["corpus"],
-        provenance=tuple(line for home in homes for line in home.about["provenance"]),
+        provenance=tuple(trained.about["provenance"]),
         filters=filters,
         not_covered=(
             *(_COUPLES if couple else ()),
@@ -137,41 +122,13 @@ def data_card(
     )
 
 
-def _noise_of(home: Trained) -> str:
-    """The noise of one of two trials, which may differ from the other's."""
-    mechanism = home.mechanism
-    return (
-        f" (noise multiplier {mechanism.noise_multiplier:.5g}, B {mechanism.expected_batch_size})"
-    )
-
-
-def _claim(homes: list[Trained]) -> Claim:
-    """The composition of the models.
-
-    Raises: InvalidInput for combined models of private selections, whose prices do not add up.
-    """
-    selected = [price for home in homes if (price := _claim_of_selection(home)) is not None]
-    if selected and len(homes) > 1:
-        raise InvalidInput("expected --parses with a trial that is not from a private selection")
-    if selected:
-        return selected[0]
-    first = homes[0]
-    if len(homes) == 1:
-        summary = accountants.account(first.mechanism, accountant=first.about["accountant"])
-        delta = summary.delta if first.n_is_declared else None
-        return Claim.model_validate({**asdict(summary), "delta": delta})
-    delta = min(home.mechanism.delta for home in homes)
-    spent = certify([release(h.mechanism) for h in homes], delta=delta)
-    relation = spent.neighboring_relation or first.mechanism.neighboring_relation
-    return Claim(
-        epsilon=spent.epsilon,
-        delta=delta if all(home.n_is_declared for home in homes) else None,
-        neighboring_relation=relation,
-        epsilon_replace_one=spent.epsilon if relation == "replace_one" else None,
-        accountant=spent.accountant,
-        unaccounted=spent.unaccounted,
-        **asdict(meaning(spent.epsilon, delta=delta)),
-    )
+def _claim(home: Trained) -> Claim:
+    """What the mechanism costs, or the claim of the private selection that it is the best of."""
+    if (selected := _claim_of_selection(home)) is not None:
+        return selected
+    summary = accountants.account(home.mechanism, accountant=home.about["accountant"])
+    delta = summary.delta if home.n_is_declared else None
+    return Claim.model_validate({**asdict(summary), "delta": delta})
 
 
 def _claim_of_selection(home: Trained) -> Claim | None:

@@ -77,22 +77,18 @@ def write_utterances(
     number: int,
     filters: Filters,
     seed: int = 0,
-    parses: Trained | None = None,
 ) -> DataCard:
     """Write `number` utterances to the new file `to`, and their card beside it; returns the card.
 
-    `parses` has the first of two stages where another trial trained it.
-
-    Raises: InvalidInput where `to` exists, the folders do not match, or the filters drop too much.
+    Raises: InvalidInput where `to` exists, a model is missing, or the filters drop too much.
     """
     require_new_file(to)
     for suffix in _CARDS:
         require_new_file(to.with_suffix(suffix))
-    models, tokenizers = models_of(trained, parses)
+    models, tokenizer = models_of(trained)
 
     def draw(stage: str, *, seed: int, **options: Any) -> list[str]:
-        own = {stage: models[stage]}
-        return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **options)
+        return ModelDrawer(models, tokenizer, trained.synthesis, seed=seed)(stage, **options)
 
     kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
     draws = Draws(
@@ -106,7 +102,7 @@ def write_utterances(
         },
     )
     used = UsedFilters.model_validate(filters, from_attributes=True)
-    card = data_card(trained, parses, draws=draws, filters=used)
+    card = data_card(trained, draws=draws, filters=used)
     lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in kept]
     # The cards first: an interrupted command leaves no utterances without them.
     write_json(to.with_suffix(_CARDS[0]), card.to_dict())

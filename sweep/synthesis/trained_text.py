@@ -15,7 +15,6 @@ from trainables.config import SynthesisConfig, part
 from trainables.errors import InvalidInput, one_line
 from trainables.files import read_written_json
 from trainables.frozen import first_problem
-from trainables.generation._material import PARSES, UTTERANCES
 from trainables.guarantee.mechanism import Mechanism
 from trainables.models._hub_lm import load_lm
 from trainables.models.causal_lm import Config
@@ -85,52 +84,17 @@ def _why(error: Exception) -> str:
     return one_line(str(error), characters=200)
 
 
-def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Model and tokenizer of each stage.
+def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
+    """The model of each stage, and their tokenizer.
 
-    Raises: InvalidInput where the folders do not match.
+    Raises: InvalidInput where one is missing.
     """
     own = tuple(trained.about["stages"])
     method = catalogue.entry("generation", trained.synthesis.method)
-    folders = dict.fromkeys(own, trained)
-    if parses is not None:
-        if own != (UTTERANCES,) or tuple(parses.about["stages"]) != (PARSES,):
-            raise InvalidInput(
-                "expected a model of utterances, and with --parses one of parses,"
-                f" got {', '.join(own)} and {', '.join(parses.about['stages'])}"
-            )
-        first, second = (
-            (home.about["corpus"], home.mechanism.num_records) for home in (trained, parses)
-        )
-        if first != second:
-            raise InvalidInput(
-                f"expected two stages of one data set, got {first[0]} (n={first[1]}) and"
-                f" {second[0]} (n={second[1]})"
-            )
-        _require_one_public_part(trained, parses)
-        folders[PARSES] = parses
-    missing = [stage for stage in method.STAGES if stage not in folders]
-    if missing:
+    if own != method.STAGES:
         raise InvalidInput(
-            f"expected a model of the stage {missing[0]} too, got {', '.join(own)} alone"
-            " (--parses names its folder)"
+            f"expected a model of {' and '.join(method.STAGES)} in {trained.folder}, got"
+            f" {', '.join(own) or 'none'}"
         )
-    models, tokenizers = {}, {}
-    for stage, home in folders.items():
-        config = Config.model_validate(home.about["model"])
-        found, tokenizer = load_lm(home.folder, (stage,), config, home.synthesis)
-        models[stage], tokenizers[stage] = found[stage], tokenizer
-    return models, tokenizers
-
-
-def _require_one_public_part(*homes: Trained) -> None:
-    """Raises: InvalidInput where a record that one trial protects may be public to another, which
-    reads it without noise: no epsilon would hold for it.
-    """
-    first, second = (home.about["public_part"] for home in homes)
-    for name, value in first.items():
-        if second[name] != value:
-            raise InvalidInput(
-                "expected two stages that take the same records as public, got"
-                f" {name}={value} and {second[name]}"
-            )
+    config = Config.model_validate(trained.about["model"])
+    return load_lm(trained.folder, own, config, trained.synthesis)

@@ -62,18 +62,6 @@ def test_stages_compose_to_less_than_their_sum():
     assert together < 3.0 < sum(alone)
 
 
-def test_a_trial_of_one_stage_takes_the_noise_of_both():
-    target = {"target_epsilon": 3.0}
-    parses = config_of(method="two_stage", only="parses", other_epochs=8, epochs=2, z=target)
-    texts = config_of(method="two_stage", only="utterances", other_epochs=2, epochs=8, z=target)
-    both = config_of(method="two_stage", parse_epochs=2, epochs=10, z=target)
-    made = [accountants.resolve(c, num_records=133_584)[1] for c in (parses, texts, both)]
-    assert made[0].noise_multiplier == made[1].noise_multiplier == made[2].noise_multiplier
-    assert made[0].steps + made[1].steps == made[2].steps
-    spent = certify([release(m) for m in made[:2]], delta=8e-6)
-    assert spent.epsilon == pytest.approx(3.0, rel=2e-3)
-
-
 HISTOGRAM = {"method": "one_and_a_half_stage", "histogram_noise_multiplier": 2.0}
 
 

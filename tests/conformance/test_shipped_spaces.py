@@ -65,7 +65,6 @@ SMALL = {
     "training.expected_batch_size": {"training.expected_batch_size": 24},
     "training.physical_batch_size": {"training.physical_batch_size": 24},
     "synthesis.parse_epochs": {"synthesis.parse_epochs": 1},
-    "synthesis.other_epochs": {"synthesis.other_epochs": 2},
     "synthesis.only_function": {"synthesis.only_function": "CreateEvent"},
     "repeats": {"repeats": 1},
     "search.strategy=private_selection": {"search.num_trials": {"law": "geometric", "mean": 1.5}},

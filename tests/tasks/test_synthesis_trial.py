@@ -218,21 +218,6 @@ def test_shuffled_pairs_exchange_programs_within_couples(place, tmp_path):
     assert len({*left.tolist(), *right.tolist()}) == 6
 
 
-def test_one_stage_alone_is_trained_with_the_noise_of_both(place, tmp_path):
-    changes = {
-        "synthesis.method": "two_stage",
-        "synthesis.only": "parses",
-        "synthesis.other_epochs": 4,
-        "synthesis.parses": "gold",
-        "privacy.noise_multiplier": {"target_epsilon": 6.0},
-    }
-    result = run_trial(tiny(place, **changes), tmp_path)
-    assert (result.metrics["epsilon"] or 9) < 6.0 * 0.8  # the other stage's share is left for it
-    weights = (tmp_path / "trial" / "model" / "synthesis.json").read_text()
-    assert json.loads(weights)["stages"] == ["parses"]
-    assert not (tmp_path / "trial" / "synthetic.jsonl").exists()
-
-
 def test_noise_streams_of_the_stages_differ(place, tmp_path):
     changes = {"privacy.noise_multiplier": 1e6, "privacy.reproducible_noise": True}
     config = tiny(place, **METHODS["two stages"], **changes)

@@ -17,7 +17,7 @@ from trainables.guarantee.certify import certify, is_long
 from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.releases import Training, release
-from trainables.privacy.from_config import build, with_noise, with_other_stage
+from trainables.privacy.from_config import build, with_noise
 from trainables.privacy.rounding import format_epsilon
 
 _DIGITS = 5  # significant digits of a noise multiplier
@@ -41,7 +41,7 @@ def resolve(
         return config, build(config, num_records=num_records, undeclared=undeclared)
     trial = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
     z = noise_for(
-        with_other_stage(trial, config),
+        trial,
         target_epsilon=target.target_epsilon,
         accountant=config.privacy.accountant,
     )

@@ -35,13 +35,7 @@ class Config(NoPrompts, StagedConfig, ProgramsConfig, TextConfig):
 
     @model_validator(mode="after")
     def _epochs_of_both_stages(self) -> Config:
-        if self.only is not None:
-            if self.parse_epochs is not None or self.other_epochs is None:
-                raise ValueError(
-                    "expected other_epochs (epochs of the other stage) and no parse_epochs with the"
-                    " field only"
-                )
-        elif self.parse_epochs is None:
+        if self.parse_epochs is None:
             raise ValueError("expected parse_epochs (T1) with method=two_stage, got none")
         return self
 

@@ -84,22 +84,6 @@ def with_noise(config: TrialConfig, z: float) -> TrialConfig:
     return config.model_copy(update={"privacy": privacy})
 
 
-def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
-    """The config of all stages that one noise multiplier covers: this trial's and, where another
-    trial trains the other one, that one too.
-    """
-    other = config.synthesis.other_epochs if config.generates else None
-    if other is None:
-        return mechanism
-    epochs = mechanism.epochs + other
-    return replace(
-        mechanism,
-        epochs=epochs,
-        stages=(mechanism.epochs, other),
-        noise_decay=_decay_of(config.privacy, epochs),
-    )
-
-
 def claims_privacy(engine: str) -> bool:
     """Whether an engine clips and adds noise; True for one that is not installed.
 

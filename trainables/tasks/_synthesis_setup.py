@@ -17,7 +17,6 @@ from trainables.config import TrialConfig
 from trainables.data.pair_split import (
     PairSplit,
     num_private_records,
-    public_part,
     split_pairs,
 )
 from trainables.data.pairs import PairCorpus, open_pairs
@@ -62,11 +61,6 @@ class SynthesisSetup:
     cut_rate: float  # share of private records that `max_tokens` cuts in some stage
     public_text: dict[str, StageTexts]
 
-    @property
-    def public_part(self) -> dict[str, Any]:
-        """The fields of the config that decide which records are treated as public."""
-        return public_part(self.config.model_dump(mode="json"))
-
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`; each stage by its loss, among the epochs that train it."""
         stage, _ = self.engine.stage_of(epoch)
@@ -108,7 +102,7 @@ def prepare(
         require_unlearnt(corpus, corpora)
     seen = [*corpora, *public.utterances, *public.programs, *public.prompts]
     source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
-    stages: tuple[str, ...] = method.STAGES if synthesis.only is None else (synthesis.only,)
+    stages: tuple[str, ...] = method.STAGES
     public_text = {
         stage: mix_texts(stage, method.texts(stage, public), corpora) for stage in stages
     }

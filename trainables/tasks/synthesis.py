@@ -108,8 +108,6 @@ def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]
 def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[Drawn | None, tuple[str, ...]]:
     """Utterances of the trained models; None, with the reason, where a stage is missing."""
     synthesis = setup.config.synthesis
-    if synthesis.only is not None:
-        return None, (f"one stage alone ({synthesis.only}): `sweep synthesize` joins two",)
     stages = setup.mechanism.stages
     if stages and trained.epochs_done <= stages[0]:
         return None, ("stopped before the second stage was trained: nothing was generated",)
@@ -216,7 +214,6 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
         "mechanism": asdict(setup.mechanism.first(epochs_done))
         | ({} if _n_is_declared(setup) else counted_fields(setup.mechanism)),
         "corpus": setup.corpus.name,
-        "public_part": setup.public_part,
         "accountant": setup.config.privacy.accountant,
         "provenance": list(setup.notes),
     }

@@ -154,7 +154,7 @@ def test_a_language_model(rank, tmp_path):
     write_model(tmp_path / "trial" / "model", exported / "model")
     assert str(tmp_path) not in texts_in(exported)
     shutil.rmtree(encoder)
-    drawn, _ = models_of(open_trained(exported), None)
+    drawn, _ = models_of(open_trained(exported))
     assert set(drawn) == {"utterances"}
     if rank is not None:
         with refused("no such folder: restore its files"):

@@ -1,6 +1,5 @@
 """The claim of a data card in words."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from sweep import cli
@@ -14,14 +13,13 @@ from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import build_from
 
 
-def trained(*stages, noise=20.0, unit="record", **fields):
-    """A model folder in memory, of 100 records or 50 couples."""
-    couples = unit == "couple"
+def trained(*stages, noise=20.0, **fields):
+    """A model folder in memory, of 100 records."""
     mechanism = build_from(
         "dp_sgd",
         PrivacyConfig(noise_multiplier=noise),
         training=TrainingConfig(epochs=1, expected_batch_size=10),
-        num_records=50 if couples else 100,
+        num_records=100,
     )
     synthesis = part("synthesis", {"method": "two_stage", "parse_epochs": 1, **fields})
     about = {
@@ -31,14 +29,13 @@ def trained(*stages, noise=20.0, unit="record", **fields):
         "accountant": None,
         "provenance": [],
     }
-    mechanism = replace(mechanism, unit=unit, max_records_per_group=2 if couples else 1)
     return Trained(Path("model"), about, mechanism)
 
 
-def card_of(*homes):
+def card_of(home):
     draws = Draws(number=1, drawn=1, dropped={}, seed=0, decoding={})
     filters = UsedFilters(min_words=1, max_words=9, patterns={}, drop_repeats=False)
-    return data_card(homes[0], homes[1] if len(homes) > 1 else None, draws=draws, filters=filters)
+    return data_card(home, draws=draws, filters=filters)
 
 
 def test_the_records_that_were_declared_public_are_not_covered():
@@ -46,24 +43,6 @@ def test_the_records_that_were_declared_public_are_not_covered():
     [line] = [line for line in card.not_covered if "declared public" in line]
     assert "the share of 0.2 of the training part" in line
     assert line in to_markdown(card)
-
-
-def test_two_trials_with_couples_are_for_one_record_replaced():
-    alone = trained(PARSES, UTTERANCES, unit="couple")
-    assert card_of(alone).unit.startswith("two records")
-    stages = [trained(stage, unit="couple") for stage in (UTTERANCES, PARSES)]
-    card = card_of(*stages)
-    assert card.neighboring_relation == "replace_one"
-    assert card.unit.startswith("record")
-    assert card.epsilon == card.epsilon_replace_one
-
-
-def test_each_of_two_trials_has_its_own_noise_on_the_card():
-    card = card_of(trained(UTTERANCES, noise=20.0), trained(PARSES, noise=30.0))
-    assert card.released == (
-        "weights of the model of utterances (noise multiplier 20, B 10)",
-        "weights of the model of parses (noise multiplier 30, B 10)",
-    )
 
 
 def test_one_trial_has_the_bounds_of_its_privacy_card():

@@ -210,57 +210,6 @@ def test_the_epochs_of_the_paper():
     }
 
 
-def stage_alone(folder, stage, **others):
-    changes = {
-        "engine": "sgd",
-        "training.epochs": 1,
-        "synthesis.method": "two_stage",
-        "synthesis.only": stage,
-        "synthesis.other_epochs": 1,
-        "synthesis.parses": "gold",
-        **others,
-    }
-    run_trial(tiny(write_pairs(folder), **changes), folder)
-    place = folder / stage
-    (folder / "trial").rename(place)
-    return place
-
-
-def test_two_trials_of_one_stage_each_are_joined(tmp_path, monkeypatch):
-    parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
-    filters = Filters(min_words=0, patterns={})
-    with refused("expected a model of the stage parses too"):
-        write_utterances(texts, to=tmp_path / "a.jsonl", number=3, filters=filters)
-    with refused("expected a model of utterances, and with --parses one of parses"):
-        write_utterances(parses, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses)
-    with monkeypatch.context() as none_is_drawn:
-        none_is_drawn.setattr("sweep.synthesis.synthesize.ModelDrawer", None)
-        none_is_drawn.setitem(parses.about, "corpus", "another")
-        with refused("expected two stages of one data set"):
-            write_utterances(
-                texts, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses
-            )
-    to = tmp_path / "joined.jsonl"
-    card = write_utterances(texts, to=to, number=3, filters=filters, parses=parses)
-    assert len(to.read_text().splitlines()) == 3
-    assert card.epsilon == float("inf")
-    assert card.steps == texts.mechanism.steps + parses.mechanism.steps
-
-
-def test_stages_that_take_other_records_as_public_are_not_joined(tmp_path):
-    """A record that one trial protects would be public to the other, which reads it unnoised."""
-    texts = open_trained(stage_alone(tmp_path, "utterances"))
-    parses = open_trained(stage_alone(tmp_path, "parses", **{"data.split_seed": 1}))
-    with refused("the same records as public, got split_seed=0 and 1"):
-        write_utterances(
-            texts,
-            to=tmp_path / "joined.jsonl",
-            number=3,
-            filters=Filters(min_words=0, patterns={}),
-            parses=parses,
-        )
-
-
 def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path):
     changes = {**TWO_STAGES, "synthesis.shuffle_pairs": True}
     run_trial(tiny(write_pairs(tmp_path), **changes), tmp_path)

@@ -17,7 +17,6 @@ _WHOLE = {
     "stages": ["utterances"],
     "frequencies": {"a": 1.0},
     "corpus": "pairs",
-    "public_part": {},
     "provenance": [],
 }
 
