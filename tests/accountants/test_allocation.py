@@ -3,7 +3,6 @@ and its cost relative to other samplings.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +11,7 @@ from _mechanisms import allocated, mechanism, poisson, shuffled, training
 from tests.refusals import refused
 from trainables.accountants import (
     account,
-    certify,
-    epsilon_after,
     gaussian,
-    noise_for,
     pld,
     rdp,
 )
@@ -156,32 +152,6 @@ def test_one_step_an_epoch_gains_nothing():
     assert gaussian.of_release(what, delta=1e-5) == gaussian_epsilon(math.sqrt(30), 1e-5)
 
 
-@pytest.mark.parametrize(
-    "privacy",
-    [
-        {"noise_multiplier": 1.0},
-        {"noise_multiplier": 2.0, "decay": "linear", "tau": 0.2},
-        {"noise_multiplier": 0.3},
-        {"engine": "edp_sgd", "noise_calibration": "central", "noise_multiplier": 4.0},
-    ],
-)
-def test_every_figure_of_a_trial(privacy):
-    built = mechanism(**{"engine": "dp_sgd", "sampling": "random_allocation", **privacy})
-    exact, planned = account(built), account(built, exact=False)
-    assert built.steps == 30 * 40
-    assert exact.neighboring_relation == "add_or_remove_one"
-    assert exact.epsilon <= planned.epsilon <= 1.1 * exact.epsilon
-    assert exact.epsilon <= epsilon_after(built, built.epochs) <= 1.005 * exact.epsilon
-    assert exact.epsilon < exact.epsilon_replace_one < math.inf
-    assert 0.01 < exact.max_tpr_1pct <= 1
-    if built.sensitivity == 1:
-        shuffled_ = replace(built, sampling="shuffle", neighboring_relation="replace_one")
-        assert exact.epsilon_replace_one <= account(shuffled_).epsilon
-    z = noise_for(built, target_epsilon=3.0)
-    met = account(replace(built, noise_multiplier=z)).epsilon
-    assert 0.99 * 3 <= met <= 3
-
-
 def test_what_has_no_theorem_is_refused():
     with refused("add_or_remove_one with sampling random_allocation"):
         mechanism(sampling="random_allocation", neighboring_relation="replace_one")
@@ -189,19 +159,3 @@ def test_what_has_no_theorem_is_refused():
         pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
     with pytest.raises(ValueError, match="expected steps >= 1, got 0"):
         allocated(steps=0)
-
-
-def test_totals_with_other_samplings():
-    one = allocated(2.0)
-    twice = certify([one, one], delta=1e-5, effort="total")
-    assert twice.neighboring_relation == "add_or_remove_one"
-    assert twice.epsilon == pytest.approx(rdp.of_release(allocated(2.0, epochs=60), delta=1e-5))
-    with_poisson = certify([one, poisson(2.0)], delta=1e-5, effort="total")
-    assert with_poisson.neighboring_relation == "add_or_remove_one"
-    parts = [rdp.of_release(what, delta=1e-5) for what in (one, poisson(2.0))]
-    assert max(parts) < with_poisson.epsilon < sum(parts)
-    with_shuffle = certify([one, shuffled(20.0)], delta=1e-5, effort="total")
-    assert with_shuffle.neighboring_relation == "replace_one"
-    # Both move by 2 C.
-    replaced = certify([shuffled(1.0), shuffled(20.0)], delta=1e-5, effort="total")
-    assert with_poisson.epsilon < with_shuffle.epsilon <= replaced.epsilon

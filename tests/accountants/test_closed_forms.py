@@ -4,7 +4,6 @@ import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,16 +15,12 @@ from trainables.accountants import (
     _calibration,
     certify,
     epsilon_after,
-    gaussian,
     noise_for,
-    rdp,
     release,
-    selection,
 )
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import pld, renyi
-from trainables.guarantee.certify import Effort
-from trainables.guarantee.gaussian import gaussian_epsilon, known_coins
+from trainables.guarantee.gaussian import gaussian_epsilon
 from trainables.guarantee.releases import Gaussian, Unaccounted
 from trainables.privacy.claim import PROFILE_EPSILONS
 
@@ -44,16 +39,10 @@ def test_the_largest_loss_of_a_step_is_that_of_the_sampled_gaussian(rate):
     loss = 0.5 / 20.0**2 + 10 / 20.0
     expected = math.log(1 - rate + rate * math.exp(loss))
     assert pld._largest_loss(sampled(20.0, rate=rate)) == pytest.approx(expected, rel=1e-9)
-    beyond = pld._largest_loss(sampled(0.03, rate=rate))  # the range of exp
-    assert beyond == pytest.approx((0.5 / 0.03 + 10) / 0.03, rel=0.02)
-
-
-def test_a_single_step_is_put_on_a_coarser_grid_than_a_long_composition():
-    """A sixth of the points reach its largest loss; the step of a grid is 1, 2 or 5."""
-    what = Gaussian(sigma=20.0)
-    wanted = 6 * pld._largest_loss(what) / pld.QUICK
-    found = pld.interval((what,), delta=1e-5, points=pld.QUICK)
-    assert wanted / 2.5 <= found <= wanted * (1 + 1e-6)
+    for loss in (499.5, 500.5):  # beyond 500 without the rate
+        sigma = 1 / (math.sqrt(100 + 2 * loss) - 10)
+        expected = loss + math.log(rate) * (loss < 500)
+        assert pld._largest_loss(sampled(sigma, rate=rate)) == pytest.approx(expected, rel=1e-12)
 
 
 ONE_OF_A_MILLION = sampled(1.7, steps=10**6, rate=1e-4)
@@ -79,21 +68,13 @@ def test_a_million_rare_steps_are_not_rounded_up_to_the_grid(points):
     assert pld._largest_loss(ONE_OF_A_MILLION) / grid < 125_000
 
 
-def test_grids_that_are_fine_beside_a_step_are_those_of_its_bound():
-    steps = (sampled(1.0),)
-    bound = known_coins(steps, delta=5e-4)
-    for points in (pld.FINE, pld.MEDIUM, pld.QUICK, pld.COARSE):
-        found = pld.interval(steps, delta=5e-4, points=points)
-        assert bound / 2.5 / points < found <= bound / points * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("sigma", [0.02, 0.049, 0.051, 3.0])
+@pytest.mark.parametrize("sigma", [0.02, 0.03, 0.049, 0.051, 3.0])
 def test_the_typical_loss_is_that_of_order_two(sigma):
     """Of all steps of all releases."""
     what = [sampled(sigma * factor, steps=6, rate=0.5) for factor in (2, 1)]
     what.append(Gaussian(sigma=sigma, count=4))
     order_two = renyi.sum_of(what, (2.0,))[0]
-    assert pld.typical_loss(tuple(what)) ** 2 * 16 == pytest.approx(order_two, rel=0.01)
+    assert pld.typical_loss(tuple(what)) ** 2 * 16 == pytest.approx(order_two, rel=1e-9)
 
 
 def test_a_delta_within_the_rounding_of_the_sums_has_no_grid():
@@ -124,19 +105,6 @@ def test_many_steps_are_composed_by_way_of_few():
         assert found.get_epsilon_for_delta(1e-6) == pytest.approx(
             step.self_compose(count).get_epsilon_for_delta(1e-6), rel=1e-6
         )
-
-
-@pytest.mark.parametrize(
-    ("what", "delta"), [(MILLION, 2e-9), (poisson(0.04, steps=13_000, rate=1 / 2_600), 1e-11)]
-)
-def test_the_tightest_bound_is_never_above_another(what, delta):
-    """Of the second a grid has no figure and the one of Renyi is 600 times that of known coins."""
-    for effort in get_args(Effort):
-        found = certify(what, delta=delta, effort=effort)
-        divergences = renyi.curve(what, renyi.FEW_ORDERS)
-        assert found.epsilon <= renyi.to_epsilon(divergences, delta=delta, orders=renyi.FEW_ORDERS)
-        assert found.epsilon <= gaussian.of_release(what, delta=delta)
-        assert found.accountant in ("pld", "rdp", "gaussian")
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.5])
@@ -198,13 +166,6 @@ def test_the_curve_of_what_no_finite_epsilon_holds_for_is_infinite():
     assert np.isinf(renyi.curve(what)).all()
     assert np.isinf(renyi.curve(poisson(0.0))).all()
     assert np.isfinite(renyi.curve(poisson())).all()
-
-
-def test_a_mean_of_one_trial_is_the_least_that_a_selection_has():
-    for law in ("geometric", "logarithmic"):
-        search = selection.by_law(law, mean=1.0)
-        one = selection.of_releases([poisson()], delta=1e-5, search=search)
-        assert one >= rdp.of_release(poisson(), delta=1e-5)
 
 
 @pytest.mark.parametrize(("mu", "delta"), [(2e-7, 1e-12), (1e-9, 1e-12), (1e-12, 1e-30)])

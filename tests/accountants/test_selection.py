@@ -19,17 +19,16 @@ from scipy import stats
 
 from tests.accountants._mechanisms import (
     histogram,
-    mechanism,
     poisson,
     shuffled,
     through_the_ledger,
 )
 from tests.refusals import refused
-from trainables.accountants import certify, pld, rdp, release, selection
+from trainables.accountants import certify, pld, selection
 from trainables.accountants.selection import by_law
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import renyi
-from trainables.guarantee.releases import BestOf, Number, Unaccounted
+from trainables.guarantee.releases import Number, Unaccounted
 
 _DELTA = 1e-5
 _ATIS = poisson(2.0, steps=2_100, rate=64 / 4_478)  # 30 epochs of 4,478 records, batches of 64
@@ -68,32 +67,6 @@ def test_trials_that_are_shown_cost_their_composition_where_that_is_more(num_sho
     np.testing.assert_allclose(opened, expected, rtol=1e-12)
 
 
-def test_two_selections_cost_more_than_one_and_less_than_twice():
-    one = certify([_CHOSEN], delta=_DELTA, effort="total").epsilon
-    assert one < certify([_CHOSEN, _CHOSEN], delta=_DELTA, effort="total").epsilon < 2 * one
-
-
-def test_with_shuffled_trials_a_selection_is_priced_for_replace_one():
-    alone = certify([_CHOSEN], delta=_DELTA, effort="total").epsilon
-    other = certify([shuffled(5.0)], delta=_DELTA, effort="total").epsilon
-    both = certify([_CHOSEN, shuffled(5.0)], delta=_DELTA, effort="total")
-    assert both.neighboring_relation == "replace_one"
-    # One record replaced is one removed and one added: dearer than either alone, and finite.
-    assert max(alone, other) < both.epsilon < 2 * alone + other
-
-
-def test_one_replaced_is_bounded_by_way_of_the_data_set_without_it():
-    """For a Gaussian the distance doubles and its divergence, alpha / (2 sigma^2), is 4 times."""
-    orders = renyi.ORDERS
-    one = np.array([order / (2 * 3.0**2) for order in orders])
-    bound = renyi.replace_one_divergences(one)
-    exact = 4 * one
-    assert (bound >= exact * (1 - 1e-12)).all()
-    small = [at for at, order in enumerate(orders) if 2 <= order <= 20]
-    assert (bound[small] <= 1.6 * exact[small]).all()
-    assert math.isinf(bound[-1])
-
-
 @pytest.mark.parametrize("search", [_TWENTY, by_law("poisson", mean=5)])
 def test_a_ledger_keeps_a_selection(search):
     chosen = selection.release_of([_ATIS, poisson(3.0)], search=search)
@@ -115,18 +88,6 @@ def test_a_selection_with_one_open_configuration_has_no_finite_epsilon():
     found = certify([chosen], delta=_DELTA, effort="total")
     assert math.isinf(found.epsilon)
     assert found.unaccounted == ("no noise",)
-
-
-def test_configurations_that_protect_different_things_have_no_price():
-    with pytest.raises(ValueError, match="one neighboring_relation and one unit"):
-        BestOf(number=_TWENTY.number, configurations=(_ATIS, shuffled()))
-
-
-def test_a_release_of_nothing_adds_nothing():
-    nothing = replace(_ATIS, steps=())
-    assert nothing.is_nothing
-    found = certify([_ATIS, nothing], delta=_DELTA, effort="total")
-    assert found == certify([_ATIS], delta=_DELTA, effort="total")
 
 
 @pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
@@ -151,15 +112,6 @@ def test_a_target_below_what_a_histogram_costs_in_the_selection_is_refused():
     unit = replace(poisson(1.0, steps=500), beside=histogram(1.0))
     with refused("without the training steps the selection costs"):
         selection.noise_for([unit], target_epsilon=2.0, delta=_DELTA, search=_TWENTY)
-
-
-def test_the_price_grows_with_the_mean_and_exceeds_one_trial():
-    one = rdp.of_release(release(mechanism("dp_sgd")), delta=_DELTA)
-    prices = [
-        selection.epsilon(mechanism("dp_sgd"), delta=_DELTA, search=by_law("geometric", mean=mean))
-        for mean in (2, 10, 50)
-    ]
-    assert one < prices[0] < prices[1] < prices[2]
 
 
 def _logarithmic_gamma(mean):

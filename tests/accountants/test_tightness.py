@@ -3,13 +3,16 @@
 The values were checked against `dp_accounting` and closed forms by the tests beside this one.
 """
 
+import inspect
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from _mechanisms import sampled, training
 from dp_accounting import get_epsilon_gaussian
 
+from tests.refusals import refused
 from trainables.accountants import Account, RdpFilter, certify
 from trainables.guarantee import allocation, pld, renyi
 from trainables.guarantee.account import _costs
@@ -22,7 +25,7 @@ from trainables.guarantee.certify import (
     profile,
 )
 from trainables.guarantee.gaussian import gaussian_epsilon, known_coins, mu_of, one_gaussian
-from trainables.guarantee.releases import Allocated, BestOf, Gaussian, Number, Sampled
+from trainables.guarantee.releases import Allocated, BestOf, Gaussian, Number, Sampled, Unaccounted
 
 
 def steps(*each):
@@ -93,13 +96,6 @@ def test_the_grid_of_a_distribution(what, grids):
     assert tuple(found) == pytest.approx(grids, rel=1e-9)
 
 
-def test_the_largest_loss_is_exact_up_to_500():
-    for loss in (499.5, 500.5):
-        sigma = 1 / (math.sqrt(100 + 2 * loss) - 10)
-        exact = loss + math.log(1e-4) * (loss < 500)
-        assert pld._largest_loss(sampled(sigma, rate=1e-4)) == pytest.approx(exact, rel=1e-12)
-
-
 class FiniteBelow:
     """A distribution whose epsilon is finite where the noise is at most so much."""
 
@@ -108,6 +104,9 @@ class FiniteBelow:
 
     def get_epsilon_for_delta(self, delta):
         return self.value
+
+    def get_delta_for_epsilon(self, epsilon):
+        return 0.25 if epsilon < self.value else math.nan
 
 
 @pytest.mark.parametrize(("most", "used"), [(1.0, 1.0), (0.995, 0.99), (0.81, 0.81)])
@@ -120,12 +119,29 @@ def test_noise_is_not_reduced_by_a_fifth():
     assert math.isinf(pld.least_finite(lambda factor: FiniteBelow(factor, 0.805), delta=1e-5))
 
 
+def test_many_kinds_of_steps_are_not_composed_in_as_many_calls(monkeypatch):
+    """Python's stack holds a thousand."""
+    depths, right = [], pld._step
+
+    def noted(*given):
+        depths.append(len(inspect.stack(0)))
+        return right(*given)
+
+    monkeypatch.setattr(pld, "_step", noted)
+    monkeypatch.setattr(pld, "_DEEP", 10)
+    pld.distribution(many(40, 0.003).steps, 1e-2, False)
+    assert len(depths) == 40
+    assert max(depths) - min(depths) < 30
+
+
 def test_which_steps_have_no_distribution():
     whole, rare, once = (
         (Gaussian(sigma=1.0),),
         steps((1.0, 10, 0.1)),
         (Allocated(sigma=1, steps=9),),
     )
+    half = [replace(step, sigma=step.sigma / 2) for step in rare + once]
+    assert pld.twice(whole + rare + once) == (*whole, *half)
     shuffled, chosen, small = "got shuffle", "got random_allocation", "noise so small"
     for what, replace_one, why in (
         *((whole, True, shuffled), (whole, False, ""), (whole + rare, True, ""), (rare, True, "")),
@@ -139,12 +155,15 @@ def test_which_steps_have_no_distribution():
         assert bool(why) == bool(found)
 
 
-def test_further_pairs_of_a_distribution():
+def test_further_pairs_of_a_distribution(monkeypatch):
     what, pairs = steps((1.0, 600, 0.02), (2.0, 3, 1)), ((0.0, 0.4073811977), (1.0, 0.15469505953))
     pairs += ((4.0, 2.4249602807e-4), (800.0, 6.054904e-13))
     found = pld.profile(what, delta=1e-5, points=pld.COARSE, epsilons=tuple(at for at, _ in pairs))
     assert [at for at, _ in found] == [at for at, _ in pairs]
     assert [delta for _, delta in found] == pytest.approx([delta for _, delta in pairs], rel=1e-6)
+    monkeypatch.setattr(pld, "distribution", lambda *_: FiniteBelow(1.0, 1.0))
+    found = pld.profile(what, delta=1e-5, points=pld.COARSE, epsilons=(4.0, 800.0))
+    assert found == [(4.0, pytest.approx(0.25))], "what has no figure is left out"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +178,8 @@ def test_further_pairs_of_a_distribution():
 )
 def test_the_order_of_a_filter_leaves_most_room(epsilon, order, budget):
     kept = RdpFilter.of(epsilon, delta=1e-5)
+    met = renyi.to_epsilon(np.array([budget]), delta=1e-5, orders=(order,))
+    assert met == pytest.approx(epsilon, rel=1e-8)
     assert (kept.order, kept.budget) == (order, pytest.approx(budget, rel=1e-9))
     assert kept.is_sound
 
@@ -202,6 +223,8 @@ def test_the_order_of_a_filter_leaves_most_room(epsilon, order, budget):
     ],
 )
 def test_random_allocation(sigma, num_steps, orders, removed, added):
+    grid = allocation._log_grid(sigma, start=-30.0)  # to where the transform has vanished
+    assert (grid[0], grid[-1]) == (-30.0, pytest.approx(12 + 12 / sigma + 0.5 / sigma**2, abs=0.04))
     found = allocation.divergences(sigma, num_steps=num_steps, orders=orders)
     for one, expected in zip(found, (removed, added), strict=True):
         assert one.tolist() == pytest.approx(expected, rel=3e-10 if sigma < 10 else 1e-5)
@@ -296,7 +319,15 @@ def test_how_much_is_composed_on_how_fine_a_grid():
         assert _is_affordable(some, "total")
 
 
-def test_a_release_of_more_than_a_hundred_sizes_of_noise_is_rounded_as_finely_as_a_hundred_allow():
+def test_more_than_a_hundred_sizes_of_noise_are_rounded_as_finely_as_a_hundred_allow(monkeypatch):
+    """The figure is then not the smallest one."""
+    assert certify(many(2), delta=1e-5, effort="running").tight
+    with monkeypatch.context() as few:
+        few.setattr("trainables.guarantee.certify._MANY", 2)
+        _within_reach.cache_clear()
+        found = certify(many(3, 1e-3), delta=1e-5, effort="running")
+        assert (found.accountant, found.tight) == ("pld", False)
+    _within_reach.cache_clear()
     assert _within_reach(many(100)) == many(100)
     whole = training(*(Gaussian(sigma=1 + n) for n in range(120)))
     assert _within_reach(whole) == whole
@@ -393,6 +424,17 @@ def test_the_chance_that_a_number_ends_is_rounded_down(mean):
 
 
 def test_what_is_no_release():
+    for delta in (0.0, 1.0, -0.1, math.nan):
+        with refused(f"expected 0 < delta < 1, got delta={delta}"):
+            certify(SHUFFLED, delta=delta)
+    endless = Unaccounted(reasons=("a",), neighboring_relation="add_or_remove_one")
+    assert certify([endless, endless], delta=0.1) == Certificate(
+        epsilon=math.inf, delta=0.1, accountant="pld", tight=True, num_releases=2,
+        neighboring_relation="add_or_remove_one", unaccounted=("a",),
+    )  # fmt: skip
+    assert certify(replace(SHUFFLED, steps=(Gaussian(sigma=0.0),)), delta=0.1).accountant == (
+        "gaussian"
+    )
     for rate in (0.0, 1.0):
         with pytest.raises(ValueError, match=f"expected 0 < rate < 1, got {rate}"):
             Sampled(sigma=1.0, rate=rate)

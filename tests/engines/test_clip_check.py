@@ -1,12 +1,13 @@
 """A step whose clipped sum is not what its definition says ends before anything of it leaves."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from engine_checks import Meeting, draw_of, engine_on, gradients, mechanism
+from engine_checks import SIZE, WAYS, WIDTHS, Meeting, draw_of, engine_on, gradients, mechanism
 
 from tests.models._builds import TYPES, built
 from tests.models.test_own_draws import built as own
@@ -234,6 +235,19 @@ def test_the_figure_is_for_the_curator_and_the_largest_of_all_processes(monkeypa
 def test_without_noise_nothing_is_promised_and_nothing_compared():
     made = engine_on(replace(mechanism("dp_sgd"), noise_multiplier=0.0), gradients(200))
     assert "clip_difference" not in made.run_epoch(0)
+
+
+@pytest.mark.parametrize("way", ["books", "torch.func"])
+def test_a_sum_of_thousands_of_records_ends_no_trial(way, monkeypatch):
+    """In float32 it rounds by more than is tolerated, so that not all are compared at first."""
+    table = 1 + torch.rand(4_000, SIZE, generator=torch.Generator().manual_seed(0))
+    whole = {"records": len(table), "batch": len(table), "workers": 1, "sampling": "full"}
+    for most in (_private.MOST_AT_FIRST, len(table)):
+        monkeypatch.setattr(_private, "MOST_AT_FIRST", most)
+        made = engine_on(mechanism("dp_sgd", **whole), table, model=WAYS[way](WIDTHS))
+        fails = most == len(table)
+        with pytest.raises(TrialFailed, match="nothing of") if fails else nullcontext():
+            made.step(0, 0)
 
 
 def schedule(seed=0, *, steps=10, size=1_000, whole=0):

@@ -493,15 +493,3 @@ def test_a_full_batch_is_collated_once(sampling, physical):
         assert torch.equal(engines[0].released, engines[1].released)
     if sampling == "full":
         assert asked == ([list(range(8))] if physical is None else asked[:3] * 3)
-
-
-@pytest.mark.parametrize(
-    ("engine", "batch", "collated"), [("dp_sgd", 8, 1), ("sgd", 8, 1), ("dp_sgd", 4, 6)]
-)
-def test_a_shuffled_batch_of_all_records_is_collated_once(engine, batch, collated):
-    mech = mechanism(engine, workers=1, records=8, batch=batch, sampling="shuffle")
-    made = engine_on(mech, gradients(8), compares=False)
-    asked = collated_by(made)
-    for epoch in range(3):
-        made.run_epoch(epoch)
-    assert len(asked) == collated

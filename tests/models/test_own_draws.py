@@ -115,11 +115,20 @@ def test_a_label_that_the_schema_lacks_adds_nothing(built):
     assert not built.losses(nothing).any()
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("at_once", [0, 1, 2, 3])
 def test_the_clipped_sum_is_that_of_all_records_however_many_are_taken_at_once(
     built, at_once, monkeypatch
 ):
+    """As many as there is room for, or one."""
     batch, weights = random_batch(built.eval(), 40, seed=3), torch.linspace(0.5, 1.0, 40)
     whole = by_record(built, batch, weights, 0.5)
+    right, sizes = per_record.gradients, []
+
+    def noted(model, inputs):
+        sizes.append(len(inputs[0]))
+        return right(model, inputs)
+
+    monkeypatch.setattr(per_record, "gradients", noted)
     monkeypatch.setattr(per_record, "_BYTES_AT_ONCE", 4 * len(whole[0]) * at_once)
     torch.testing.assert_close(by_record(built, batch, weights, 0.5), whole)
+    assert (sum(sizes), max(sizes)) == (40, max(1, at_once))

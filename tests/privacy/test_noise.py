@@ -42,14 +42,6 @@ def test_the_noise_is_gaussian_and_other_scales_are_rejected():
         assert kstest(found * wrong, "norm").pvalue < 1e-6
 
 
-def test_its_moments_and_its_variance():
-    found = normals(1_000_000).double()
-    n = len(found)
-    assert abs(float(found.mean())) < norm.isf(5e-7) / n**0.5
-    assert chi2.ppf(5e-7, n) < float(found.square().sum()) < chi2.isf(5e-7, n)
-    assert abs(float((found**4).mean()) - 3) < norm.isf(5e-7) * (96 / n) ** 0.5
-
-
 def test_the_tail_goes_beyond_a_24_bit_radius():
     """As many as a Gaussian has beyond 4.5, and beyond 5.2: 24 bits would end at 5.77."""
     found = normals(1 << 23).abs()
@@ -76,15 +68,6 @@ def test_a_stream_is_its_names_and_no_other():
     assert KEY.stream(*names[0]) == streams[0]
     # torch's CPU generator takes 32 bits of a seed; a stream here is 64 bytes.
     assert len({public_key(seed, "noise").stream(*names[0]) for seed in (0, 1, 2**32)}) == 3
-
-
-def test_segments_have_their_own_scale_across_chunks():
-    target = torch.zeros(300_000)
-    segments = [(slice(0, 100_000), 1.0), (slice(100_000, 200_000), 0.0)]
-    segments.append((slice(200_000, 300_000), 3.0))
-    add_noise_(target, stream=KEY.stream("s"), segments=segments)
-    stds = [float(target[where].std()) for where, _ in segments]
-    assert stds == pytest.approx([1.0, 0.0, 3.0], rel=0.02)
 
 
 def test_segments_never_share_their_noise():
