@@ -16,10 +16,6 @@ BEGINNINGS = ("frontier-", "leakage-", "slice-")  # of charts' names
 MOST_POINTS = 150
 MOST_LABELS = 12  # points that have their trial's name beside them
 _DECADE = 10.0  # a searched axis that spans more is logarithmic
-_EPSILON_LABELS = {
-    "epsilon": "epsilon (a guarantee of the code that ran; log axis)",
-    "epsilon_paper": "epsilon_paper (the paper's formula, no guarantee; log axis)",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +48,9 @@ class Axis:
     names: tuple[str, ...] = ()
 
 
+_EPSILON = Axis(label="epsilon (a guarantee of the code that ran; log axis)", is_log=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Chart:
     """One chart. `front` are the corners of a step line, `level` is a dashed reference with its
@@ -72,51 +71,45 @@ class Chart:
 
 def every(sweep: Sweep) -> list[Chart]:
     """All charts that the sweep has data for."""
-    found = [frontier(sweep, kind) for kind in kinds(sweep)]
-    found += [leakage(sweep, kind) for kind in kinds(sweep) if sweep.attacks]
+    has_epsilon = any(math.isfinite(_epsilon(t) or math.inf) for t in sweep.measured_trials)
+    found = [frontier(sweep)] if has_epsilon else []
+    found += [leakage(sweep)] if has_epsilon and sweep.attacks else []
     return [*found, *slices(sweep)]
 
 
-def kinds(sweep: Sweep) -> list[str]:
-    """Which epsilons any trial has."""
-    known = {kind: [_epsilon(t, kind) for t in sweep.measured_trials] for kind in _EPSILON_LABELS}
-    return [k for k, xs in known.items() if any(x is not None and math.isfinite(x) for x in xs)]
-
-
-def frontier(sweep: Sweep, epsilon: str = "epsilon") -> Chart:
-    """Test SER with intervals over `epsilon` or `epsilon_paper`, the front as a line."""
+def frontier(sweep: Sweep) -> Chart:
+    """Test SER with intervals over epsilon, the front as a line."""
     base = sweep.baseline
     reference = base.figure("ser") if base is not None else None
     prior = sweep.prior.figure("ser") if sweep.prior is not None else None
     # Epsilon 0 has no place on a logarithmic axis.
     zero = f" At epsilon 0 (the prior alone) SER is {prior.value:.3f}." if prior else ""
-    is_guarantee = epsilon == "epsilon"
-    points = _over_epsilon(sweep, "ser", epsilon, what="SER")
+    points = _over_epsilon(sweep, "ser", what="SER")
     return Chart(
-        name=f"frontier-{_slug(epsilon)}",
-        title=f"Test SER over {epsilon}",
+        name="frontier-epsilon",
+        title="Test SER over epsilon",
         description=f"{_of(points, sweep)}. Lower is better in both.{zero} The data are in the"
         " table of all trials.",
-        x=Axis(label=_EPSILON_LABELS[epsilon], is_log=True),
+        x=_EPSILON,
         y="test SER (95 % interval)",
         points=points,
-        front=tuple(comparison.front_steps(sweep.trials)) if is_guarantee else (),
+        front=tuple(comparison.front_steps(sweep.trials)),
         level=(reference.value, f"{palette.name(base.engine)} baseline")
         if base is not None and reference is not None
         else None,
-        shaded=sweep.choice.epsilon_max if is_guarantee else None,
+        shaded=sweep.choice.epsilon_max,
     )
 
 
-def leakage(sweep: Sweep, epsilon: str = "epsilon") -> Chart:
-    """The AUC with its interval of each trial's strongest attack over an epsilon; chance at 0.5."""
-    points = _over_epsilon(sweep, LEAKAGE, epsilon, what="AUC")
+def leakage(sweep: Sweep) -> Chart:
+    """The AUC with its interval of each trial's strongest attack over epsilon; chance at 0.5."""
+    points = _over_epsilon(sweep, LEAKAGE, what="AUC")
     return Chart(
-        name=f"leakage-{_slug(epsilon)}",
-        title=f"AUC of the strongest membership attack over {epsilon}",
+        name="leakage-epsilon",
+        title="AUC of the strongest membership attack over epsilon",
         description=f"{_of(points, sweep)}; one half is chance. Curator only. The data are in the"
         " table of attacks.",
-        x=Axis(label=_EPSILON_LABELS[epsilon], is_log=True),
+        x=_EPSILON,
         y="AUC of the strongest attack (95 %)",
         points=points,
         level=(0.5, "chance"),
@@ -160,11 +153,11 @@ def slices(sweep: Sweep) -> list[Chart]:
     return found
 
 
-def _over_epsilon(sweep: Sweep, metric: str, epsilon: str, *, what: str) -> tuple[Point, ...]:
+def _over_epsilon(sweep: Sweep, metric: str, *, what: str) -> tuple[Point, ...]:
     found = []
     are_named = len(sweep.measured_trials) <= MOST_LABELS
     for trial in sweep.subset(sweep.measured_trials, MOST_POINTS):
-        x, y = _epsilon(trial, epsilon), trial.figure(metric)
+        x, y = _epsilon(trial), trial.figure(metric)
         if x is None or x <= 0 or y is None:
             continue
         between = formats.interval(y.low, y.high)
@@ -195,10 +188,8 @@ def _point(
     )
 
 
-def _epsilon(trial: Trial, kind: str) -> float | None:
-    if trial.is_open_baseline:
-        return math.inf
-    return trial.epsilon if kind == "epsilon" else trial.epsilon_paper
+def _epsilon(trial: Trial) -> float | None:
+    return math.inf if trial.is_open_baseline else trial.epsilon
 
 
 def _of(drawn: Sequence[Point], sweep: Sweep) -> str:

@@ -40,39 +40,33 @@ class Change:
 class DecayRow:
     """The best trial of one engine and decay, by its rank in the sweep.
 
-    `leakage` is of each trial's strongest attack, `auc` of the paper's attack.
+    `leakage_change` is of the strongest attacks, `auc_change` of the paper's attack.
     """
 
     engine: str
     decay: str
     num_trials: int
     trial: Trial
-    ser: Estimate
     ser_change: Change | None
-    leakage: Estimate | None
     leakage_change: Change | None
-    auc: Estimate | None
     auc_change: Change | None  # None where that attack is inverted: it is no change of leakage
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRow:
     """Seconds of an epoch of one engine with one kind of model: median and range over its trials,
-    and times those of each trial's baseline of the same data and model (median of the ratios, their
-    range). `which` names the model where the sweep has several.
+    and times those of each trial's baseline of the same data and model (median of the ratios).
+    `which` names the model where the sweep has several.
     """
 
     engine: str
     decay: str
-    model: str
     which: str
     num_trials: int
     median: float
     low: float
     high: float
     factor: float | None
-    factor_low: float | None
-    factor_high: float | None
 
 
 def change(mine: Estimate | None, reference: Estimate | None) -> Change | None:
@@ -131,19 +125,15 @@ def decays(sweep: Sweep) -> list[DecayRow]:
 
 def _row(trials: Sequence[Trial], sweep: Sweep) -> DecayRow:
     best = min(trials, key=lambda trial: math.inf if trial.rank is None else trial.rank)
-    base, ser = sweep.baseline_of(best), best.figure("ser")
-    assert ser is not None
+    base = sweep.baseline_of(best)
     is_inverted = any(side.is_inverted(_PAPERS) for side in (best, base) if side is not None)
     return DecayRow(
         engine=best.engine,
         decay=best.decay,
         num_trials=len(trials),
         trial=best,
-        ser=ser,
         ser_change=against(best, base, "ser"),
-        leakage=best.figure(LEAKAGE),
         leakage_change=against(best, base, LEAKAGE),
-        auc=best.figure(PAPERS_AUC),
         auc_change=None if is_inverted else against(best, base, PAPERS_AUC),
     )
 
@@ -172,15 +162,12 @@ def times(sweep: Sweep) -> list[TimeRow]:
             TimeRow(
                 engine=engine,
                 decay=decay,
-                model=model,
                 which=model if several else "",
                 num_trials=len(trials),
                 median=statistics.median(seconds),
                 low=min(seconds),
                 high=max(seconds),
                 factor=statistics.median(factors) if factors else None,
-                factor_low=min(factors, default=None),
-                factor_high=max(factors, default=None),
             )
         )
     return rows

@@ -7,16 +7,15 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboards import comparison
 from dashboards.results import Sweep
 
 Cell = str | float | int | bool | None
-NAMES = ("trials.csv", "decays.csv", "times.csv", "epochs.csv")
+NAMES = ("trials.csv", "epochs.csv")
 
 
 def files(sweep: Sweep) -> dict[str, str]:
     """Every non-empty table of a sweep by its file name."""
-    made = dict(zip(NAMES, (f(sweep) for f in (trials, decays, times, epochs)), strict=True))
+    made = dict(zip(NAMES, (trials(sweep), epochs(sweep)), strict=True))
     return {name: text(rows) for name, rows in made.items() if rows}
 
 
@@ -45,56 +44,6 @@ def trials(sweep: Sweep) -> list[dict[str, Cell]]:
             "epsilon_paper": trial.epsilon_paper,
         }
         for trial in sweep.trials
-    ]
-
-
-def decays(sweep: Sweep) -> list[dict[str, Cell]]:
-    """The paper's Table 1: changes relative to the baseline, log10 of both epsilons."""
-    return [
-        {
-            "engine": row.engine,
-            "decay": row.decay,
-            "trials": row.num_trials,
-            "best_trial": row.trial.name,
-            "ser": row.ser.value,
-            "ser_low": row.ser.low,
-            "ser_high": row.ser.high,
-            **_change("ser", row.ser_change),
-            "leakage": row.leakage.value if row.leakage else None,
-            **_change("leakage", row.leakage_change),
-            "auc": row.auc.value if row.auc else None,
-            **_change("auc", row.auc_change),
-            "log10_epsilon": _log10(row.trial.epsilon),
-            "log10_epsilon_paper": _log10(row.trial.epsilon_paper),
-        }
-        for row in comparison.decays(sweep)
-    ]
-
-
-def _change(figure: str, change: comparison.Change | None) -> dict[str, Cell]:
-    return {
-        f"{figure}_change": change.relative if change else None,
-        f"{figure}_change_significant": change.significant if change else None,
-    }
-
-
-def times(sweep: Sweep) -> list[dict[str, Cell]]:
-    """The paper's Table 2: seconds of an epoch, and times the baseline's."""
-    return [
-        {
-            "engine": row.engine,
-            "decay": row.decay,
-            "data": sweep.dataset,
-            "model": row.model,
-            "trials": row.num_trials,
-            "seconds_median": row.median,
-            "seconds_low": row.low,
-            "seconds_high": row.high,
-            "factor": row.factor,
-            "factor_low": row.factor_low,
-            "factor_high": row.factor_high,
-        }
-        for row in comparison.times(sweep)
     ]
 
 
@@ -131,9 +80,3 @@ def _cell(value: Cell) -> str:
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
         return f"'{value}"
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _log10(value: float | None) -> float | None:
-    if value is None or value <= 0:
-        return None
-    return math.inf if math.isinf(value) else math.log10(value)

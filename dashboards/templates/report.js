@@ -58,13 +58,6 @@
 
   // Controls are there only where they can work.
   all(".controls").forEach((controls) => { controls.hidden = false; });
-  all("select[data-shows]").forEach((choice) => {
-    const update = () => all(`[data-of="${choice.dataset.shows}"]`).forEach((panel) => {
-      panel.hidden = panel.dataset.when !== choice.value;
-    });
-    choice.addEventListener("change", update);
-    update();
-  });
   const highlight = document.getElementById("highlight");
   highlight?.addEventListener("change", () => {
     all(".hl").forEach((item) => item.classList.remove("hl"));

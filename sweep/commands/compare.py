@@ -45,8 +45,6 @@ def compare(
                 "figures": found.figures,
                 "ser_of_prior": found.of_prior,
                 "ser_change_percent": found.paired,
-                "matched_difference": found.matched,
-                "num_matched": found.num_matched,
             },
         )
         return

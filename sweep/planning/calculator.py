@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from search_spaces.paths import set_all
 from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
-from sweep.store.data_sets import is_at_hand, open_data
+from sweep.store.data_sets import is_at_hand
 from trainables import accountants, catalogue
-from trainables.config import TargetEpsilon, parse, part
+from trainables.config import parse
 from trainables.errors import InvalidInput, quote
 from trainables.files import read_yaml
-from trainables.frozen import MAX_RECORDS
 from trainables.guarantee.mechanism import Mechanism
-from trainables.privacy.from_config import build_from
 from trainables.privacy.summary import PrivacySummary
 
 
@@ -91,46 +88,35 @@ def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
 
 
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
-    """The mechanism, its noise calibrated where a target is given, and the chosen accountant."""
-    if "synthesis" in parts:
-        return _mechanism_of_synthesis(parts)
-    engine, given_delta = parts["engine"], parts["privacy"].get("delta")
-    if engine not in catalogue.names("engines"):
-        raise InvalidInput(
-            f"expected engine to be one of {', '.join(catalogue.names('engines'))}, got {engine!r}"
-        )
-    if given_delta is not None and not 0 < given_delta < 1:
-        raise InvalidInput(f"expected 0 < delta < 1, got delta={given_delta:g}")
-    privacy = part("privacy", parts["privacy"], engine=engine)
-    _set_default_batch(parts["training"], privacy.microbatch_size or 1)
-    training = part("training", parts["training"], engine=engine)
-    target = privacy.noise_multiplier
-    if isinstance(target, TargetEpsilon):
-        privacy = privacy.model_copy(update={"noise_multiplier": 1.0})
-    undeclared = _undeclared_inputs(parts["data"])
-    num_records = parts["data"].get("num_records")
-    if num_records is None and "name" in parts["data"]:
-        parts["data"]["num_records"] = num_records = _size(parts["data"])
-    if num_records is not None and not 1 <= num_records <= MAX_RECORDS:
-        raise InvalidInput(f"expected 1 <= num_records <= {MAX_RECORDS}, got {quote(num_records)}")
-    if num_records is None:
-        sampled = privacy.sampling not in (None, "shuffle")
-        if sampled or privacy.delta is None:
+    """The mechanism, its noise calibrated where a target is given, and the chosen accountant. A
+    number of records that is counted is set in `parts`.
+
+    Raises: InvalidInput for parts that make no config, and without a number of records where the
+        mechanism depends on it.
+    """
+    data, settings = parts["data"], from_environment()
+    _set_default_batch(parts)
+    config, number, undeclared = parse(parts), data.get("num_records"), tuple[str, ...]()
+    is_public = catalogue.entry("datasets", config.data.name).PUBLIC
+    if (
+        "name" in data
+        and (number is None or not is_public)
+        and (config.generates or is_at_hand(config.data, settings))
+    ):
+        found = size_of(config, settings)
+        data["num_records"] = number = number or found.num_records
+        undeclared = found.undeclared
+    if number is None:
+        sampled = config.privacy.sampling not in (None, "shuffle")
+        if sampled or config.privacy.delta is None:
             raise InvalidInput(
                 "expected --num-records (or data.num_records in the config):"
                 f" {'the sample rate' if sampled else 'the default delta'} depends on it"
             )
         # Shuffled epochs cost the same whatever the number of records is.
-        num_records = training.expected_batch_size
-    mechanism = build_from(
-        engine, privacy, training=training, num_records=num_records, undeclared=undeclared
-    )
-    if isinstance(target, TargetEpsilon):
-        z = accountants.noise_for(
-            mechanism, target_epsilon=target.target_epsilon, accountant=privacy.accountant
-        )
-        mechanism = replace(mechanism, noise_multiplier=z)
-    return mechanism, privacy.accountant
+        number = config.training.expected_batch_size
+    _, mechanism = accountants.resolve(config, num_records=number, undeclared=undeclared)
+    return mechanism, config.privacy.accountant
 
 
 def report(
@@ -185,37 +171,12 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
     return found
 
 
-def _mechanism_of_synthesis(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
-    """The mechanism of all releases of a synthesis trial, and the chosen accountant."""
-    config = parse(parts)
-    number, undeclared = config.data.num_records, tuple[str, ...]()
-    if number is None:
-        found = size_of(config, from_environment())
-        number, undeclared = found.num_records, found.undeclared
-        parts["data"]["num_records"] = number
-    _, mechanism = accountants.resolve(config, num_records=number, undeclared=undeclared)
-    return mechanism, config.privacy.accountant
-
-
-def _size(data: dict[str, Any]) -> int | None:
-    """n of a config's data set, counted where the data are available, else None."""
-    config, settings = parse({"data": data}), from_environment()
-    return size_of(config, settings).num_records if is_at_hand(config.data, settings) else None
-
-
-def _undeclared_inputs(data: dict[str, Any]) -> tuple[str, ...]:
-    """The inputs of a trial that would be read from private records, if these are available."""
-    if "name" not in data:
-        return ()
-    config, settings = parse({"data": data}).data, from_environment()
-    if catalogue.entry("datasets", config.name).PUBLIC or not is_at_hand(config, settings):
-        return ()
-    return open_data(config, settings).undeclared
-
-
-def _set_default_batch(training: dict[str, Any], microbatch_size: int) -> None:
+def _set_default_batch(parts: dict[str, Any]) -> None:
     """Set a missing batch size to the smallest one of at least 64 that the workers can share."""
-    workers = training.get("num_workers", 1)
-    if "expected_batch_size" not in training and isinstance(workers, int) and workers > 0:
-        share = workers * microbatch_size
-        training["expected_batch_size"] = share * -(-64 // share)
+    training = parts["training"]
+    share = training.get("num_workers", 1), parts["privacy"].get("microbatch_size") or 1
+    if "expected_batch_size" not in training and all(
+        isinstance(number, int) and number > 0 for number in share
+    ):
+        product = math.prod(share)
+        training["expected_batch_size"] = product * -(-64 // product)

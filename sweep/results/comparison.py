@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sweep.results import select
-from sweep.results.standing import Standing, half_width, standings
+from sweep.results.standing import Standing, standings
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, figures
 from trainables.errors import InvalidInput
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +34,7 @@ class Comparison:
     """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
     with its 95 % interval (paired bootstrap over test utterances), None where A makes too few
     errors or the two were not `tested_on_the_same` utterances; `of_prior` each side's SER over
-    that at epsilon 0; `matched` the mean difference B - A over configurations that both sweeps
-    ran, with its 95 % interval (Student's t), None for fewer than two.
+    that at epsilon 0.
     """
 
     first: Side
@@ -49,8 +43,6 @@ class Comparison:
     paired: tuple[float, float, float] | None
     tested_on_the_same: bool
     of_prior: tuple[float | None, float | None]
-    matched: tuple[float, float, float] | None
-    num_matched: int
 
 
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
@@ -88,8 +80,6 @@ def compare(first: Side, second: Side) -> Comparison:
     known = [
         name for name in compared_figures() if any(select.value(r, name) is not None for r in sides)
     ]
-    same = first.folder.path == second.folder.path
-    differences = [] if same else _differences(first.records, second.records)
     paired = _paired(first.folder, [first.record], second.folder, [second.record])
     return Comparison(
         first=first,
@@ -104,8 +94,6 @@ def compare(first: Side, second: Side) -> Comparison:
             select.prior_ratio(first.record, first.records),
             select.prior_ratio(second.record, second.records),
         ),
-        matched=_mean_interval(differences),
-        num_matched=len(differences),
     )
 
 
@@ -149,23 +137,3 @@ def _paired(
 
 def _finite(change: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
     return change if change is not None and all(map(math.isfinite, change)) else None
-
-
-def _differences(first: Sequence[TrialRecord], second: Sequence[TrialRecord]) -> list[float]:
-    """SER of the same configuration in both sweeps, B - A, each the mean over its seeds."""
-    theirs = {g.key: g for g in select.groups(first)}
-    found = []
-    for group in select.groups(second):
-        other = theirs.get(group.key)
-        mine, base = group.spread("ser"), other.spread("ser") if other is not None else None
-        if mine is not None and base is not None:
-            found.append(mine.mean - base.mean)
-    return found
-
-
-def _mean_interval(values: Sequence[float]) -> tuple[float, float, float] | None:
-    if len(values) < 2:
-        return None
-    mean = statistics.fmean(values)
-    half = half_width([(statistics.variance(values) / len(values), len(values) - 1)])
-    return mean, mean - half, mean + half

@@ -95,7 +95,6 @@ def test_an_inverted_attack_has_no_change():
     mine = samples.trial("b", "edp_sgd", 0.12, 9.0)
     for trials in ((base, mine), (samples.trial("c", "sgd", 0.1, None), replace(base, **EDP))):
         [row] = comparison.decays(samples.sweep(trials=trials))
-        assert row.auc is not None
         assert row.auc_change is None
 
 

@@ -42,23 +42,18 @@ def test_the_page_renders_without_a_complaint_and_fits(window, page, size):
     assert window.complaints() == []
     assert window.run("return document.documentElement.scrollWidth") <= width
     drawn = "[...document.querySelectorAll('svg.chart')].filter(e => e.getClientRects().length)"
-    # One chart of error, one of leakage, two slices; others wait behind the select.
+    # One chart of error, one of leakage, two slices.
     assert window.run(f"return {drawn}.length") == 4
     assert window.run(f"return {drawn}.every(e => e.getBoundingClientRect().width > 200)")
 
 
-def test_selects_show_one_chart_at_a_time_and_highlight_a_trial(window, page):
+def test_a_select_highlights_a_trial(window, page):
     window.open(page)
     choose = """
         const choice = document.querySelector(arguments[0]);
         choice.value = arguments[1];
         choice.dispatchEvent(new Event('change'));
     """
-    seen = "return document.getElementById(arguments[0]).getClientRects().length > 0"
-    assert window.run(seen, "frontier-epsilon")
-    window.run(choose, "select[data-shows=epsilon]", "epsilon_paper")
-    assert window.run(seen, "frontier-epsilon-paper")
-    assert not window.run(seen, "frontier-epsilon")
     window.run(choose, "#highlight", "eeee")
     assert window.run("return document.querySelectorAll('tr.hl[data-trial=eeee]').length") >= 2
     assert window.run("return document.querySelectorAll('svg .dim').length") > 0

@@ -168,7 +168,7 @@ def test_the_table_of_trials_holds_the_exact_numbers(page, sweep):
 
 def test_every_chart_has_a_name_a_description_and_words_for_each_point(page, sweep):
     drawn = [a for tag, a in page.elements if tag == "svg" and a.get("class") == "chart"]
-    assert len(drawn) == 6
+    assert len(drawn) == 4
     for attributes in drawn:
         assert attributes["role"] == "group"
         assert {"aria-labelledby", "aria-describedby"} <= attributes.keys()
@@ -243,14 +243,11 @@ def test_a_sweep_of_one_bare_trial_makes_a_page():
 
 def test_csv_files_hold_what_the_page_shows(sweep):
     made = tables.files(sweep)
-    assert set(made) == {"trials.csv", "decays.csv", "times.csv", "epochs.csv"}
+    assert set(made) == {"trials.csv", "epochs.csv"}
     rows = list(csv.DictReader(io.StringIO(made["trials.csv"])))
     assert [row["trial"] for row in rows] == [trial.id for trial in sweep.trials]
     assert rows[0]["epsilon"] == "inf"
     assert float(rows[1]["ser"]) == 0.15
-    decays = list(csv.DictReader(io.StringIO(made["decays.csv"])))
-    assert [row["decay"] for row in decays] == ["none", "linear", "exponential", "none", "none"]
-    assert float(decays[3]["log10_epsilon"]) == pytest.approx(math.log10(8.0))
 
 
 def test_a_spreadsheet_takes_no_name_for_a_formula():
@@ -259,10 +256,7 @@ def test_a_spreadsheet_takes_no_name_for_a_formula():
 
 def test_every_chart_comes_as_a_picture(sweep):
     names = {chart.name for chart in charts.every(sweep)}
-    assert names == {
-        *("frontier-epsilon", "frontier-epsilon-paper", "leakage-epsilon"),
-        *("leakage-epsilon-paper", "slice-c", "slice-decay"),
-    }
+    assert names == {"frontier-epsilon", "leakage-epsilon", "slice-c", "slice-decay"}
     for chart in charts.every(sweep):
         assert chart.name.startswith(charts.BEGINNINGS)  # by which an earlier report's are removed
         assert render.png(chart).startswith(b"\x89PNG")

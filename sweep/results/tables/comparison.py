@@ -50,10 +50,4 @@ def sentences(found: Comparison) -> list[str]:
         lines.append("SER has no change in percent, because A makes too few errors.")
     elif "ser" in found.figures:
         lines.append("SER is not paired: the two were not tested on the same utterances.")
-    if found.matched is not None:
-        mean, low, high = found.matched
-        lines.append(
-            f"The same {found.num_matched} configurations: SER {mean:+.4f} (95 %: {low:+.4f}"
-            f" to {high:+.4f})."
-        )
     return lines

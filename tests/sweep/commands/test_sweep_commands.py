@@ -168,7 +168,6 @@ def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(home, line):
     found = line.document("compare", "one", "two")
     assert (found["first"], found["second"]) == ("one:one1", "two:two1")
     assert found["figures"]["ser"] == [0.25, 0.2]
-    assert found["num_matched"] == 2
     within = line.document("compare", "one", "two", "--epsilon-max", "3.5")
     assert within["first"] == "one:one0"
     said = line.refused("compare", "one:one0", "two", "--epsilon-max", "3")

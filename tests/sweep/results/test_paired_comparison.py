@@ -1,7 +1,5 @@
 """Two sides beside each other: the second against the first, over what both have run."""
 
-import math
-import statistics
 from dataclasses import replace
 
 import numpy as np
@@ -68,31 +66,6 @@ def test_what_stands_for_no_side_is_refused(home, text, limit, line):
     sweep_of(home, "one", {"a": 0.3, "open": None})
     with refused(line):
         side(home, text, epsilon_max=limit)
-
-
-def test_the_mean_difference_is_of_configurations_that_both_ran(home):
-    """With the interval of Student's t; what one alone has run does not count."""
-    sweep_of(home, "one", {"a": 0.3, "b": 0.2, "c": 0.4, "mine": 0.9, "open": None})
-    sweep_of(home, "two", {"a": 0.35, "b": 0.3, "c": 0.43, "theirs": 0.1, "open": 0.2})
-    found = compare(side(home, "one"), side(home, "two"))
-    differences = [0.05, 0.1, 0.03]
-    assert found.num_matched == 3
-    assert found.matched is not None
-    mean, low, high = found.matched
-    assert mean == pytest.approx(statistics.fmean(differences))
-    half = 4.302652729911275 * statistics.stdev(differences) / math.sqrt(3)
-    assert (low, high) == pytest.approx((mean - half, mean + half))
-    back = compare(side(home, "two"), side(home, "one"))
-    assert back.matched == pytest.approx((-mean, -high, -low))
-
-
-def test_one_common_configuration_has_no_interval_and_a_sweep_none_with_itself(home):
-    sweep_of(home, "one", {"a": 0.3, "b": 0.2})
-    sweep_of(home, "two", {"a": 0.4})
-    found = compare(side(home, "one"), side(home, "two"))
-    assert (found.matched, found.num_matched) == (None, 1)
-    own = compare(side(home, "one:a"), side(home, "one:b"))
-    assert (own.matched, own.num_matched) == (None, 0)
 
 
 def test_every_figure_of_either_side_is_beside_the_other(home):
