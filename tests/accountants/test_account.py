@@ -50,6 +50,11 @@ def test_a_large_delta_gives_a_warning():
     (warning,) = account(mechanism(num_records=2_560, delta=5e-4)).warnings
     assert "delta * n = 1.28" in warning
     assert account(mechanism(num_records=1_000, delta=5e-4)).warnings == ()
+    for other in (
+        mechanism("sgd", delta=5e-4),
+        mechanism(undeclared=("n was counted",), delta=5e-4),
+    ):
+        assert account(other).warnings == (), "nothing is claimed, or nothing holds at any delta"
     assert account(mechanism(delta=None)).warnings == ()
 
 

@@ -35,6 +35,10 @@ def test_the_search_meets_a_step():
     assert found >= 0.7
 
 
+def test_a_target_that_any_noise_meets_has_the_least_noise_that_is_tried():
+    assert 0 < smallest_noise_multiplier(lambda z: 0.5, target_epsilon=1.0) <= 2e-12
+
+
 def test_the_search_evaluates_few_points():
     seen = []
 

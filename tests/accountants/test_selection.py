@@ -88,6 +88,8 @@ def test_a_selection_with_one_open_configuration_has_no_finite_epsilon():
     found = certify([chosen], delta=_DELTA, effort="total")
     assert math.isinf(found.epsilon)
     assert found.unaccounted == ("no noise",)
+    with refused("selection costs inf .*parts without an accountant"):
+        selection.noise_for([_ATIS, open_trial], target_epsilon=8.0, delta=_DELTA, search=_TWENTY)
 
 
 @pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])

@@ -310,15 +310,32 @@ def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
     assert kind != "lstm" or float(ratio.min()) > 1.4
 
 
-def test_the_roundings_of_a_product_are_counted():
+def test_the_roundings_of_a_product_are_counted(monkeypatch):
     """Of rows 20 and 13 numbers long in eight lanes, and of no term one by one."""
     terms = [(torch.zeros(1, 20), 1.0), (torch.zeros(1, 9), 1.0)]
     assert gram._roundings(terms, 13, lanes=8) == 33 // 8 + 4 * 8 + 2 + 8
     assert gram._roundings([], 13, lanes=1) == 13 + 4 + 8
+    monkeypatch.setattr(gram, "_native_norms", lambda: None)
+    monkeypatch.setattr(gram, "_is_double", lambda g: False)  # as on a GPU
+    rows = Units(torch.zeros(1, dtype=torch.int64), 1).of(Rows(np.zeros(4, dtype=np.int64), 1))
+    found = gram.gram_norms(rows, [(torch.ones(4, 64), 1.0)], torch.ones(4, 70), 0.0)
+    assert found.relative == gram.FLOAT32 * (64 + 70 + 4 + 1 + 8)
 
 
 def test_tied_entries_are_those_that_are_tested():
+    """Also by the last of their parameters, and through a third."""
     rows, draw = Rows(np.zeros(4, dtype=np.int64), 1), Cancelling(seed=0, size=1.0, apart=1.0)
+    first, layers = used_twice(rows, draw)[0], [Linear(12, 9) for _ in range(3)]
+    made = [
+        LinearEntry(layer.weight, bias, first.x, first.g, rows)
+        for layer, bias in zip(
+            layers, (layers[0].bias, layers[1].bias, layers[1].bias), strict=True
+        )
+    ]
+    assert [len(getattr(each, "entries", [0])) for each in combine([first, *made])] == [1, 1, 2]
+    through = LinearEntry(first.weight, layers[1].bias, first.x, first.g, rows)
+    (whole, alone) = combine([first, made[1], made[0], through])[::-1]
+    assert (whole.entries, alone) == ([first, made[1], through], made[0])
     assert isinstance(combine(tied_table(rows, draw))[0], TiedTableEntry)
     assert isinstance(combine(used_twice(rows, draw))[0], TiedEntry)
 
@@ -392,5 +409,6 @@ def test_squares_are_as_near_as_they_say(seed, widths, width, lengths, apart):
         right, size = torch.tensor(exact).double(), torch.tensor(sizes).double()
         torch.testing.assert_close(found.size.total, size, rtol=1e-5, atol=0)
         sums = found.size.rounding * (2 * right.sqrt() + found.size.rounding)
+        assert found.relative == 0.0 or way != "batched in float64"
         off = (found.squares - right).abs()
         assert bool((off <= found.relative * size.square() + sums).all())

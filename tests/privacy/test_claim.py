@@ -81,6 +81,7 @@ def test_more_of_the_profile_sharpens_the_meaning():
 
 
 def test_no_guarantee_allows_everything():
+    assert largest_tpr([(1e4, 1e-5)], fpr=0.01) == 1.0
     found = meaning(math.inf, delta=1e-5)
     assert (found.gaussian_mu, found.max_tpr_1pct, found.max_tpr_01pct) == (math.inf, 1.0, 1.0)
 

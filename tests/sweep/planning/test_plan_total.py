@@ -107,8 +107,10 @@ def test_what_has_begun_is_never_refused_and_takes_its_room_first(plan, space, a
     only = replace(plan, trials=tuple(t for t in plan.trials if t.id in ids))
     spent = cost(only, account)
     for total in (0.5 * spent, 1.0001 * spent):
-        found = within_total(plan, with_total(space, total), account=account, begun=ids)
-        assert {t.id for t in found.to_run if not t.baseline} == ids
+        for trials in (plan.trials, plan.trials[::-1]):  # also where cheaper ones stand before
+            now = replace(plan, trials=trials)
+            found = within_total(now, with_total(space, total), account=account, begun=ids)
+            assert {t.id for t in found.to_run if not t.baseline} == ids
 
 
 def test_refused_trials_take_no_room(plan, space, account):
