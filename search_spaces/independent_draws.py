@@ -36,7 +36,7 @@ def require_independent_draws(space: SearchSpace) -> None:
             "expected no repeats with strategy private_selection: each trial is a single draw, and"
             " a repeat would be a trial that was not drawn"
         )
-    for name in ("trials", "seconds", "accelerator_hours"):
+    for name in ("trials", "seconds"):
         if getattr(space.budget, name) is not None:
             raise ValueError(
                 f"expected no budget.{name} with strategy private_selection: its price assumes the"

@@ -198,10 +198,6 @@ class Budget(Part):
     seconds: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="largest wall-clock time of the sweep in seconds"
     )
-    accelerator_hours: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="GPU hours over all trials; a trial on a share of a GPU counts that share",
-    )
 
     @field_validator("accountant")
     @classmethod

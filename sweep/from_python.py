@@ -45,11 +45,8 @@ def run(
     )
     folder = store.SweepFolder(chosen.home / found.name)
     if resume and folder.is_there:
-
-        def change() -> None:
-            replace_space(folder, found, settings=chosen, accept=True)
-
-        shown.resume(folder, chosen, screen, quiet=quiet, change=change, address=address)
+        replace_space(folder, found, settings=chosen, accept=True)
+        shown.resume(folder, chosen, screen, quiet=quiet, address=address)
     else:
         options = {"command": ["sweep.run"], "address": address, "budget_total": budget_total}
         shown.start(found, chosen, screen, quiet=quiet, **options)

@@ -8,7 +8,7 @@ import yaml
 
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
-from sweep.runtime import preflight, runner
+from sweep.runtime import runner
 from sweep.spending.ledger import FILE, Ledger
 from tests.models._builds import FULLY, SCHEMA
 from tests.models.test_own_model import here
@@ -138,7 +138,7 @@ def test_an_engine_that_pays_nothing_is_not_tried(tmp_path, monkeypatch):
     monkeypatch.setattr("trainables.rehearsal.rehearse", lambda *given: tried.append(given))
     for engine in ("sgd", "edp_sgd", "dp_sgd"):
         fields = {"data": {"name": "communication", "num_utterances": 1_000}, "engine": engine}
-        preflight.rehearse(parse(fields), settings_in(tmp_path))
+        runner.rehearse(parse(fields), settings_in(tmp_path))
     assert [config.engine for config, _ in tried] == ["edp_sgd", "dp_sgd"]
     assert all(schema.intents for _, schema in tried)
 

@@ -9,15 +9,6 @@ import typer
 from sweep.commands._options import Address, JsonFlag, Name, Tracking, TrackingUri
 from sweep.commands._output import console, finish
 
-_TakeUp = Annotated[
-    list[str],
-    typer.Option(
-        "--continue",
-        metavar="ID",
-        help="Also continue this stopped trial; may be repeated.",
-    ),
-]
-
 
 def resume(
     name: Name,
@@ -32,7 +23,6 @@ def resume(
     accept: Annotated[
         bool, typer.Option("--accept-changes", help="Accept the changes to the space.")
     ] = False,
-    take_up: _TakeUp = [],  # noqa: B006  typer copies it
     tracking: Tracking = None,
     tracking_uri: TrackingUri = None,
     address: Address = None,
@@ -46,19 +36,8 @@ def resume(
 
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     folder = open_sweep(settings.home, name)
-
-    def change() -> None:
-        if space is not None:
-            extend(folder, space, settings=settings, accept=accept)
-
+    if space is not None:
+        extend(folder, space, settings=settings, accept=accept)
     screen = console(stderr=True)
-    done = shown.resume(
-        folder,
-        settings,
-        screen,
-        quiet=as_json,
-        change=change,
-        take_up=take_up,
-        address=address,
-    )
+    done = shown.resume(folder, settings, screen, quiet=as_json, address=address)
     finish(done, as_json=as_json, export=False)

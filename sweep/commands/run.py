@@ -45,14 +45,14 @@ def run(
 ) -> None:
     """Run all trials of a space except the refused ones."""
     from sweep.planning.prepare import read
-    from sweep.runtime import live, shown
+    from sweep.runtime import shown
     from sweep.settings import from_environment
 
     if epsilon_max is not None and not export:
         raise InvalidInput("expected --epsilon-max with --export")
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     screen = console(stderr=True)
-    with live.preparing(screen, quiet=as_json):
+    with shown.preparing(screen, quiet=as_json):
         search_space = read(space, overrides=overrides(assignments), name=name)
     done = shown.start(
         search_space,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +41,7 @@ def ui(
 
     settings = from_environment(tracking_uri=tracking_uri)
     with (
-        interrupts.expected() as over,
+        interrupts.expected(),
         serve.mlflow_server(settings, port=port) as address,
         exploration.dashboard(settings.home, host=serve.HOST) as explored,
     ):
@@ -56,4 +57,4 @@ def ui(
             for each in ray:
                 say(f"Ray     {each} (its token: `ray get-auth-token`)")
             say("Ctrl-C ends what was started here.")
-        over.wait()
+        threading.Event().wait()

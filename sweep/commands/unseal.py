@@ -23,7 +23,7 @@ def unseal(
 
     from sweep.results.export import spend_of
     from sweep.results.tables.trials import results_table
-    from sweep.runtime.selection import unseal as unsealing
+    from sweep.runtime import selection
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.tracking.delivery import Tracking, for_sweep
@@ -33,7 +33,7 @@ def unseal(
     settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)
     settings = for_sweep(settings, folder)
-    unsealing.require_sealed(folder)
+    selection.require_sealed(folder)
     if not yes:
         raise InvalidInput(
             f"expected --yes: all trials of {name} are shown, and the composition of all trials"
@@ -42,7 +42,7 @@ def unseal(
         )
     tracker = Tracking(settings, name)
     tracker.open(must_answer=True)
-    problem = unsealing.unseal(folder, settings, tracker=tracker)
+    problem = selection.unseal(folder, settings, tracker=tracker)
     total, _ = spend_of(folder)
     if as_json:
         spent = None if total is None else asdict(total)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
-from search_spaces.independent_draws import NOISE
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
 from sweep import phases
 from sweep.planning import cost
 from sweep.planning import plan as planning
-from sweep.planning.accounting import Accounting, accounting
-from sweep.planning.plan import require_one_corpus, require_trials
+from sweep.planning.accounting import accounting
+from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
-from sweep.planning.resources import gpu_share, this_machine
 from sweep.settings import Settings
 from sweep.spending.filter import filter_of, looks_at_results, stored_filter
 from sweep.store import sweeps as store
@@ -29,12 +27,10 @@ from sweep.store.sweeps import SweepFolder
 from trainables import catalogue
 from trainables.config import parse
 from trainables.errors import InvalidInput
-from trainables.privacy.rounding import format_epsilon
 
 if TYPE_CHECKING:
     from sweep.planning.selection_price import SelectionPrice
 
-_OFF = 1.01  # times a target: what two versions of an accountant may differ by
 _NOTHING: Mapping[str, PlannedTrial] = MappingProxyType({})
 
 
@@ -81,42 +77,28 @@ def prepare_space(
         space = spaces.with_fallback(space)
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
         notes.append(f"The data set of {space.name} is not available: {changed} instead.")
-    if space.search.target_epsilon is not None and NOISE not in space.override:
-        space = _with_noise(space, account)
-    plan = planning.make(space, account=account)
-    if space.search.is_adaptive:
-        plan = replace(plan, probes=planning.probes(space, account=account))
-    require_one_corpus(space, plan)
+    price = None
     if space.search.is_private_selection:
-        return _with_price(space, plan, notes, account)
-    plan = _with_begun(plan, begun)
-    if not space.search.is_adaptive:  # which checks the total before each choice
-        plan = within_total(plan, space, account=account, begun=begun)
+        from sweep.planning.selection_price import priced  # which imports the accounting library
+
+        space, plan, price = priced(space, account=account)
+        notes.append(price.sentence())
     else:
-        filter_of(space, plan.filter_delta)
-        notes += planning.search_notes(space, plan)
-    asked = space.resources.gpus_per_worker
-    if space.budget.accelerator_hours is not None and not gpu_share(
-        asked, this_machine(space.resources)
-    ):
-        notes.append(
-            "budget.accelerator_hours counts GPU hours and has no effect where trials have no GPU"
-            " (resources.gpus_per_worker=0, its default on a machine without GPUs)."
-        )
-    if plan.merged:
-        notes.append(f"{plan.merged} points are equal to another one and run once.")
+        plan = planning.make(space, account=account)
+        if space.search.is_adaptive:
+            plan = replace(plan, probes=planning.probes(space, account=account))
+        require_one_corpus(space, plan)
+        plan = _with_begun(plan, begun)
+        if not space.search.is_adaptive:  # which checks the total before each choice
+            plan = within_total(plan, space, account=account, begun=begun)
+        else:
+            filter_of(space, plan.filter_delta)
+            notes += planning.search_notes(space, plan)
+        if plan.merged:
+            notes.append(f"{plan.merged} points are equal to another one and run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
     notes += _of_models(plan)
-    return Prepared(space=space, plan=plan, notes=tuple(notes))
-
-
-def _with_noise(space: SearchSpace, account: Accounting) -> SearchSpace:
-    """A private selection with the noise that its target needs."""
-    from sweep.planning.selection_price import at_noise, with_noise
-
-    plan = planning.make(at_noise(space, 1.0), account=account)
-    require_trials(plan)
-    return with_noise(space, plan.to_run, account=account)
+    return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
 
 
 def _of_models(plan: Plan) -> list[str]:
@@ -125,34 +107,6 @@ def _of_models(plan: Plan) -> list[str]:
     known = sorted(names & set(catalogue.names("models")))
     notes = (getattr(catalogue.entry("models", name), "NOTE", None) for name in known)
     return [note for note in notes if note is not None]
-
-
-def _with_price(
-    space: SearchSpace, plan: Plan, notes: Sequence[str], account: Accounting
-) -> Prepared:
-    from sweep.planning.selection_price import price_of  # which imports the accounting library
-
-    require_trials(plan)
-    price = price_of(space, plan.to_run, account=account)
-    _require_target(space, price)
-    warnings = sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
-    return Prepared(
-        space=space, plan=plan, notes=(*notes, price.sentence(), *warnings), price=price
-    )
-
-
-def _require_target(space: SearchSpace, price: SelectionPrice) -> None:
-    """Raises: InvalidInput where an override of the noise misses the target of a selection. The
-    calibrated noise is an override, too, and may be slightly off under another version.
-    """
-    target = space.search.target_epsilon
-    if target is None or price.epsilon_selected <= _OFF * target:
-        return
-    raise InvalidInput(
-        f"expected no {NOISE} with search.target_epsilon={target:g}: one value for all trials is"
-        f" found for the target, got {space.override.get(NOISE)}, with which the selection costs"
-        f" epsilon {format_epsilon(price.epsilon_selected)}"
-    )
 
 
 def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:

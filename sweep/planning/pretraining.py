@@ -86,15 +86,15 @@ def run_pretraining(
         raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
     work = place / _WORK
     _begin(config, work)
+    interrupts.explain(lambda: _GOES_ON)
     try:
-        with interrupts.explain(lambda: _GOES_ON):
-            done = pretrain(
-                config,
-                folder=work,
-                data_dir=settings.data_dir,
-                cache_dir=settings.cache_dir,
-                report=report,
-            )
+        done = pretrain(
+            config,
+            folder=work,
+            data_dir=settings.data_dir,
+            cache_dir=settings.cache_dir,
+            report=report,
+        )
     except InvalidInput:
         if not checkpoint.is_there(work):  # refused before its first step
             shutil.rmtree(work)

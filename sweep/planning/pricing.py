@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from sweep.planning.accounting import accounting
-from sweep.planning.resources import Share
 from sweep.settings import Settings
 from sweep.spending.entries import PricedTrial
 from sweep.spending.filter import STORED, filter_of, stored_filter
@@ -24,10 +23,9 @@ def price(
     settings: Settings,
     *,
     ledger: Ledger,
-    share: Share | None = None,
 ) -> list[PricedTrial]:
-    """The trials that run, each with its price, its data set and the GPUs of its `share`. The data
-    sets are registered in the ledger.
+    """The trials that run, each with its price and its data set. The data sets are registered in
+    the ledger.
     """
     account = accounting(settings)
     found = []
@@ -43,7 +41,6 @@ def price(
                 mechanism=account(config).mechanism,
                 dataset=data.fingerprint,
                 dataset_name=data.name,
-                gpus=0.0 if share is None else share.gpus_of(config.training.num_workers),
             )
         )
     return found

@@ -47,10 +47,6 @@ class Share:
         """
         return min(self.workers or logical, logical)
 
-    def gpus_of(self, logical: int) -> float:
-        """GPUs of a trial."""
-        return self.gpus_per_worker * self.processes(logical)
-
 
 def share_of(
     resources: Resources, machine: Machine | None, *, workers: Iterable[int] = ()

@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 from search_spaces.expansion import axes_of, point_at, searched_variants
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
+from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.search.private_selection import law_of
-from sweep.store.plans import PlannedTrial
+from sweep.store.plans import Plan, PlannedTrial
 from trainables import accountants
 from trainables.accountants import Release, selection
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -66,7 +67,45 @@ class SelectionPrice:
 
 
 _PRICE = TypeAdapter(SelectionPrice)
+_OFF = 1.01  # times a target: what two versions of an accountant may differ by
 _BESIDE = {"claim", "release", "configurations"}
+
+
+def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Plan, SelectionPrice]:
+    """A private selection with the noise that its target needs, its plan and its price.
+
+    Raises: InvalidInput where no noise reaches the target, or one that was given misses it; as
+    `price_of`.
+    """
+    search, target = _search_of(space), space.search.target_epsilon
+    if target is not None and NOISE not in space.override:
+        plan = planning.make(_at_noise(space, 1.0), account=account)
+        planning.require_trials(plan)
+        mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
+        found = selection.noise_for(
+            [accountants.release(mechanism) for mechanism in mechanisms],
+            target_epsilon=target,
+            delta=min(mechanism.delta for mechanism in mechanisms),
+            search=search,
+        )
+        space = _at_noise(space, found)
+    plan = planning.make(space, account=account)
+    planning.require_one_corpus(space, plan)
+    planning.require_trials(plan)
+    price = price_of(space, plan.to_run, account=account)
+    # The calibrated noise is an override, too, and may be slightly off under another version.
+    if target is not None and price.epsilon_selected > _OFF * target:
+        raise InvalidInput(
+            f"expected no {NOISE} with search.target_epsilon={target:g}: one value for all trials"
+            f" is found for the target, got {space.override.get(NOISE)}, with which the selection"
+            f" costs epsilon {format_epsilon(price.epsilon_selected)}"
+        )
+    return space, plan, price
+
+
+def _search_of(space: SearchSpace) -> selection.Search:
+    law = law_of(space)
+    return selection.by_law(law.law, mean=law.mean)
 
 
 def price_of(
@@ -85,7 +124,7 @@ def price_of(
     for trial, release in zip(configurations, releases, strict=True):
         _require_equal_along_ranges(space, trial, release, account=account)
     delta = min(mechanism.delta for mechanism in mechanisms)
-    search = selection.by_law(law.law, mean=law.mean)
+    search = _search_of(space)
     try:
         chosen = selection.release_of(releases, search=search)
     except CannotAnalyze as problem:
@@ -114,27 +153,7 @@ def price_of(
     )
 
 
-def with_noise(
-    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Accounting
-) -> SearchSpace:
-    """The space with the noise multiplier that meets `search.target_epsilon` in every trial;
-    `configurations` are those of the space at noise multiplier 1.
-
-    Raises: InvalidInput where no noise reaches the target.
-    """
-    law, target = law_of(space), space.search.target_epsilon
-    assert target is not None
-    mechanisms = [account(trial.config).mechanism for trial in configurations]
-    found = selection.noise_for(
-        [accountants.release(mechanism) for mechanism in mechanisms],
-        target_epsilon=target,
-        delta=min(mechanism.delta for mechanism in mechanisms),
-        search=selection.by_law(law.law, mean=law.mean),
-    )
-    return at_noise(space, found)
-
-
-def at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:
+def _at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:
     """The space with one noise multiplier in every trial."""
     return space.model_copy(update={"override": {**space.override, NOISE: noise_multiplier}})
 

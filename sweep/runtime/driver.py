@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
+from sweep import interrupts, phases
 from sweep.results import leakage
 from sweep.results.privacy_cards import write_card
 from sweep.results.tables.progress import Progress
@@ -20,21 +21,24 @@ from sweep.runtime.events import (
     GO_ON,
     Events,
     Interrupted,
+    RayFailed,
     RunSettings,
     TrialEvent,
     TrialJob,
     Verdict,
 )
-from sweep.runtime.jobs import ChosenJobs
+from sweep.runtime.jobs import ChosenJobs, job_of
+from sweep.runtime.worker_loop import LoneTeam, work
 from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
 from sweep.store.entries import Ran, Turn
 from sweep.store.state import TrialStatus
-from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.sweeps import SweepFolder, TrialRecord, storage_faults
 from sweep.tracking.delivery import Delivery
 from trainables import accountants, goals
 from trainables.config import TrialConfig
-from trainables.errors import InvalidData, InvalidInput, StorageFailed
+from trainables.encoders.identity import ENCODER, require_files_of
+from trainables.errors import InvalidData, InvalidInput, StorageFailed, SweepError
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -63,16 +67,69 @@ def run_trials(
     """
     if not jobs and source is None:
         return
-    if settings.executor == "local":
-        from sweep.runtime.local import questions
-    else:
-        from sweep.runtime.tune import questions
     try:
+        if settings.executor == "local":
+            team = LoneTeam("cuda" if settings.gpus_per_worker else "cpu")
+            work(_Desk(jobs, events, stop_requested, source), team, settings)
+            return
+        from sweep.runtime.tune import questions
+
         with closing(questions(jobs, settings, stop_requested, source)) as asked:
             for event, reply in asked:
                 reply(events(event))
+    except _Refused as refused:
+        raise refused.error from None
     except KeyboardInterrupt:
         raise Interrupted("the sweep was interrupted; its workers have stopped") from None
+
+
+@contextmanager
+def held(folder: SweepFolder) -> Iterator[Callable[[], bool]]:
+    """Hold the lock of a sweep; yields whether it is to stop.
+
+    Raises: InvalidInput where another process runs it; StorageFailed where the disk fails;
+    SweepError where Ray does; Interrupted.
+    """
+    try:
+        with (
+            storage_faults(folder),
+            folder.hold_lock(),
+            interrupts.stop_when(lambda: folder.is_stop_requested) as is_stopped,
+        ):
+            yield is_stopped
+    except Interrupted:
+        raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
+    except RayFailed as problem:
+        saved = f"finished epochs are saved: `sweep resume {folder.name}` continues"
+        raise SweepError(f"{problem}; {saved}") from None
+
+
+def run_pending(
+    folder: SweepFolder,
+    executed: RunSettings,
+    driver: Driver,
+    *,
+    stop_requested: Callable[[], bool],
+    source: ChosenJobs | None = None,
+) -> None:
+    """Run unfinished trials, and those that `source` chooses.
+
+    Raises: as `run_trials`.
+    """
+    phases.enter(phases.TRAINING)
+    jobs = []
+    for record in folder.records(running=False):
+        if record.status.is_resumed:
+            workers = executed.processes(record.plan.config.training.num_workers)
+            jobs.append(job_of(record.plan, folder, workers=workers))
+    if source is not None and not jobs:
+        # Ray need not start for a search that is over.
+        first = source.next()
+        source, jobs = (None, []) if first is None else (source, [first])
+    with driver:
+        run_trials(
+            jobs, events=driver, settings=executed, stop_requested=stop_requested, source=source
+        )
 
 
 class Driver:
@@ -162,7 +219,8 @@ class Driver:
             self._show(priced, TrialStatus.PLANNED)
             return Verdict(reason)
         if done == 0:
-            self._folder.begin_anew(trial.id, when=time.time())
+            anew = EpochReport(epochs_done=0, seconds=0.0, metrics={})
+            self._folder.add_epoch(trial.id, anew, when=time.time())
         self._background.submit(self._foresee, priced, done)
         self._show(priced, TrialStatus.RUNNING)
         return Verdict(epochs_done=done)
@@ -170,18 +228,22 @@ class Driver:
     def _begin(self, priced: PricedTrial) -> int:
         """Create the trial's folder; returns its number of finished epochs with a checkpoint.
 
-        Raises: InvalidData for a damaged checkpoint, with the next step.
+        Raises: InvalidData for a damaged checkpoint, with the next step; InvalidInput where it was
+        trained with another encoder.
         """
         place = self._folder.start_trial(priced.trial)
         if not checkpoint.is_there(place):
             return 0
         try:
-            checkpoint.state_of(place)
+            state = checkpoint.state_of(place)
         except InvalidData as damage:
             raise InvalidData(
                 f"{damage}: restore the checkpoint from a copy, or remove it to restart the trial"
                 " (its charges stay)"
             ) from None
+        if digest := str(state.get(ENCODER, "")):
+            model = priced.trial.config.model.model_dump(mode="json")
+            require_files_of(model, digest, where=place / "checkpoint")
         return self._folder.state().trial(priced.trial.id).epochs_done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
@@ -203,9 +265,7 @@ class Driver:
         return Verdict(reason or "")
 
     def _finish(self, priced: PricedTrial, event: TrialEvent, result: TrialResult) -> TrialStatus:
-        """Write a trial's card, then its result, so that a trial with a result has a card. The
-        checkpoint is kept for stopped trials only, which can be continued.
-        """
+        """Write a trial's card, then its result, so that a trial with a result has a card."""
         # By the plan's id, which two draws of one configuration do not share.
         card, place = result.privacy, self._folder.trial_folder(event.trial_id)
         if card is not None:
@@ -213,8 +273,7 @@ class Driver:
             write_card(place, card)
         result = replace(result, trial_id=event.trial_id, privacy=card)
         self._folder.finish_trial(result, when=time.time(), reason=event.reason)
-        if not result.stopped_early:
-            checkpoint.remove(place)
+        checkpoint.remove(place)
         if leakage.has_pictures(self._folder):
             self._background.submit(leakage.draw, place, priced.trial.name)
         return TrialStatus.STOPPED if result.stopped_early else TrialStatus.DONE
@@ -228,8 +287,9 @@ class Driver:
         self, priced: PricedTrial, status: TrialStatus, *, seconds: float | None = None
     ) -> None:
         record = self._folder.record(priced.trial, running=True)
-        shown = replace(progress_of(record), status=status, reason=record.reason or "")
-        self._watch(priced.trial.id, replace(shown, seconds_per_epoch=seconds))
+        reason, shown = record.reason or "", progress_of(record)
+        shown = replace(shown, status=status, reason=reason, seconds_per_epoch=seconds)
+        self._watch(priced.trial.id, shown)
 
 
 def progress_of(record: TrialRecord) -> Progress:
@@ -243,3 +303,57 @@ def progress_of(record: TrialRecord) -> Progress:
         validation=goals.validation_figure(record.metrics),
         epsilon=record.metrics.get("epsilon_spent"),
     )
+
+
+class _Refused(BaseException):
+    """An error of the driver, which no trial takes for its own failure."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+class _Desk:
+    """Assigns jobs in order, in this process, one after another: the executor without Ray, with one
+    process for each, whatever its `workers`.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[TrialJob],
+        events: Events,
+        stop_requested: Callable[[], bool],
+        source: ChosenJobs | None,
+    ) -> None:
+        self._jobs = list(jobs)
+        self._events = events
+        self._stop_requested = stop_requested
+        self._source = source
+        self._why = ""  # why the present trial must stop
+
+    def take(self) -> TrialJob | None:
+        while True:
+            job = self._jobs.pop(0) if self._jobs else None
+            if job is None and self._source is not None:
+                job = self._source.next()
+            if job is None:
+                return None
+            self._why = ""
+            verdict = self.send(TrialEvent(kind="started", trial_id=job.trial_id))
+            if verdict.go_on:
+                return replace(job, epochs_done=verdict.epochs_done)
+
+    def send(self, event: TrialEvent) -> Verdict:
+        if event.kind == "dying":  # and says how it failed
+            return GO_ON
+        if event.kind == "finished":
+            event = replace(event, reason=self._why)
+        try:
+            verdict = self._events(event)
+        except Exception as error:  # noqa: BLE001  raised again outside of the trial
+            raise _Refused(error) from None
+        if self._stop_requested():
+            raise Interrupted("the sweep was interrupted")
+        if event.kind == "epoch":
+            self._why = verdict.reason
+        return verdict

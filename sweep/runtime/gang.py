@@ -144,7 +144,7 @@ def serve(config: dict[str, Any]) -> None:
 
 
 def _end_with(pool: Any) -> None:
-    """End this process when the pool has died."""
+    """End this process when the pool has died: another one may continue its trial."""
     try:
         ray.get(pool.pulse.remote())
     except ray.exceptions.RayActorError:

@@ -25,8 +25,7 @@ from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
 from sweep.store.entries import Chosen
 from sweep.store.plans import PlannedTrial
-from sweep.store.state import TrialStatus
-from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.sweeps import SweepFolder
 
 
 def job_of(trial: PlannedTrial, folder: SweepFolder, *, workers: int) -> TrialJob:
@@ -75,8 +74,6 @@ class ChosenJobs:
         self._account = accounting(settings, cost.estimator(settings.home))
         sweep.deny_search(None)
         self._waiting: list[PlannedTrial] = []
-        self._plan = sweep.plan()  # which this process alone changes while it runs the sweep
-        self._final: dict[str, TrialRecord] = {}  # records that will not change
         # Of configurations whose records are all final.
         self._observed: dict[str, Observation | None] = {}
         self._is_exhausted = False
@@ -86,9 +83,10 @@ class ChosenJobs:
         """Upper bound of the number of further trials."""
         if self._is_exhausted:
             return 0
-        left = (self._space.search.num_samples or 0) - num_chosen(self._plan)
+        plan = self._sweep.plan()
+        left = (self._space.search.num_samples or 0) - num_chosen(plan)
         if (limit := self._space.budget.trials) is not None:
-            left = min(left, (limit - len(self._plan.to_run)) // self._seeds)
+            left = min(left, (limit - len(plan.to_run)) // self._seeds)
         return max(0, left) * self._seeds
 
     def next(self) -> TrialJob | None:
@@ -107,9 +105,9 @@ class ChosenJobs:
 
     def _choose(self) -> list[PlannedTrial]:
         """The trials of a new configuration, one a seed; none where nothing new is permitted."""
-        records = [self._record(trial) for trial in self._plan.trials]
+        records = self._sweep.records(running=True)
         observations = observations_of(self._space, records, known=self._observed)
-        known = {trial.group for trial in self._plan.trials}
+        known = {record.plan.group for record in records}
         full, num_before = 0, len(observations)
         for attempt in range(_PATIENCE + _LAST_PATIENCE):
             # Where the sampler keeps suggesting configurations beyond the total, random draws may
@@ -133,17 +131,7 @@ class ChosenJobs:
                     continue  # the plan shows enough of them
                 trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
             self._sweep.add(Chosen(trials=tuple(trials)))
-            self._plan = replace(self._plan, trials=(*self._plan.trials, *trials))
             if trials[0].runs:
                 return trials
             observations.append(infeasible(suggestion, trials[0], self._space))
         return []
-
-    def _record(self, trial: PlannedTrial) -> TrialRecord:
-        """The record of a trial; that of a finished or refused one is read once."""
-        if trial.id in self._final:
-            return self._final[trial.id]
-        record = self._sweep.record(trial, running=True)
-        if record.status.is_finished or record.status is TrialStatus.REFUSED:
-            self._final[trial.id] = record
-        return record

@@ -60,20 +60,20 @@ def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
 
 
 def _figures(folder: SweepFolder, plan: PlannedTrial, progress: Progress) -> Figures:
+    trial = folder.state().trial(plan.id)
     figures: Figures = {
         "epochs_done": float(progress.epochs_done),
         "epochs": float(progress.epochs),
         "epsilon_planned": plan.epsilon,
     }
-    if rows := folder.epochs(plan.id):
-        seconds = float(rows[-1]["seconds"])
-        figures |= rows[-1]["metrics"]
-        figures |= noise_at(plan, int(rows[-1]["epochs_done"]))
-        figures["epoch_seconds"] = seconds
-        if plan.num_records and seconds > 0:
-            figures["utterances_per_second"] = plan.num_records / seconds
-    if progress.status.is_finished:
-        figures |= with_leakage((folder.result(plan.id) or {}).get("metrics", {}))
+    if trial.rows:
+        row = trial.rows[-1]
+        figures |= row["metrics"] | noise_at(plan, row["epochs_done"])
+        figures["epoch_seconds"] = row["seconds"]
+        if plan.num_records and row["seconds"] > 0:
+            figures["utterances_per_second"] = plan.num_records / row["seconds"]
+    if trial.result is not None:
+        figures |= with_leakage(trial.result["metrics"])
     return figures
 
 

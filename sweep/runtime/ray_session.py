@@ -253,7 +253,7 @@ def _start_local(**options: Any) -> Any:
     import ray
 
     if not os.environ.get(_temporary(), "").isascii():  # Ray would find out after seconds
-        raise _no_place(UnicodeError())
+        raise _no_place(ValueError("no ASCII"))
     for left in reversed(range(_STARTS)):
         try:
             return ray.init(**options)
@@ -273,24 +273,20 @@ def _start_local(**options: Any) -> Any:
     raise AssertionError("the last try returns or raises")
 
 
-def _temporary() -> str:
-    """The variable that names Ray's temporary folder."""
-    return "RAY_TMPDIR" if "RAY_TMPDIR" in os.environ else "TMPDIR"
-
-
 def _no_place(error: Exception) -> InvalidInput:
     """Why Ray cannot keep its files and sockets in the temporary folder."""
     name = _temporary()
-    got = f"got {name}={os.environ.get(name)!r}: set RAY_TMPDIR to another one, such as /tmp"
-    if "AF_UNIX" in str(error):  # its own message
-        return InvalidInput(
-            "the path of the temporary folder is too long for Ray, whose sockets in it may have"
-            f" paths of 107 bytes, {got}"
-        )
-    if isinstance(error, UnicodeError):
-        return InvalidInput(f"expected the path of the temporary folder in ASCII for Ray, {got}")
-    why = getattr(error, "strerror", None) or error
-    return InvalidInput(f"expected a temporary folder that Ray can write to ({why}), {got}")
+    why = getattr(error, "strerror", None) or one_line(words_of(error), characters=300)
+    return InvalidInput(
+        "expected a temporary folder that Ray can write to, with a path in ASCII and sockets in it"
+        f" of at most 107 bytes, got {name}={os.environ.get(name)!r} ({why}): set RAY_TMPDIR to"
+        " another one, such as /tmp"
+    )
+
+
+def _temporary() -> str:
+    """The variable that names Ray's temporary folder."""
+    return "RAY_TMPDIR" if "RAY_TMPDIR" in os.environ else "TMPDIR"
 
 
 def dead_daemon() -> str | None:

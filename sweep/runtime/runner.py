@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from sweep import interrupts, phases
 from sweep.planning import ledger_check
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import fixed_filter, price, require_total
+from sweep.planning.resources import share_of, this_machine
 from sweep.results import leakage
-from sweep.runtime import preflight, ray_session
-from sweep.runtime.driver import Driver, Watch, progress_of, run_trials
-from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RayFailed, RunSettings, TrialJob
-from sweep.runtime.jobs import ChosenJobs, job_of
+from sweep.runtime import ray_session, selection
+from sweep.runtime.driver import Driver, Watch, held, progress_of, run_pending
+from sweep.runtime.events import TRIAL_FUNCTION, RunSettings
+from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
-from sweep.spending.gate import SpendGate, open_gate
+from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
-from sweep.store.data_sets import training_data
-from sweep.store.entries import Turn
+from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.state import TrialStatus
-from sweep.store.sweeps import SweepFolder, about, require_storage, storage_faults
+from sweep.store.sweeps import SweepFolder, about, require_storage
 from sweep.tracking.delivery import Delivery, Tracking, for_sweep
+from trainables import catalogue
 from trainables.config import TrialConfig
-from trainables.errors import InvalidData, InvalidInput, SweepError
+from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
 from trainables.figure_cache import FigureCache
-from trainables.system import checkpoint
 
 # Seconds that the end of a sweep waits for the tracking store; the rest is delivered later.
 _PATIENCE_SECONDS, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
@@ -48,25 +52,17 @@ class Run:
 
 
 @dataclass
-class Services:
-    """What a sweep of that name runs with: its space and plan, of which the trials `waiting` are
-    still to run. `watch` is called with each trial's progress.
+class _Services:
+    """What a sweep runs with: its space and plan, of which the trials `waiting` are still to run.
+    `watch` is called with each trial's progress.
     """
 
-    name: str
     prepared: Prepared
     waiting: Sequence[PlannedTrial]
     settings: Settings
     executed: RunSettings
+    tracker: Tracking
     watch: Watch
-
-    def __post_init__(self) -> None:
-        self.tracker = Tracking(self.settings, self.name)
-
-    def rehearse(self, config: TrialConfig) -> None:
-        """Raises: InvalidInput as `preflight.rehearse`."""
-        if self.executed.function == TRIAL_FUNCTION:
-            preflight.rehearse(config, self.settings)
 
 
 def start(
@@ -87,18 +83,13 @@ def start(
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
     total would exceed `budget_total`; Interrupted.
     """
-    from sweep.runtime.selection import run as selection
-
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     require_trials(plan)
     store.require_free(settings.home, space.name)
-    executed = preflight.prepare(
-        prepared, plan.to_run, settings, address=address, function=function
-    )
-    services = Services(space.name, prepared, plan.to_run, settings, executed, watch)
-    for trial in plan.to_run:
-        training_data(trial.config, settings)
-    preflight.rehearse_first(prepared, services.rehearse)
+    executed = run_settings(prepared, plan.to_run, settings, address=address, function=function)
+    tracker = Tracking(settings, space.name)
+    services = _Services(prepared, plan.to_run, settings, executed, tracker, watch)
+    rehearse_first(prepared, settings, function=function)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total=budget_total)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
@@ -108,7 +99,7 @@ def start(
     with _ready(services, is_new=True):
         folder = store.create(settings.home, space, plan, about=facts)
         try:
-            problem = execute(folder, services)
+            problem = _execute(folder, services)
         except InvalidInput:
             paid = selected is not None and selection.is_charged(folder, settings)
             if not (paid or folder.state().begun):  # it frees its name
@@ -122,48 +113,41 @@ def resume(
     folder: SweepFolder,
     settings: Settings,
     *,
-    take_up: Sequence[str] = (),
     address: str | None = None,
     function: str = TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
 ) -> Run:
-    """Resume a sweep. Unfinished trials, and the stopped ones in `take_up`, continue from their
-    last checkpoint. A tracking server that does not answer gets the results later.
+    """Resume a sweep, whose unfinished trials continue from their last checkpoint. A tracking
+    server that does not answer gets the results later.
 
-    Raises: InvalidInput if it is running or a trial cannot be continued, or as `start`.
+    Raises: InvalidInput if it is running, or as `start`.
     """
-    from sweep.runtime.selection import run as selection
-
     if folder.is_running:
         raise store.running_already(folder.name)
     settings = for_sweep(settings, folder)
-    stopped = _require_stopped(folder, take_up)
-    waiting = preflight.with_their_encoders(folder, stopped)
+    tracker = Tracking(settings, folder.name)
     prepared = Prepared(space=folder.space(), plan=folder.plan(), notes=())
+    waiting = [r.plan for r in folder.records(running=False) if r.status.is_resumed]
     if prepared.space.search.is_private_selection:
         if selection.is_over(folder):
-            tracker = Tracking(settings, folder.name)
             tracker.open(must_answer=False)
             return Run(folder=folder, tracking_problem=tracker.deliver(folder, running=False))
         prepared = prepare_space(prepared.space, settings=settings)
         waiting = list(prepared.plan.to_run)  # whatever was drawn
-    else:
-        for record in folder.records(running=False):
-            watch(record.plan.id, progress_of(record))
-    executed = preflight.prepare(prepared, waiting, settings, address=address, function=function)
-    services = Services(folder.name, prepared, waiting, settings, executed, watch)
+    executed = run_settings(prepared, waiting, settings, address=address, function=function)
+    services = _Services(prepared, waiting, settings, executed, tracker, watch)
     with _ready(services, is_new=False):
-        problem = execute(folder, services, stopped=stopped)
+        problem = _execute(folder, services)
     return Run(folder=folder, tracking_problem=problem)
 
 
 @contextmanager
-def _ready(services: Services, *, is_new: bool) -> Iterator[None]:
+def _ready(services: _Services, *, is_new: bool) -> Iterator[None]:
     """MLflow, which must answer a new sweep, and Ray where it is needed, for the time of the block.
     MLflow is imported here and nowhere earlier.
 
     Raises: StorageFailed where the disk fails; as `Tracking.open`, `ray_session.session` and
-    `preflight.require_room`.
+    `require_room`.
     """
     require_storage(services.settings)
     executed, tracker = services.executed, services.tracker
@@ -186,60 +170,36 @@ def _ready(services: Services, *, is_new: bool) -> Iterator[None]:
         with ray_session.session(executed):
             opening.result()
             if is_shared:
-                services.executed = preflight.require_room(
+                services.executed = require_room(
                     services.prepared, services.waiting, services.settings, executed
                 )
             yield
 
 
-@contextmanager
-def held(folder: SweepFolder) -> Iterator[Callable[[], bool]]:
-    """Hold the lock of a sweep; yields whether it is to stop.
+def _execute(folder: SweepFolder, services: _Services) -> str | None:
+    """Run unfinished trials; returns why results are missing in the tracking store, or None.
 
-    Raises: InvalidInput where another process runs it; StorageFailed where the disk fails;
-    SweepError where Ray does; Interrupted.
+    Raises: as `held`, `selection.execute`.
     """
-    try:
-        with (
-            storage_faults(folder),
-            folder.hold_lock(),
-            interrupts.stop_when(lambda: folder.is_stop_requested) as is_stopped,
-        ):
-            yield is_stopped
-    except Interrupted:
-        raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
-    except RayFailed as problem:
-        saved = f"finished epochs are saved: `sweep resume {folder.name}` continues"
-        raise SweepError(f"{problem}; {saved}") from None
-
-
-def execute(
-    folder: SweepFolder, services: Services, *, stopped: Sequence[PlannedTrial] = ()
-) -> str | None:
-    """Run unfinished trials and continue the `stopped` ones; returns why results are missing in
-    the tracking store, or None.
-
-    Raises: as `held`; InvalidInput where a stopped trial has no budget left.
-    """
-    from sweep.runtime.selection import run as selection
-
-    if services.prepared.price is not None:
-        return selection.execute(folder, services, services.prepared.price)
-    settings, executed = services.settings, services.executed
+    prepared, settings, executed = services.prepared, services.settings, services.executed
+    if prepared.price is not None:
+        with held(folder) as is_stopped:
+            selection.execute(
+                folder,
+                prepared,
+                settings,
+                executed,
+                watch=services.watch,
+                stop_requested=is_stopped,
+            )
+            return services.tracker.deliver(folder, running=False)
     watch = record_metrics(services.watch, folder)
     with held(folder) as is_stopped:
         ledger = Ledger(settings.home / FILE)
-        pricing = partial(price, settings=settings, ledger=ledger, share=executed)
+        pricing = partial(price, settings=settings, ledger=ledger)
         priced = pricing(folder.plan().trials)
         ledger_check.require_paid(folder, ledger)
-        gate = open_gate(
-            folder,
-            priced,
-            ledger=ledger,
-            total_filter=fixed_filter(folder, ledger),
-            budget_total=folder.about().get("budget_total"),
-        )
-        _reopen(folder, gate, stopped)
+        gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed_filter(folder, ledger))
         for record in folder.records(running=False):
             watch(record.plan.id, progress_of(record))
         delivery = Delivery(services.tracker, folder)
@@ -249,9 +209,9 @@ def execute(
             figures=FigureCache(settings.cache_dir),
             delivery=delivery,
             watch=watch,
-            rehearse=services.rehearse,
+            rehearse=partial(rehearse, settings=settings, function=executed.function),
         )
-        is_adaptive = services.prepared.space.search.is_adaptive
+        is_adaptive = prepared.space.search.is_adaptive
         source = ChosenJobs(folder, settings, gate, price=pricing) if is_adaptive else None
         try:
             run_pending(folder, executed, driver, stop_requested=is_stopped, source=source)
@@ -266,73 +226,6 @@ def execute(
     return problem
 
 
-def run_pending(
-    folder: SweepFolder,
-    executed: RunSettings,
-    driver: Driver,
-    *,
-    stop_requested: Callable[[], bool],
-    source: ChosenJobs | None = None,
-) -> None:
-    """Run unfinished trials: first those that the user continued, which no scheduler stops, then
-    the others.
-
-    Raises: as `run_trials`.
-    """
-    phases.enter(phases.TRAINING)
-    taken_up: list[TrialJob] = []
-    others: list[TrialJob] = []
-    for record in folder.records(running=False):
-        if record.status.is_resumed:
-            workers = executed.processes(record.plan.config.training.num_workers)
-            job = job_of(record.plan, folder, workers=workers)
-            is_taken_up = folder.state().trial(job.trial_id).is_taken_up
-            (taken_up if is_taken_up else others).append(job)
-    if source is not None and not (taken_up or others):
-        # Ray need not start for a search that is over.
-        first = source.next()
-        source, others = (None, []) if first is None else (source, [first])
-    run = partial(run_trials, events=driver, stop_requested=stop_requested)
-    with driver:
-        run(taken_up, settings=replace(executed, scheduler="none"))
-        run(others, settings=executed, source=source)
-
-
-def _require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[PlannedTrial]:
-    """The plans of trials (by ids or prefixes of them) that can be continued from their checkpoint.
-
-    Raises: InvalidInput for one that was not stopped, or whose checkpoint is missing.
-    """
-    found = {}
-    for trial_id in trial_ids:
-        trial = folder.plan_of(trial_id)
-        record = folder.record(trial, running=False)
-        if record.status is not TrialStatus.STOPPED:
-            raise InvalidInput(
-                f"expected --continue with a trial that was stopped, got {trial.id},"
-                f" which is {record.status}"
-            )
-        if not checkpoint.is_there(folder.trial_folder(trial.id)):
-            raise InvalidInput(f"trial {trial.id} has no checkpoint to continue from")
-        found[trial.id] = trial
-    return list(found.values())
-
-
-def _reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial]) -> None:
-    """Make stopped trials unfinished again; the earlier result of each is kept, and the additional
-    epochs will be charged.
-
-    Raises: InvalidInput, with nothing changed, where a budget does not permit another epoch of one.
-    """
-    for trial in trials:
-        done = folder.state().trial(trial.id).epochs_done
-        reason = gate.begin(trial.id, attempt=1, epochs_done=done, write=False)
-        if reason is not None:
-            raise InvalidInput(f"trial {trial.id} cannot continue: {reason}")
-    for trial in trials:
-        folder.add(Turn(entry="reopened", trial=trial.id))
-
-
 def _require_total(prepared: Prepared, settings: Settings, *, budget_total: float) -> None:
     """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set; InvalidData
     where the ledger is known to have lost a charge.
@@ -343,11 +236,197 @@ def _require_total(prepared: Prepared, settings: Settings, *, budget_total: floa
                 f"expected a whole ledger with --budget-total, got {lost.problem} ({lost.sweep}):"
                 " `sweep ledger --check` lists what is missing, --repair charges it"
             )
-    ledger, selected = Ledger(settings.home / FILE), prepared.price
-    priced = price(prepared.plan.to_run, settings, ledger=ledger)
-    if selected is None:
+    if prepared.price is None:  # a selection is charged as a whole before anything starts
+        ledger = Ledger(settings.home / FILE)
+        priced = price(prepared.plan.to_run, settings, ledger=ledger)
         require_total(priced, ledger, budget_total=budget_total)
+
+
+_PATIENCE = 5.0  # seconds of dry runs before a sweep begins
+
+
+def run_settings(
+    prepared: Prepared,
+    waiting: Sequence[PlannedTrial],
+    settings: Settings,
+    *,
+    address: str | None,
+    function: str,
+) -> RunSettings:
+    """The settings for executing the trials of a plan, of which those `waiting` are still to run.
+
+    Raises: InvalidInput as `require_executor`, and where the workers of a waiting trial do
+    not fit on this machine.
+    """
+    space = prepared.space
+    executed = RunSettings(
+        executor=space.resources.executor,
+        address=address,
+        scheduler=space.search.scheduler,
+        metric=space.metric,
+        grace_epochs=space.search.grace_epochs,
+        max_epochs=max((trial.epochs for trial in prepared.plan.to_run), default=1),
+        function=function,
+        sealed=space.search.is_private_selection,
+        data_dir=settings.data_dir.absolute(),
+        cache_dir=settings.cache_dir.absolute(),
+    )
+    require_executor(executed)
+    # A cluster is known once Ray is connected to it.
+    machine = this_machine(space.resources) if address is None else None
+    share = share_of(space.resources, machine, workers=_workers(prepared, waiting))
+    return replace(executed, **vars(share))
+
+
+def _workers(prepared: Prepared, waiting: Sequence[PlannedTrial]) -> set[int]:
+    """The numbers of workers of the waiting trials, those that a search chooses included."""
+    chosen = {prepared.plan.workers} if prepared.plan.to_choose else set()
+    return chosen | {trial.config.training.num_workers for trial in waiting}
+
+
+def require_executor(executed: RunSettings) -> None:
+    """Check the executor before anything is started.
+
+    Raises: InvalidInput for a scheduler or an address with executor local, whose trials run one
+    after another in this process; where nothing answers at the cluster's address; where a local
+    cluster would accept calls without a token.
+    """
+    if executed.executor == "local":
+        if executed.scheduler != "none":
+            raise InvalidInput(
+                f"expected scheduler none with executor local, got scheduler={executed.scheduler!r}"
+            )
+        if executed.address is not None:
+            raise InvalidInput(
+                "expected no address with executor local, whose trials run in this process, got"
+                f" address={executed.address!r}"
+            )
+    elif executed.address is not None:
+        _require_answer(executed.address)
     else:
-        ledger.require_within(
-            priced[0].dataset, [selected.release], budget_total=budget_total, delta=selected.delta
+        ray_session.require_token()
+
+
+def _require_answer(address: str) -> None:
+    """Check that a cluster listens at the address, because Ray itself would wait for minutes.
+
+    Raises: InvalidInput where it does not, or the address has another form.
+    """
+    if address == "auto":  # Ray looks for it
+        address = os.environ.get("RAY_ADDRESS") or address
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address == "auto":
+        return
+    if not host or "/" in host or not port.isdigit():
+        raise InvalidInput(
+            "expected address to be HOST:PORT or ray://HOST:PORT of a running Ray cluster, or auto"
+            f" (RAY_ADDRESS, else a Ray of this machine), got {address!r}"
         )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"expected address to be that of a running Ray cluster, got {address!r}:"
+            f" nothing answers there ({words_of(error)})"
+        ) from None
+
+
+def rehearse(config: TrialConfig, settings: Settings, *, function: str = TRIAL_FUNCTION) -> None:
+    """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it.
+    Nothing is charged for an engine without privacy.
+
+    Raises: InvalidInput where it fails.
+    """
+    if function != TRIAL_FUNCTION or catalogue.kind_of("engines", config.engine) != "private":
+        return
+    from trainables.rehearsal import rehearse as dry_run  # which imports torch
+
+    dry_run(config, None if config.generates else open_data(config.data, settings).schema)
+
+
+def rehearse_first(prepared: Prepared, settings: Settings, *, function: str) -> None:
+    """Dry runs of trials before the sweep is created. Those that would take longer than a few
+    seconds are left for the start of each trial, except in a private selection.
+
+    Raises: InvalidInput where one fails.
+    """
+    started = time.monotonic()
+    for trial in prepared.plan.to_run:
+        if prepared.price is not None or time.monotonic() - started < _PATIENCE:
+            rehearse(trial.config, settings, function=function)
+
+
+def require_room(
+    prepared: Prepared,
+    waiting: Sequence[PlannedTrial],
+    settings: Settings,
+    executed: RunSettings,
+) -> RunSettings:
+    """Check an existing cluster once Ray is connected to it, and settle what a worker gets there.
+
+    Raises: InvalidInput where the workers of a trial do not fit, or where a node does not see the
+    same folders as this process.
+    """
+    workers = _workers(prepared, waiting)
+    share = share_of(prepared.space.resources, ray_session.cluster_size(), workers=workers)
+    require_shared((settings.home, settings.cache_dir), reads=settings.data_dir)
+    return replace(executed, **vars(share))
+
+
+def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.0) -> None:
+    """Check that every node of the cluster sees the same folders as this process. In each of
+    `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it.
+
+    Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
+    answered after `timeout` seconds.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    marks = [folder / f".shared-{uuid.uuid4().hex}" for folder in writes]
+    try:
+        for mark in marks:
+            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.touch()
+        # Names in each; the data may be inside another.
+        expected = {reads: _names(reads), **{mark.parent: [mark.name] for mark in marks}}
+        answers = {}
+        for node in ray.nodes():
+            if node["Alive"]:
+                # By its id: several nodes may have one address.
+                here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                asked = ray.remote(_unseen).options(num_cpus=0, scheduling_strategy=here)
+                name = f"node {node['NodeID'][:8]} ({node['NodeManagerAddress']})"
+                answers[asked.remote(expected)] = name
+        _, silent = ray.wait(list(answers), num_returns=len(answers), timeout=timeout)
+        if silent:
+            raise InvalidInput(
+                f"expected every node of the cluster to answer within {timeout:g} seconds:"
+                f" {answers[silent[0]]} did not"
+            )
+        for answer, name in answers.items():
+            try:
+                unseen = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                raise SweepError(f"{name} could not be queried ({type(error).__name__})") from None
+            if unseen is not None:
+                raise InvalidInput(
+                    f"expected {unseen} to be on storage that every node shares:"
+                    f" {name} sees other content"
+                )
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+
+
+def _unseen(expected: dict[Path, list[str]]) -> Path | None:
+    """The first folder that lacks one of these names; runs on a node of the cluster."""
+    lacking = (path for path, names in expected.items() if not set(names) <= set(_names(path)))
+    return next(lacking, None)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []

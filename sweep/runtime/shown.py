@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.control import Control
+from rich.live import Live
+from rich.segment import Segments
+from rich.spinner import Spinner
 
 from search_spaces.domains import num_seeds
 from search_spaces.space import SearchSpace
-from sweep import interrupts
+from sweep import interrupts, phases
+from sweep.guard import Guard
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import prepare_space
-from sweep.results.tables.progress import View
-from sweep.runtime import live, runner
+from sweep.results.tables.progress import Progress, View
+from sweep.runtime import runner
+from sweep.runtime.driver import Watch
 from sweep.runtime.runner import Run
 from sweep.settings import Settings
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
-from sweep.store.starting import starting
+from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
+from trainables.formats import number
 from trainables.system import phase
 
 
@@ -32,39 +41,25 @@ def start(
     """Plan a space and run it (`runner.start` with `options`). Notes are printed; `quiet` shows no
     progress.
     """
-    with _marked(settings.home, space.name):
-        with live.preparing(screen, quiet=quiet):
-            prepared = prepare_space(space, settings=settings)
-        require_trials(prepared.plan)
-        for note in prepared.notes:
-            screen.print(note, style="yellow", markup=False, soft_wrap=True)
-        view = view_of(prepared.space, prepared.plan, settings.home)
-        with live.watching(view, screen, quiet=quiet) as watch:
-            return runner.start(prepared, settings, watch=watch, **options)
+    interrupts.explain(partial(store.how_to_go_on, settings.home, space.name))
+    with preparing(screen, quiet=quiet):
+        prepared = prepare_space(space, settings=settings)
+    require_trials(prepared.plan)
+    for note in prepared.notes:
+        screen.print(note, style="yellow", markup=False, soft_wrap=True)
+    view = view_of(prepared.space, prepared.plan, settings.home)
+    with watching(view, screen, quiet=quiet) as watch:
+        return runner.start(prepared, settings, watch=watch, **options)
 
 
 def resume(
-    folder: SweepFolder,
-    settings: Settings,
-    screen: Console,
-    *,
-    quiet: bool,
-    change: Callable[[], None] = lambda: None,
-    **options: Any,
+    folder: SweepFolder, settings: Settings, screen: Console, *, quiet: bool, **options: Any
 ) -> Run:
-    """Make the `change` of the space and go on (`runner.resume` with `options`)."""
-    with _marked(settings.home, folder.name):
-        change()
-        view = view_of(folder.space(), folder.plan(), settings.home)
-        with live.watching(view, screen, quiet=quiet) as watch:
-            return runner.resume(folder, settings, watch=watch, **options)
-
-
-@contextmanager
-def _marked(home: Path, name: str) -> Iterator[None]:
-    """What `sweep stop` and an interrupt find, until the sweep has a process that runs it."""
-    with interrupts.explain(partial(store.how_to_go_on, home, name)), starting(home, name):
-        yield
+    """Go on with a sweep (`runner.resume` with `options`)."""
+    interrupts.explain(partial(store.how_to_go_on, settings.home, folder.name))
+    view = view_of(folder.space(), folder.plan(), settings.home)
+    with watching(view, screen, quiet=quiet) as watch:
+        return runner.resume(folder, settings, watch=watch, **options)
 
 
 def view_of(space: SearchSpace, plan: Plan, home: Path) -> View:
@@ -87,3 +82,132 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
         return len(plan.to_run)
     chosen = sum(trial.baseline for trial in plan.to_run) + plan.to_choose * num_seeds(space)
     return max(len(plan.to_run), min(chosen, space.budget.trials or chosen))
+
+
+_LINE_SECONDS = 60.0
+_PREPARING = Guard("the line of progress")
+# Phases in which a sweep may still be refused, which is one line.
+_UNSAID = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
+
+
+@contextmanager
+def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
+    """Show progress on `console` while the block runs, behind a guard; `quiet` shows nothing."""
+    guard, said = Guard("the live table"), set(_UNSAID)
+
+    def enter(words: str) -> None:
+        view.phase = words
+        if not console.is_terminal and words not in said:
+            said.add(words)
+            console.print(f"{words} ...", markup=False, soft_wrap=True)
+
+    if quiet:
+        yield lambda trial_id, progress: None
+        return
+    with phases.listener(_guarded(guard, enter)):
+        if console.is_terminal:
+            with _showing(lambda: view.table(max_rows=console.height), console, guard):
+                yield _guarded(guard, view.update)
+        else:
+            with _open_screen(console):
+                yield _guarded(guard, lines(view, console))
+
+
+@contextmanager
+def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
+    """Show the phases before a sweep starts, on a terminal alone: a refusal is one line."""
+    spinner = Spinner("dots", phases.PLANNING)
+    with ExitStack() as stack:
+        if console.is_terminal and not quiet:
+            stack.enter_context(_showing(lambda: spinner, console, _PREPARING))
+            stack.enter_context(phases.listener(lambda text: spinner.update(text=text)))
+        yield
+
+
+@contextmanager
+def _showing(shown: Callable[[], RenderableType], console: Console, guard: Guard) -> Iterator[None]:
+    """Draw what is `shown` twice a second while the block runs."""
+    size = console.size
+
+    def draw() -> RenderableType:
+        nonlocal size
+        with guard:
+            # A terminal of another size has wrapped the last frame again: its lines are unknown.
+            if console.size != size:
+                size = console.size
+                console.control(Control.clear(), Control.home())
+            # Drawn here, since the console would draw it outside of the guard; as high as the
+            # screen, since the last frame could not be removed otherwise.
+            lines = console.render_lines(shown(), new_lines=True)[: console.height - 1]
+            return Segments(chain.from_iterable(lines))
+        return ""
+
+    live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
+    for name in ("start", "refresh", "stop"):  # also called by its own thread
+        setattr(live, name, _guarded(guard, getattr(live, name)))
+    with _open_screen(console), live:
+        yield
+
+
+def _guarded(guard: Guard, call: Callable[..., object]) -> Callable[..., None]:
+    def called(*given: Any, **named: Any) -> None:
+        with guard:
+            call(*given, **named)
+
+    return called
+
+
+class _Screen:
+    """A file whose errors are ignored: a terminal that is closed, a pipe whose reader has ended."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@contextmanager
+def _open_screen(console: Console) -> Iterator[None]:
+    """Ignore errors of the screen inside the block, whose work matters more than what it shows."""
+    before = console.file
+    console.file = cast("IO[str]", _Screen(before))
+    try:
+        yield
+    finally:
+        console.file = before
+
+
+def lines(view: View, console: Console, *, clock: Callable[[], float] = time.monotonic) -> Watch:
+    """Print a line when a trial ends, and one after each minute without."""
+    printed = clock()
+
+    def print_line(trial_id: str, progress: Progress) -> None:
+        nonlocal printed
+        before, now = view.update(trial_id, progress)
+        if now.status is TrialStatus.RUNNING:
+            if clock() - printed < _LINE_SECONDS:
+                return
+        elif before.status is not TrialStatus.RUNNING or now.status is TrialStatus.PLANNED:
+            return  # one that ended before this process is counted and not printed again
+        printed = clock()
+        words, value = now.validation
+        known = f", validation {words} {number(value)}" if value is not None else ""
+        why = f": {now.reason}" if now.reason else ""
+        console.print(
+            f"{now.status}: {now.name} ({now.epochs_done} of {now.epochs} epochs{known}){why};"
+            f" {view.summary()}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+    return print_line

@@ -71,7 +71,7 @@ def questions(
         groups.setdefault(last, [])
     place = source.folder if source is not None else jobs[0].folder.parent.parent
     files = place.resolve() / _FOLDER
-    with ray_session.session(settings), interrupts.postpone() as interrupted, _clean(files):
+    with ray_session.session(settings), _clean(files):
         size = ray_session.cluster_size()
         slots = {workers: choose_slots(workers, settings, size) for workers in groups}
         # A person's number of slots stands.
@@ -80,15 +80,9 @@ def questions(
             own = source if workers == last else None
             most = len(group) + (own.num_left if own is not None else 0)
             if most:
-                yield from _Exploration(
-                    jobs=group,
-                    source=own,
-                    workers=workers,
-                    slots=slots[workers] if settings.sealed else min(slots[workers], most),
-                    memory=memory,
-                    settings=settings,
-                    files=files,
-                ).questions(lambda: interrupted() or stop_requested())
+                free = slots[workers] if settings.sealed else min(slots[workers], most)
+                one = _Exploration(group, own, workers, free, memory, settings, files)
+                yield from one.questions(stop_requested)
 
 
 @contextmanager
@@ -108,7 +102,7 @@ def _clean(files: Path) -> Iterator[None]:
         ray_session.remove([files])
 
 
-@dataclass(kw_only=True)
+@dataclass
 class _Exploration:
     """All jobs that have the same number of workers: a pool, its gangs, and a Tuner."""
 
@@ -157,7 +151,9 @@ class _Exploration:
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
             leaving += self._gangs
         except ray.exceptions.RayError as error:
-            raise self._broke_down(type(error).__name__) from None
+            lost = ray_session.dead_daemon()
+            what = type(error).__name__ if lost is None else f"its {lost} died"
+            raise RayFailed(f"Ray failed ({what})") from None
         finally:
             self._ended.set()
             if ray_session.dead_daemon() is None:
@@ -169,8 +165,8 @@ class _Exploration:
     def _is_going_on(self) -> bool:
         """Raises: SweepError where Tune, Ray or every gang has failed."""
         is_over = not self._tuner.is_alive()
-        if ray_session.dead_daemon() is not None:
-            raise self._broke_down()
+        if (lost := ray_session.dead_daemon()) is not None:
+            raise RayFailed(f"Ray failed (its {lost} died)")
         if self._error is not None:
             raise self._error
         is_served = any(thread.is_alive() for thread in self._gangs)
@@ -185,11 +181,6 @@ class _Exploration:
         if is_over and "ready" in unfinished.values():
             raise SweepError("Ray Tune ended before every trial had begun")
         return bool(unfinished) or not is_over
-
-    def _broke_down(self, what: str = "") -> RayFailed:
-        if (lost := ray_session.dead_daemon()) is not None:
-            what = f"its {lost} died"
-        return RayFailed(f"Ray failed ({what})")
 
     def _say_goodbye(self, threads: Sequence[threading.Thread]) -> None:
         """Wait for the threads that still use Ray."""

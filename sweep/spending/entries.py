@@ -86,12 +86,9 @@ def attempt_key(entry: Entry) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedTrial:
-    """A planned trial with the mechanism of its epochs and its data set. `gpus`: the number of GPUs
-    of its processes together, or the share of one.
-    """
+    """A planned trial with the mechanism of its epochs and its data set."""
 
     trial: PlannedTrial
     mechanism: Mechanism
     dataset: str
     dataset_name: str
-    gpus: float = 0.0

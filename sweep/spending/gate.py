@@ -107,7 +107,7 @@ class SpendGate:
     sweep: str
     trials: dict[str, PricedTrial]
     budget: Budget
-    charge: Callable[..., str | None]
+    charge: Callable[[Entry], str | None]
     total_filter: InitVar[RdpFilter | None] = None
     spent: InitVar[Iterable[Entry]] = ()
     state: Callable[[], SweepState] = SweepState
@@ -121,16 +121,12 @@ class SpendGate:
         for entry in spent:
             self._count(entry)
 
-    def begin(
-        self, trial_id: str, *, attempt: int, epochs_done: int, write: bool = True
-    ) -> str | None:
+    def begin(self, trial_id: str, *, attempt: int, epochs_done: int) -> str | None:
         """Charge the epoch after `epochs_done` to a trial, as attempt number `attempt` of this run
-        of the sweep. Without `write` it is only asked.
+        of the sweep.
         """
         number = max([attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())])
-        return self.time_is_up() or self._charge(
-            trial_id, number, epochs_done, epochs_done, write=write
-        )
+        return self.time_is_up() or self._charge(trial_id, number, epochs_done, epochs_done)
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
         """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason
@@ -147,19 +143,11 @@ class SpendGate:
         """Wall-clock of the sweep so far, earlier runs included."""
         return self.clock() - self._began
 
-    @property
-    def accelerator_hours(self) -> float:
-        """GPU hours of the trials so far; 0 without GPUs."""
-        ran = self.state().trial
-        return sum(t.gpus * ran(name).seconds_spent for name, t in self.trials.items()) / 3600
-
     def time_is_up(self) -> str | None:
         """The reason why no further trial may begin, whatever its cost, or None."""
-        for name in ("accelerator_hours", "seconds"):
-            limit = getattr(self.budget, name)
-            if limit is not None and getattr(self, name) >= limit:
-                return f"budget.{name}={limit:g} reached"
-        return None
+        limit = self.budget.seconds
+        is_up = limit is not None and self.seconds >= limit
+        return f"budget.seconds={limit:g} reached" if is_up else None
 
     def refusal(self, *others: PricedTrial) -> str | None:
         """The reason why other trials may not begin, or None. All their epochs and those of the
@@ -177,9 +165,7 @@ class SpendGate:
                 delta = min(delta, each.mechanism.delta)
         return total_refusal(self._total, self.budget.total, more, delta=delta)
 
-    def _charge(
-        self, trial_id: str, number: int, first: int, done: int, *, write: bool = True
-    ) -> str | None:
+    def _charge(self, trial_id: str, number: int, first: int, done: int) -> str | None:
         """Charge the epoch after `done` to an attempt, unless it may not be spent."""
         self._attempts[trial_id] = number, first
         priced = self.trials[trial_id]
@@ -196,8 +182,8 @@ class SpendGate:
             epochs=done + 1,
             baseline=priced.trial.is_exempt,
         )
-        reason = self._over_budget(priced, entry) or self.charge(entry, write=write)
-        if reason is None and write:
+        reason = self._over_budget(priced, entry) or self.charge(entry)
+        if reason is None:
             self._count(entry)
         return reason
 
@@ -254,7 +240,6 @@ def open_gate(
     *,
     ledger: Ledger,
     total_filter: RdpFilter | None = None,
-    budget_total: float | None = None,
 ) -> SpendGate:
     """The gate of a sweep in the state of its folder and the ledger."""
     name = folder.ledger_name
@@ -262,7 +247,7 @@ def open_gate(
         sweep=name,
         trials={priced.trial.id: priced for priced in trials},
         budget=folder.space().budget,
-        charge=partial(ledger.charge, budget_total=budget_total),
+        charge=partial(ledger.charge, budget_total=folder.about().get("budget_total")),
         total_filter=total_filter,
         spent=ledger.of_sweep(name),
         state=folder.state,

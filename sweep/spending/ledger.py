@@ -78,14 +78,12 @@ class Ledger:
         """
         return self._key.name_of(fingerprint)
 
-    def charge(
-        self, entry: Entry, *, budget_total: float | None = None, write: bool = True
-    ) -> str | None:
+    def charge(self, entry: Entry, *, budget_total: float | None = None) -> str | None:
         """Write an entry; it is on the disk when this returns None. Only then release.
 
         Where the data set's total in all sweeps would exceed `budget_total`, the reason is returned
         and nothing written. No other process charges in between, so concurrent sweeps never exceed
-        the total together. Baselines do not count. Without `write` it is only asked.
+        the total together. Baselines do not count.
         """
         self._log.path.parent.mkdir(parents=True, exist_ok=True)
         with self._log.alone():
@@ -101,8 +99,7 @@ class Ledger:
                         f"epsilon {format_epsilon(spend.epsilon)} of the data set in all sweeps"
                         f" exceeds --budget-total {budget_total:g}{_because(spend)}"
                     )
-            if write:
-                self._log.append(named)
+            self._log.append(named)
         return None
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> None:

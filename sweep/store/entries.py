@@ -187,11 +187,11 @@ class OfTrial(_Entry):
 
 
 class Turn(OfTrial):
-    """The trial is about to be charged for its next epoch (begun), may not spend it (denied), has
-    failed, or is continued by the user after it was stopped (reopened).
+    """The trial is about to be charged for its next epoch (begun), may not spend it (denied), or
+    has failed.
     """
 
-    entry: Literal["begun", "denied", "failed", "reopened"]
+    entry: Literal["begun", "denied", "failed"]
     reason: str = ""
     time: float = 0.0
 

@@ -19,7 +19,7 @@ _NO_PANEL: log.Panel = {"metrics": {}, "notes": [], "violation": None, "time": 0
 @dataclass
 class TrialState:
     """One trial. `rows` are the epochs that count; `seconds` are those of every epoch that was
-    trained. `is_taken_up`: the user continued it after it was stopped.
+    trained.
     """
 
     rows: list[log.EpochRow] = field(default_factory=list)
@@ -30,7 +30,6 @@ class TrialState:
     failed: str | None = None
     denied: str | None = None
     panel: log.Panel | None = None
-    is_taken_up: bool = False
 
     @property
     def epochs_done(self) -> int:
@@ -61,9 +60,6 @@ class TrialState:
                 self.denied = reason
             case log.Turn(entry="failed", reason=reason):
                 self.failed = reason
-            case log.Turn(entry="reopened"):
-                self.seconds, self.is_taken_up = self.seconds_spent, True
-                self.result, self.panel = None, None
             case log.Epoch(row=row):
                 self.add_epoch(row)
             case log.Ended(result=result):

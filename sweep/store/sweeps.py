@@ -216,10 +216,6 @@ class SweepFolder:
                 row = {**asdict(report), "time": when}
                 self.add(log.Epoch.model_validate({"trial": trial_id, "row": row}))
 
-    def begin_anew(self, trial_id: str, *, when: float) -> None:
-        """Record that the trial begins anew: none of its epochs counts, but their seconds do."""
-        self.add_epoch(trial_id, EpochReport(epochs_done=0, seconds=0.0, metrics={}), when=when)
-
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Record a trial's result, after the manifest of its files."""
         manifest.write(self.start_folder(result.trial_id))

@@ -28,7 +28,6 @@ from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_data import gather
 from sweep.settings import Settings, first_line, hide_passwords, sqlite_file, sqlite_uri
-from sweep.store.entries import EpochRow
 from sweep.store.files import indented_json
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -49,7 +48,6 @@ Fields = Mapping[str, object]
 _TABLE = "figures.json"
 # With this tag MLflow's pages and `mlflow.load_table` find the table.
 _TABLES = {"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])}
-_RESULT = " after "  # in the state of a trial that has a result
 # Written last: the delivered state of a trial, and its last delivered epoch with its time.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
 _BATCH = 100  # params that MLflow takes at once
@@ -249,11 +247,8 @@ class Tracker:
         run_id = runs[""].info.run_id
         self.client.update_run(run_id, status="RUNNING")
         self.log(runs[""], tags={"sweep.status": "running"})
-        if len(self.client.list_artifacts(run_id)) < 2:
+        if not self.client.list_artifacts(run_id):
             self.client.log_text(run_id, format_yaml(folder.state().space), "space.yaml")
-            # A plan has the number of records, declared or counted.
-            plan = indented_json(folder.plan().to_dict())
-            self.client.log_text(run_id, plan, f"{CURATOR}/plan.json")
         self._runs, self._sweep = runs, about["id"]
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
@@ -261,58 +256,56 @@ class Tracker:
         plan, rows = record.plan, folder.epochs(record.plan.id)
         panel = folder.state().trial(plan.id).panel
         compared = panel["time"] if panel else None
-        state, is_over = record.status.value, record.status.is_over
-        if record.status.is_finished:
-            state += f"{_RESULT}{record.epochs_done} epochs"
-            state += f", compared at {compared}" if compared else ""
+        status, is_over = record.status, record.status.is_over
+        state = f"{status}, compared at {compared}" if compared else status.value
         run = self._runs.get(plan.id)
-        if run is not None and _holds_others(run.data.tags, rows, state):
+        known = run.data.tags if run is not None else {}
+        delivered, _, last = known.get(_EPOCH, "0").partition(" at ")
+        if run is not None and last and last not in {str(row["time"]) for row in rows}:
+            # Its epochs no longer count, and cannot be removed from it.
             self.client.delete_run(run.info.run_id)
-            run = None
+            run, delivered = None, "0"
         if run is None:
             begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
             own = {
                 "mlflow.parentRunId": self._runs[""].info.run_id,
-                "sweep.status": record.status.value,
+                "sweep.status": status.value,
                 "engine": plan.engine,
-                "sweep.variant": plan.variant,
                 "sweep.trial": plan.id,
                 "sweep.name": folder.name,
                 "sweep.baseline": str(plan.baseline).lower(),
                 "sweep.group": plan.group,
                 "sweep.id": self._sweep,
-                "sweep.warnings": "; ".join(plan.warnings),
             }
             run = self._runs[plan.id] = self.create(plan.name, started=begun, tags=own)
         known, run_id = run.data.tags, run.info.run_id
         is_new, is_changed = _STATE not in known, state != known.get(_STATE)
-        delivered = int(known.get(_EPOCH, "0").partition(" at ")[0])
-        new = [row for row in rows if int(row["epochs_done"]) > delivered]
+        new = [row for row in rows if row["epochs_done"] > int(delivered)]
         if not is_changed and not new:
             return
         curves, metrics = text.learning_curves(plan.task), []
         for row in new:
             by_name = {name: row["metrics"].get(name) for name in curves}
-            metrics += _metrics(by_name, step=int(row["epochs_done"]), when=row["time"])
-        tags = {"sweep.status": record.status.value, "sweep.reason": ""}
+            metrics += _metrics(by_name, step=row["epochs_done"], when=row["time"])
+        tags = {"sweep.status": status.value, "sweep.reason": ""}
         if is_over:
             self._log_artifacts(folder, run_id, record)
-            shown = text.headline(record) if record.status.is_finished else {}
+            shown = text.headline(record) if status.is_finished else {}
             final = {key: v for key, (_, v) in shown.items() if v != run.data.metrics.get(key)}
             when = compared or record.ended_at or time.time()
             # First, because MLflow shows figures in the order in which they came.
             metrics = [*_metrics(final, step=record.epochs_done, when=when), *metrics]
             tags |= text.result_tags(record, shown)
-            tags |= _TABLES if record.status.is_finished else {}
+            tags |= _TABLES if status.is_finished else {}
             # MLflow's duration is that of the work: a paused trial has not worked while it waited.
             self.client.set_terminated(
                 run_id,
-                status="FAILED" if record.status is TrialStatus.FAILED else "FINISHED",
+                status="FAILED" if status is TrialStatus.FAILED else "FINISHED",
                 end_time=run.info.start_time + _milliseconds(record.seconds),
             )
-        elif is_changed and not (is_new and record.status is TrialStatus.RUNNING):
-            is_running = record.status is TrialStatus.RUNNING
-            self.client.update_run(run_id, status="RUNNING" if is_running else "KILLED")
+        elif is_changed and not (is_new and status is TrialStatus.RUNNING):
+            shown_as = "RUNNING" if status is TrialStatus.RUNNING else "KILLED"
+            self.client.update_run(run_id, status=shown_as)
         tags[_STATE] = state
         tags[_EPOCH] = f"{rows[-1]['epochs_done']} at {rows[-1]['time']}" if rows else ""
         params = text.params_of(plan) if is_new else {}
@@ -341,9 +334,8 @@ class Tracker:
         run, created = self._runs[""], float(folder.about()["created"])
         finished = [record for record in records if record.status.is_finished]
         is_over = not any(record.status.is_pending for record in records)
-        note = text.sweep_note(folder.space().description or "", records)
         found, status = text.summary_of(records), "FINISHED" if is_over else "KILLED"
-        tags = {"sweep.status": status.lower(), "mlflow.note.content": note}
+        tags = {"sweep.status": status.lower(), "mlflow.note.content": text.READING}
         tags[CURATOR] = f"best_{text.MIA_AUC}" if f"best_{text.MIA_AUC}" in found else ""
         when = max((record.ended_at or 0.0 for record in finished), default=created)
         self.log(run, metrics=_metrics(found, step=len(finished), when=when), tags=tags)
@@ -363,15 +355,6 @@ def _alone_in(home: Path) -> Iterator[None]:
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     with alone(home / ".mlflow.lock"):
         yield
-
-
-def _holds_others(tags: Mapping[str, str], rows: Sequence[EpochRow], state: str) -> bool:
-    """Whether a run has epochs or a result that no longer count. They cannot be removed from it."""
-    ended = tags.get(_STATE, "").partition(", ")[0]
-    if _RESULT in ended and ended != state.partition(", ")[0]:
-        return True
-    last = tags.get(_EPOCH, "").partition(" at ")[2]
-    return bool(last) and last not in {str(row["time"]) for row in rows}
 
 
 def _metrics(found: Mapping[str, float | None], *, step: int, when: float) -> list[Any]:

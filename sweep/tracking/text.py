@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,27 +11,26 @@ from typing import Any
 from sweep.results import select
 from sweep.store.plans import PlannedTrial, flat
 from sweep.store.sweeps import TrialRecord
-from trainables import figures, formats
+from trainables import figures
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
 from trainables.privacy.from_config import claims_privacy
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag that names figures
-_LONGEST_DESCRIPTION = 1_000  # characters of what a space says of itself
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
 _BOUND = "epsilon_lower_bound"
 # In this order, before other figures of the task that are in tables or that a search may optimise.
 _OF_NOISE = ("delta", "noise_multiplier")
 _FIRST = ("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, _BOUND, *_OF_NOISE, "seconds")
 _NAMES = {LEAKAGE: MIA_AUC, "icer": "intent_error", EPSILON_PAPER: "paper_epsilon"}
-_READING = (
+READING = (
     "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's formula and"
     " none. `mia_auc` is the MIA-AUC: the AUC of the strongest membership-inference attack, and"
     f" `{_TPR}` is that attack's true-positive rate at 1 % false positives. No epsilon covers the"
     " figures that the tag `curator_only` names, so they are for the curator alone."
 )
-ABOUT_EXPERIMENT = f"Every sweep is a run; its trials are its child runs. {_READING}"
+ABOUT_EXPERIMENT = f"Every sweep is a run; its trials are its child runs. {READING}"
 
 
 def metric_name(figure: str) -> str:
@@ -153,28 +151,3 @@ def accepted(name: str) -> str:
     ('privacy.delta', 'model.options.a-40-b-23-c')
     """
     return re.sub(r"[^\w. ]", lambda sign: f"-{ord(sign[0]):x}-", name)[:250]
-
-
-def escape(text: str) -> str:
-    """A text with the special characters of Markdown and HTML escaped.
-
-    >>> escape("a|b *c* <img src=x>")
-    'a/b \\\\*c\\\\* &lt;img src=x&gt;'
-    """
-    line = " ".join(text.replace("|", "/").split())
-    return html.escape(re.sub(r"([\\`*_\[\]#!~])", r"\\\1", line), quote=False)
-
-
-def sweep_note(description: str, records: Sequence[TrialRecord]) -> str:
-    """The description of a sweep's run in Markdown, with the best trial at each epsilon."""
-    finished = [record for record in records if record.status.is_finished]
-    main = select.headline(finished)
-    front = [r for r in select.front(finished) if not r.plan.baseline]
-    best = [
-        f"* epsilon {formats.epsilon(select.value(r, EPSILON))}: **{figures.label(main)}"
-        f" {formats.figure(main, select.value(r, main))}**, {escape(r.plan.name)}"
-        for r in sorted(front, key=lambda r: select.value(r, EPSILON) or 0.0)
-    ]
-    parts = ["\n".join(["**Best trial by epsilon**\n", *best[:12]])] if best else []
-    about = escape(description[:_LONGEST_DESCRIPTION])
-    return "\n\n".join(filter(None, [*parts, about, _READING]))

@@ -19,7 +19,6 @@ NEEDED = {
     "dashboards/grafana.json",
     "dashboards/templates/report.html.j2",
     "search_spaces/quick.yaml",
-    "sweep/deploy/rayjob.yaml",
     "sweep/planning/own_data/space.yaml.template",
     "trainables/data/schemas/atis.json",
     "trainables/encoders/shipped/dialogues/learnt.npy",

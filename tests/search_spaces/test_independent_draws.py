@@ -47,7 +47,6 @@ def test_lists_are_crossed_and_a_range_is_at_its_middle():
         ({"repeats": 3}, "expected no repeats"),
         ({"budget": {"trials": 4}}, "expected no budget.trials"),
         ({"budget": {"seconds": 60}}, "expected no budget.seconds"),
-        ({"budget": {"accelerator_hours": 1}}, "expected no budget.accelerator_hours"),
         ({"budget": {"accountant": "paper"}}, "expected budget.accountant sound or selection"),
         ({"variants": [{"name": "plain", "baseline": True}]}, "expected no baseline"),
         ({"axes": {"training.seed": [0, 1]}}, "expected no axis training.seed"),

@@ -14,8 +14,8 @@ from sweep.commands import run as command
 from sweep.guard import Guard
 from sweep.results import leakage
 from sweep.results.tables import progress, trials
-from sweep.runtime import live, runner
 from sweep.runtime import ray_metrics as metrics
+from sweep.runtime import runner, shown
 from sweep.store.sweeps import open_sweep
 from tests.libraries import IGNORED
 from tests.sweep.sweeps import TOY, make_store, settings_in, space_in
@@ -35,7 +35,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_TRACKING", "none")
     for name in ("start", "resume"):
         monkeypatch.setattr(runner, name, partial(getattr(runner, name), function=TOY))
-    monkeypatch.setattr(live, "_PREPARING", Guard("the line of progress"))
+    monkeypatch.setattr(shown, "_PREPARING", Guard("the line of progress"))
     path = tmp_path / "space.yaml"
     path.write_text(json.dumps(space_in(tmp_path).document()))
     return str(path)
@@ -49,9 +49,9 @@ def require_results(home):
     ("place", "name", "is_terminal", "what"),
     [
         (metrics, "_ray_gauge", False, "Ray's metrics"),
-        (live.View, "update", False, "the live table"),
-        (live.View, "summary", False, "the live table"),
-        (live.View, "table", True, "the live table"),
+        (shown.View, "update", False, "the live table"),
+        (shown.View, "summary", False, "the live table"),
+        (shown.View, "table", True, "the live table"),
         (progress, "live_table", True, "the live table"),
         (rich.live.Live, "start", True, "the live table"),
         (rich.live.Live, "refresh", True, "the live table"),

@@ -80,35 +80,19 @@ def ending(process):
 def test_a_signal_gives_one_line_and_the_exit_code(number):
     process = start(
         """
-        with interrupts.explain(lambda: "all is saved; `go` continues"):
-            try:
-                print("ready", flush=True)
-                time.sleep(60)
-            finally:
-                print("a traceback, say", file=sys.stderr)
-                print("half of an answer")
+        interrupts.explain(lambda: "all is saved; `go` continues")
+        try:
+            print("ready", flush=True)
+            time.sleep(60)
+        finally:
+            print("a traceback, say", file=sys.stderr)
+            print("half of an answer")
         """,
         is_ready=False,
     )
     process.send_signal(number)
     expected = "interrupted: all is saved; `go` continues\n"
     assert ending(process) == (128 + number, "half of an answer\n", expected)
-
-
-def test_the_way_on_holds_after_its_block_until_the_process_ends():
-    """A sweep that has ended is not begun again by the same command."""
-    process = start(
-        """
-        with interrupts.explain(lambda: "`go` continues"):
-            with interrupts.explain(lambda: "of an inner block"):
-                pass
-        print("ready", flush=True)
-        time.sleep(60)
-        """,
-        is_ready=False,
-    )
-    process.send_signal(signal.SIGTERM)
-    assert ending(process) == (128 + signal.SIGTERM, "", "interrupted: `go` continues\n")
 
 
 def test_the_line_is_the_last_one_whatever_is_written(tmp_path):
@@ -150,11 +134,13 @@ def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows):
     assert err.count("\n") == 1
 
 
-def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal():
+def test_a_long_call_delays_no_line_and_ends_at_the_second_signal():
     process = start(
         """
-        with interrupts.postpone():
+        try:
             print("ready", flush=True)
+            time.sleep(60)
+        finally:
             time.sleep(60)
         """,
         is_ready=False,
@@ -168,22 +154,6 @@ def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal
     process.send_signal(signal.SIGINT)
     assert ending(process)[0] == 130
     assert time.monotonic() - begun < 40
-
-
-def test_what_is_postponed_is_raised_when_the_block_ends():
-    process = start(
-        """
-        with interrupts.postpone() as asked:
-            print("ready", flush=True)
-            while not asked():
-                time.sleep(0.01)
-            print("looked", flush=True)
-        time.sleep(60)
-        """,
-        is_ready=False,
-    )
-    process.send_signal(signal.SIGINT)
-    assert ending(process)[:2] == (130, "looked\n")
 
 
 def test_a_request_in_a_file_counts_as_sigterm(tmp_path):
@@ -251,9 +221,9 @@ def test_a_signal_that_was_ignored_stays_ignored():
 def test_an_expected_end_prints_no_line():
     process = start(
         """
-        with interrupts.expected() as over:
+        with interrupts.expected():
             print("ready", flush=True)
-            over.wait()
+            threading.Event().wait()
         """,
         is_ready=False,
     )

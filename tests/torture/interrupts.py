@@ -25,9 +25,8 @@ from pathlib import Path
 import yaml
 
 from sweep.phases import COMPARING, DELIVERING, STARTING_RAY
-from sweep.store import starting
 from sweep.store import sweeps as store
-from sweep.store.sweeps import LOG
+from sweep.store.sweeps import LOG, SweepFolder
 from tests.sweep.sweeps import space_in
 
 ROOT = Path(__file__).parents[2]
@@ -232,7 +231,8 @@ class _Watcher(threading.Thread):
 def _send(way, process, folder, *, terminal):
     """Interrupt it; what was done."""
     if way == "stop":
-        if starting.request_stop(folder / "home", SPACE):
+        if (sweep := SweepFolder(folder / "home" / SPACE)).is_running:
+            sweep.request_stop()
             return way
         way = "SIGTERM"
     number = signal.Signals[way]

@@ -6,7 +6,6 @@ import pytest
 
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price, require_total
-from sweep.planning.resources import Share
 from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
 from tests.refusals import refused
@@ -39,9 +38,8 @@ def settings_beside(settings, name, *, change):
     return replace(settings, data_dir=folder)
 
 
-def price_plan(settings, ledger, *, share=None, **fields):
-    trials = plan_in(settings, **fields).trials
-    return price(trials, settings, ledger=ledger, share=share)
+def price_plan(settings, ledger, **fields):
+    return price(plan_in(settings, **fields).trials, settings, ledger=ledger)
 
 
 def test_every_trial_that_runs_has_the_price_of_its_plan(settings, ledger):
@@ -64,16 +62,6 @@ def test_its_records_are_registered_so_that_a_copy_is_recognised(settings, ledge
     _, second, _ = price_plan(elsewhere, ledger)
     assert first.dataset != second.dataset
     assert ledger.spend(second.dataset).shared == {ledger.name_of(first.dataset): 190}
-
-
-@pytest.mark.parametrize(
-    ("workers", "share", "gpus"), [(None, 0.5, 1.0), (1, 0.5, 0.5), (2, 2.0, 4.0), (8, 1.0, 2.0)]
-)
-def test_a_trial_holds_the_gpus_of_its_processes(settings, ledger, workers, share, gpus):
-    """Never of more processes than it has logical workers (2)."""
-    each_worker = Share(workers=workers, gpus_per_worker=share)
-    found = price_plan(settings, ledger, share=each_worker)
-    assert {each.gpus for each in found} == {gpus}
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])

@@ -14,8 +14,7 @@ from sweep import phases
 from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress, View
 from sweep.runtime.driver import progress_of
-from sweep.runtime.live import lines, preparing, watching
-from sweep.runtime.shown import num_expected
+from sweep.runtime.shown import lines, num_expected, preparing, watching
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in, space_in

@@ -15,12 +15,10 @@ from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
-from sweep.runtime import runner, worker_loop
+from sweep.runtime import runner, selection, worker_loop
 from sweep.runtime.events import RayFailed
-from sweep.runtime.live import watching
-from sweep.runtime.selection import run as selection
-from sweep.runtime.selection.unseal import unseal
-from sweep.runtime.shown import view_of
+from sweep.runtime.selection import unseal
+from sweep.runtime.shown import view_of, watching
 from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
@@ -278,7 +276,7 @@ def test_a_ray_that_fails_names_the_sweep_and_not_its_vault(tmp_path, monkeypatc
         if jobs:
             raise RayFailed("Ray failed (its gcs_server died)")
 
-    monkeypatch.setattr(runner, "run_trials", fail)
+    monkeypatch.setattr("sweep.runtime.driver.run_trials", fail)
     with pytest.raises(SweepError) as problem:
         run_untracked(tmp_path, **_fields())
     assert str(problem.value) == (
@@ -346,7 +344,7 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path):
     with without_mlflow():
         runner.start(prepared, settings, function=TOY, budget_total=room)
         other = prepare_space(space_in(tmp_path, **_fields(name="other")), settings=settings)
-        with pytest.raises(InvalidInput, match="total epsilon to stay within"):
+        with pytest.raises(InvalidInput, match="exceeds --budget-total"):
             runner.start(other, settings, function=TOY, budget_total=room)
     assert store.names(settings.home) == ["toy"]
     assert len(Ledger(settings.home / FILE).entries()) == 1
@@ -565,7 +563,7 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(tmp_path, monkeypatch
         if step == "charge":
             patch.setattr(Ledger, "charge", _after(Ledger.charge))
         else:
-            patch.setattr("sweep.runtime.selection.unseal.release_all", _crash)
+            patch.setattr("sweep.runtime.selection.release_all", _crash)
         with pytest.raises(Crash):
             unseal(folder, settings, tracker=tracker)
     sealed = spend_of(folder)[0]

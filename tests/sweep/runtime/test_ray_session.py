@@ -18,8 +18,8 @@ import ray
 
 from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
-from sweep.runtime.preflight import _require_answer as require_answer
-from sweep.runtime.preflight import require_executor
+from sweep.runtime.runner import _require_answer as require_answer
+from sweep.runtime.runner import require_executor
 from trainables.errors import InvalidInput, SweepError
 
 ROOT = Path(__file__).parents[3]
@@ -297,11 +297,11 @@ def test_a_sweep_leaves_a_ray_that_runs_on_the_machine_alone(tmp_path, ray_files
 @pytest.mark.parametrize(
     ("name", "folder", "why"),
     [
-        ("TMPDIR", "long" * 20, "too long for Ray"),
-        ("RAY_TMPDIR", "long" * 20, "too long for Ray"),
+        ("TMPDIR", "long" * 20, "of at most 107 bytes"),
+        ("RAY_TMPDIR", "long" * 20, "of at most 107 bytes"),
         ("TMPDIR", __file__, "that Ray can write to"),
         ("TMPDIR", "/proc/nowhere", "that Ray can write to"),
-        ("TMPDIR", "é", "in ASCII"),
+        ("TMPDIR", "é", "no ASCII"),
     ],
 )
 def test_a_temporary_folder_that_ray_cannot_use_is_one_line(

@@ -20,7 +20,7 @@ from search_spaces import space as spaces
 from sweep.planning import resources
 from sweep.planning.prepare import Prepared
 from sweep.planning.resources import share_of, this_machine
-from sweep.runtime import preflight, ray_session, tune
+from sweep.runtime import ray_session, runner, tune
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import GO_ON, RunSettings, TrialJob, Verdict
 from sweep.store.plans import Plan
@@ -386,11 +386,11 @@ def test_the_default_is_one_where_the_cluster_has_gpus(cluster, tmp_path, asked,
         (),
         settings_in(tmp_path),
     )
-    planned = preflight.prepare(*given, address=None, function="none")
+    planned = runner.run_settings(*given, address=None, function="none")
     shares = [
         share_of(space.resources, this_machine(space.resources)),
         planned,
-        preflight.require_room(*given, planned),
+        runner.require_room(*given, planned),
     ]
     assert [each.gpus_per_worker for each in shares] == [share] * 3
 
@@ -427,6 +427,7 @@ def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change
 DRIVER = """
     import json, sys
     from pathlib import Path
+    from sweep import interrupts
     from sweep.runtime.events import RunSettings, TrialJob
     from sweep.runtime.events import Verdict
     from sweep.runtime.driver import run_trials
@@ -441,7 +442,7 @@ DRIVER = """
         print(event.kind, event.trial_id, done, file=sys.__stdout__, flush=True)
         return Verdict()
     settings = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False)
-    run_trials(jobs, events=events, settings=settings)
+    sys.exit(interrupts.run(lambda: run_trials(jobs, events=events, settings=settings) or 0))
 """
 
 
@@ -455,7 +456,7 @@ def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(num
     rest, errors = driver.communicate(timeout=60)
     assert driver.returncode != 0
     if number != signal.SIGKILL:
-        assert "Interrupted" in errors
+        assert "interrupted: " in errors
     if number == signal.SIGKILL:
         assert none_left(mark, seconds=30, but=RAY_AGENTS) == []
     # After kill -9 Ray's agents look for their dead cluster for about a minute before they end.

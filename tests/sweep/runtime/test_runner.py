@@ -20,7 +20,7 @@ from sweep.planning.prepare import extend, prepare_space
 from sweep.results import select
 from sweep.results.export import export_trial
 from sweep.results.summary import summary
-from sweep.runtime import runner
+from sweep.runtime import driver, runner
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import Interrupted
 from sweep.serve import mlflow_server
@@ -284,10 +284,10 @@ def test_a_killed_driver_loses_nothing(place):
     folder = SweepFolder(settings_in(place).home / "toy")
     root = Path(__file__).parents[3]
     command = [sys.executable, "-c", DRIVER, str(place)]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as driver:
-        assert driver.stdout.readline() == "ready\n"
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout.readline() == "ready\n"
         time.sleep(1.2)  # MLflow may have been given some of it
-        driver.kill()
+        killed.kill()
     ids = [trial.id for trial in folder.plan().trials]
     before = [record.status for record in folder.records()]
     assert before == ["done", "interrupted", "planned"]
@@ -465,7 +465,7 @@ def test_an_address_that_does_not_answer_is_refused_with_nothing_written(refused
 
 def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "run_trials", Refusing(after=0))
+        patch.setattr(driver, "run_trials", Refusing(after=0))
         with pytest.raises(InvalidInput, match="no room"):
             run_toy(place)
     assert store.names(settings_in(place).home) == []
@@ -474,7 +474,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monk
 
 
 def test_what_is_refused_after_a_trial_keeps_what_there_is(place, monkeypatch):
-    monkeypatch.setattr(runner, "run_trials", Refusing(after=1))
+    monkeypatch.setattr(driver, "run_trials", Refusing(after=1))
     with pytest.raises(InvalidInput, match="no room"):
         run_toy(place)
     (name,) = store.names(settings_in(place).home)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ray.tune import Tuner
 
 from sweep.planning.prepare import prepare_space
-from sweep.runtime import preflight, runner, tune
+from sweep.runtime import runner, tune
 from sweep.runtime.events import RunSettings
 from sweep.search import private_selection as search
 from sweep.store.sweeps import Vault
@@ -50,7 +50,7 @@ def test_nothing_of_ray_names_a_drawn_trial_or_depends_on_their_number(tmp_path,
         return Tuner(*arguments, **options)
 
     # Ray's dashboard shows what its logs hold, and starts as many processes as all the rest.
-    monkeypatch.setattr(preflight, "RunSettings", partial(RunSettings, dashboard=False))
+    monkeypatch.setattr(runner, "RunSettings", partial(RunSettings, dashboard=False))
     monkeypatch.setattr(tune, "gang", noted)
     monkeypatch.setattr(tune.tune, "Tuner", noted_tuner)
     monkeypatch.setattr(Vault, "seal", seal_and_leave)

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from sweep.planning import prepare
-from sweep.runtime import runner
+from sweep.runtime import driver, runner
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
 
@@ -42,12 +42,12 @@ def ray_jobs(monkeypatch):
         started.append("at once")
         return nullcontext(NoTracker())
 
-    real = runner.run_trials
-    monkeypatch.setattr(runner, "run_trials", run_trials)
+    real = driver.run_trials
+    monkeypatch.setattr(driver, "run_trials", run_trials)
     monkeypatch.setattr(runner, "Tracking", NoTracker)
     monkeypatch.setattr(runner.ray_session, "session", start_ray)
     monkeypatch.setattr(runner.ray_session, "set_environment", lambda executed: None)
-    monkeypatch.setattr(runner.preflight, "require_room", lambda *_: _[-1])
+    monkeypatch.setattr(runner, "require_room", lambda *_: _[-1])
     return started
 
 

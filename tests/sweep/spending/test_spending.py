@@ -120,15 +120,6 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one():
     assert "changed 2 times" in told[2]
 
 
-def test_unused_accelerator_hours_give_a_note(tmp_path):
-    settings = settings_in(tmp_path)
-    limit = {"accelerator_hours": 1}
-    space = space_in(tmp_path, budget=limit)
-    assert "has no effect where" in prepare.prepare_space(space, settings=settings).notes[0]
-    space = space_in(tmp_path, budget=limit, resources={"gpus_per_worker": 0.5})
-    assert not prepare.prepare_space(space, settings=settings).notes
-
-
 def test_an_extension_neither_forgets_nor_overspends(tmp_path):
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
     before = epsilon_spent(folder)

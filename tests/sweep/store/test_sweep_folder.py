@@ -39,6 +39,7 @@ TRIAL = PlannedTrial(
 
 REFUSED = replace(TRIAL, id="refused", reason="no", refused_by="budget")
 PLAN = Plan(name="toy", trials=(TRIAL, REFUSED))
+ANEW = EpochReport(epochs_done=0, seconds=0.0, metrics={})
 
 
 def new_sweep(home, plan=PLAN, **fields):
@@ -115,10 +116,10 @@ def test_epochs_are_counted_once_and_upwards_in_whatever_order_they_are_reported
 
 def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files):
     files.start_trial(TRIAL)
-    files.begin_anew(TRIAL.id, when=1.0)  # there is nothing to forget
+    files.add_epoch(TRIAL.id, ANEW, when=1.0)  # there is nothing to forget
     assert files.epochs(TRIAL.id) == []
     files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0), when=1.0)
-    files.begin_anew(TRIAL.id, when=2.0)
+    files.add_epoch(TRIAL.id, ANEW, when=2.0)
     assert files.epochs(TRIAL.id) == []
     record = files.record(TRIAL, running=True)
     assert (record.epochs_done, record.metrics, record.seconds) == (0, {}, 0.5)
@@ -212,20 +213,6 @@ def test_a_result_without_its_duration_has_that_of_its_epochs(files):
     assert manifest.differences(folder) == ("weights has another content",)
 
 
-def test_a_stopped_trial_that_is_continued_is_unfinished_until_its_next_result(files):
-    files.start_trial(TRIAL)
-    files.add_epoch(TRIAL.id, epoch(1), when=1.0)
-    files.finish_trial(result(stopped_early=True, epochs_done=1), when=1.0, reason="enough")
-    files.write_panel(TRIAL.id, {"metrics": {"gap": 1.0}, "notes": [], "violation": None})
-    assert (status(files), of(files).is_taken_up) == (TrialStatus.STOPPED, False)
-    files.add(log.Turn(entry="reopened", trial=TRIAL.id))
-    assert (status(files), of(files).is_taken_up) == (TrialStatus.INTERRUPTED, True)
-    assert (of(files).result, of(files).panel) == (None, None)
-    assert files.record(TRIAL, running=False).epochs_done == 1
-    files.finish_trial(result(), when=2.0, reason="")
-    assert status(files) is TrialStatus.DONE
-
-
 def test_a_trial_that_is_released_twice_is_the_one_of_the_second_time(files):
     """A crash may come between its release and the mark that it is released."""
     rows = [{"epochs_done": n, "seconds": 0.5, "time": 1.0, "metrics": {}} for n in (1, 2)]
@@ -241,13 +228,12 @@ _STEPS = {
     "begin": lambda files: files.start_trial(TRIAL),
     "first epoch": lambda files: files.add_epoch(TRIAL.id, epoch(1, loss=math.nan), when=1.0),
     "third epoch": lambda files: files.add_epoch(TRIAL.id, epoch(3, epsilon=math.inf), when=3.0),
-    "begin anew": lambda files: files.begin_anew(TRIAL.id, when=4.0),
+    "begin anew": lambda files: files.add_epoch(TRIAL.id, ANEW, when=4.0),
     "deny": lambda files: files.add(log.Turn(entry="denied", trial=TRIAL.id, reason="no room")),
     "fail": lambda files: files.add(
         log.Turn(entry="failed", trial=TRIAL.id, reason="broke", time=5.0)
     ),
     "end": lambda files: files.finish_trial(result(), when=6.0, reason="why"),
-    "reopen": lambda files: files.add(log.Turn(entry="reopened", trial=TRIAL.id)),
     "compare": lambda files: files.write_panel(
         TRIAL.id, {"metrics": {"gap": math.inf}, "notes": ["n"], "violation": None}
     ),

@@ -16,7 +16,6 @@ from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import for_sweep, may_pass
 from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
 from sweep.tracking.text import accepted
-from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import TOY, run_toy, settings_in
 from tests.sweep.tracking.conftest import history, runs_in, until
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
@@ -59,7 +58,7 @@ def check(settings, sweep):
     sgd, noisy, _ = (runs[trial].data for trial in records)
     assert (sgd.tags["epsilon"], "epsilon" in sgd.metrics) == ("inf", False)
     assert {"epsilon", "paper_epsilon"} <= noisy.metrics.keys()
-    assert {"report.html", "space.yaml", "curator_only"} == artifacts(settings, runs[""])
+    assert {"report.html", "space.yaml"} == artifacts(settings, runs[""])
     assert runs[""].data.metrics["trials_done"] == len(records)
 
 
@@ -81,30 +80,6 @@ def test_it_has_what_the_disk_has_once(sweep, settings, tmp_path):
     check(settings, sweep)
     again.delete(sweep)
     assert runs_in(settings) == {}
-
-
-def test_a_stopped_trial_that_goes_on_has_a_run_of_its_whole_result(sweep, settings, tmp_path):
-    """A table of figures cannot be replaced in a run."""
-    first = sweep.plan().trials[0].id
-    full = SweepFolder(shutil.copytree(sweep.path, tmp_path / "full"))
-    stopped = {"epochs_done": 2, "stopped_early": True, "reason": "the scheduler", "metrics": {}}
-    rewrite_sweep(
-        sweep,
-        "ended",
-        lambda e: {**e, "result": e["result"] | stopped} if e["trial"] == first else e,
-    )
-    rewrite_sweep(
-        sweep,
-        "epoch",
-        lambda e: None if e["trial"] == first and e["row"]["epochs_done"] > 2 else e,
-    )
-    Tracker(settings).deliver(SweepFolder(sweep.path), [first], running=True)
-    assert runs_in(settings)[first].data.tags["sweep.reason"] == "the scheduler"
-    shutil.rmtree(sweep.path)
-    sweep = SweepFolder(shutil.copytree(full.path, sweep.path))
-    Tracker(settings).deliver(sweep, running=False)
-    assert "sweep.reason" not in runs_in(settings)[first].data.tags
-    check(settings, sweep)
 
 
 def test_a_damaged_trial_costs_the_report_and_nothing_else(sweep, settings):
