@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from tests.attacks._worlds import coins, paired_coins, signals
 from tests.refusals import refused
 from trainables.attacks import Knowledge, _estimates, one_run, panel
+from trainables.privacy.audit import epsilon_lower_bound
 
 # (m, r, v, delta) -> epsilon; those with delta 1e-5 and m >= 1000 agree with jax_privacy's.
 VECTORS = {
@@ -140,23 +141,6 @@ def test_all_bounds_of_a_sweep_hold_together():
     assert wrong <= 100 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 100))
 
 
-def test_grid_of_guesses_pays_for_its_choice():
-    """The best of seven at level p / 7 each, against the best of seven at level p."""
-    exceeded = cheated = 0
-    for seed in range(80):
-        scores, world = _randomized_response(1.0, 400, seed)
-        exceeded += one_run.audit(scores, world, delta=0.0, guesses="grid").epsilon_lower_bound > 1
-        evidence, coin = one_run.unit_scores(scores, world)
-        order = np.argsort(-np.abs(evidence), kind="stable")
-        right = np.cumsum(((evidence > 0) == coin)[order])
-        cheated += any(
-            binom.sf(right[num - 1] - 1, num, 1 / (1 + math.exp(-1.0))) < 0.05
-            for num in (math.ceil(share * 400) for share in one_run.GRID)
-        )
-    assert exceeded <= 80 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 80))
-    assert cheated > exceeded + 5
-
-
 @pytest.mark.parametrize("mode", ["paired", "bernoulli"])
 def test_a_mechanism_without_noise_is_caught(mode):
     """Members are distinguished almost surely; a claim of epsilon 2 is refuted."""
@@ -207,8 +191,8 @@ def test_more_references_make_a_better_guesser():
             signals(member, 1.0, seed=70 + seed, mode="paired", pairs=pairs, difficulty=difficulty)
         )
     bounds = []
-    for references in ([], trials[1:3], trials[1:]):
-        scores = one_run.scores(trials[0], Knowledge(references=references))
+    alone = one_run.scores(trials[0], Knowledge())
+    for scores in (alone, *(one_run.all_scores(trials[:n])[0] for n in (3, len(trials)))):
         bounds.append(one_run.audit(scores, trials[0], delta=1e-5).epsilon_lower_bound)
     assert bounds[0] < bounds[1]
     assert bounds[0] < bounds[2]
@@ -226,7 +210,9 @@ def test_more_references_make_a_better_guesser():
     ],
 )
 def test_clopper_pearson_vectors(counts, delta, expected):
-    found = _estimates.clopper_pearson_epsilon(*counts, delta=delta)
+    names = ("true_positives", "positives", "false_positives", "negatives")
+    named = dict(zip(names, counts, strict=True))
+    found = epsilon_lower_bound(**named, delta=delta, false_alarm=0.05)
     assert found == pytest.approx(expected, abs=5e-5)
 
 
@@ -242,16 +228,15 @@ def test_clopper_pearson_of_noise_is_zero_although_its_threshold_was_chosen():
 
 @pytest.mark.parametrize(("epsilon", "mu"), [(1, 0.2681), (2, 0.5016), (4, 0.9249), (8, 1.6660)])
 def test_gaussian_epsilon(epsilon, mu):
-    assert _estimates.gaussian_epsilon(mu, 1e-5) == pytest.approx(epsilon, abs=2e-3)
     area = float(norm.cdf(mu / math.sqrt(2)))
     assert _estimates.gdp(area, delta=1e-5) == pytest.approx(epsilon, abs=2e-3)
 
 
 def test_gaussian_epsilon_at_the_edges():
-    assert _estimates.gaussian_epsilon(0.0, 1e-5) == 0
-    assert _estimates.gaussian_epsilon(1.0, 0.0) == math.inf
-    assert _estimates.gdp(0.4, delta=1e-5) == 0
-    assert _estimates.gdp(1.0, delta=1e-5) == math.inf
+    for delta in (0.0, 1e-5):
+        assert _estimates.gdp(0.4, delta=delta) == 0
+        assert _estimates.gdp(1.0, delta=delta) == math.inf
+    assert _estimates.gdp(0.6, delta=0.0) == math.inf
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,12 @@ from trainables.attacks import (
     sweep_scores,
 )
 from trainables.attacks._gaussians import log_ratio, ratio
-from trainables.attacks._references import likelihoods, moments_of
+from trainables.attacks._references import (
+    leave_one_out,
+    likelihoods,
+    moments_of,
+    standardized_psi,
+)
 from trainables.attacks._relative import likelihood_ratio, share_beaten
 from trainables.metrics.membership import auc, roc, tpr_at_fpr
 
@@ -58,10 +63,6 @@ def test_a_trials_own_coins_leave_no_rounding_error_in_its_scores(trials):
     assert {name: before[name].tolist() for name in before} == {
         name: after[name].tolist() for name in after
     }
-
-
-def _knowledge(trials):
-    return Knowledge(references=trials[1:])
 
 
 def test_lira_vector():
@@ -116,7 +117,7 @@ def test_rmia_against_the_definition():
     p = np.stack(p)
     member = np.stack([reference.member for reference in references])
     a = 0.3
-    found = rmia.scores(target, Knowledge(references=references))
+    found = rmia.all_scores(trials)[0]
     step = 1 / 300
     outside = target.population
     p_z = p[:, outside].mean(axis=0)
@@ -135,7 +136,7 @@ def test_knowing_other_models_beats_the_loss_alone(attack):
     trials = _sweep(strength=1.5)
     target = trials[0]
     alone = auc(loss_threshold.scores(target, Knowledge()), target.member)
-    found = attack.scores(target, _knowledge(trials))
+    found = attack.all_scores(trials)[0]
     together = auc(found, target.member)
     assert together.low > alone.high
     best = norm.cdf(1.5 / np.sqrt(2))  # the AUC of one who knows every record's hardness
@@ -152,20 +153,22 @@ def test_no_leak_gives_one_half(attack):
         trials = [
             signals(coins(400, 50 * seed + i), 0.0, seed=rng.integers(10**6)) for i in range(6)
         ]
-        found = auc(attack.scores(trials[0], _knowledge(trials)), trials[0].member)
+        found = auc(attack.all_scores(trials)[0], trials[0].member)
         misses += not found.low <= 0.5 <= found.high
     assert misses <= 5
 
 
-@pytest.mark.parametrize("attack", [*ATTACKS, one_run])
-@pytest.mark.parametrize("count", [2, 5, 18])
-def test_all_at_once_is_each_against_the_others(attack, count):
-    trials = _sweep(trials=count, population=200)
-    for place, found in enumerate(attack.all_scores(trials)):
-        others = [trial for i, trial in enumerate(trials) if i != place]
-        np.testing.assert_allclose(
-            found, attack.scores(trials[place], Knowledge(references=others)), atol=1e-8
+def test_all_but_one_are_the_sums_over_the_others():
+    trials = _sweep(trials=5, population=200)
+    values = [standardized_psi(trial) for trial in trials]
+    for place, (mine, found) in enumerate(leave_one_out(trials)):
+        np.testing.assert_array_equal(mine, values[place])
+        others = [i for i in range(5) if i != place]
+        expected = moments_of(
+            [values[i] for i in others], [trials[i].member for i in others], num_records=N
         )
+        for name in ("count", "total", "square"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 @EACH
@@ -173,7 +176,7 @@ def test_the_targets_own_mask_is_never_used(attack):
     trials = _sweep(population=100)
     target = trials[0]
     flipped = replace(target, member=~target.member & target.is_evaluated)
-    found, other = (attack.scores(side, _knowledge(trials)) for side in (target, flipped))
+    found, other = (attack.all_scores([side, *trials[1:]])[0] for side in (target, flipped))
     np.testing.assert_array_equal(found, other)
 
 
@@ -187,19 +190,19 @@ def test_trials_of_one_kind_keep_their_likelihoods():
 def test_trials_that_are_surer_of_everything_do_not_drown_the_others(attack):
     """References at twice the temperature, or half: the AUC stays where it was."""
     trials = _sweep(strength=1.5)
-    expected = auc(attack.scores(trials[0], _knowledge(trials)), trials[0].member).value
+    expected = auc(attack.all_scores(trials)[0], trials[0].member).value
     heated = [
         replace(trial, log_confidence=-np.logaddexp(0, -factor * trial.psi))
         for trial, factor in zip(trials, [1.0, *np.geomspace(0.5, 2, TRIALS - 1)], strict=True)
     ]
-    found = auc(attack.scores(heated[0], _knowledge(heated)), heated[0].member).value
+    found = auc(attack.all_scores(heated)[0], heated[0].member).value
     assert found == pytest.approx(expected, abs=0.02)
 
 
 def test_one_reference_is_enough_to_run():
     trials = _sweep(trials=2)
     for attack in ATTACKS:
-        found = attack.scores(trials[0], _knowledge(trials))
+        found = attack.all_scores(trials)[0]
         assert np.isfinite(found).all()
         assert auc(found, trials[0].member).value > 0.55
 
@@ -237,14 +240,14 @@ def test_references_must_lie_on_the_targets_records():
     target = signals(coins(100, 0))
     other = signals(coins(90, 1))
     with refused("on all 100 records of the target, 10 have none"):
-        lira.scores(target, Knowledge(references=[other]))
+        lira.all_scores([target, other])
     elsewhere = signals(coins(100, 1), corpus="another")
     with refused("on the target's corpus"):
-        rmia.scores(target, Knowledge(references=[elsewhere]))
+        rmia.all_scores([target, elsewhere])
     wider = signals(coins(150, 1))
-    assert np.isfinite(calibrated.scores(target, Knowledge(references=[wider]))).all()
+    assert np.isfinite(calibrated.all_scores([target, wider])[0]).all()
     with refused("expected references for the attack lira, got none"):
-        lira.scores(target, Knowledge())
+        panel(target, delta=1e-5, attacks=["lira"])
     for attack in ATTACKS:
         with refused("at least 2 trials"):
             attack.all_scores([target])
@@ -298,9 +301,9 @@ def test_trials_of_two_splits_are_references_of_each_other_with_populations_of_t
     ]
     together = sweep_scores(trials)
     for place in (0, len(trials) - 1):
-        known = Knowledge(references=[t for i, t in enumerate(trials) if i != place])
+        others = [t for i, t in enumerate(trials) if i != place]
         for name, attack in (("lira", lira), ("rmia", rmia), ("one_run", one_run)):
-            alone = attack.scores(trials[place], known)
+            alone = attack.all_scores([trials[place], *others])[0]
             np.testing.assert_allclose(together[place][name], alone, atol=1e-6)
 
 
@@ -321,4 +324,4 @@ def test_a_fixed_split_has_no_reference_models():
     with refused(r"data\.split bernoulli or paired for the attack"):
         sweep_panel(trials, deltas=[1e-5] * 3)
     with refused(r"attack lira, got data\.split=paper"):
-        panel(trials[0], Knowledge(references=trials[1:]), delta=1e-5, attacks=["lira"])
+        panel(trials[0], delta=1e-5, attacks=["lira"])

@@ -37,10 +37,16 @@ def knowledge():
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 8, N)
     return Knowledge(
-        references=[_world(seed) for seed in range(1, 5)],
         shadow=signals(paired_coins(150, 9)[0], 1.5, seed=9, corpus="public", mode="paper"),
         texts=bag_of_words(rng.integers(0, 50, lengths.sum()), lengths, num_types=50),
     )
+
+
+def scores(attack, target, knowledge, seed=0):
+    """Those of a trial; of an attack that needs references, beside four other trials."""
+    if "references" in attack.NEEDS:
+        return attack.all_scores([target, *map(_world, range(1, 5))])[0]
+    return attack.scores(target, knowledge, seed=seed)
 
 
 @pytest.fixture(params=ATTACKS)
@@ -51,6 +57,9 @@ def attack(request):
 def test_states_its_source_and_its_needs(attack):
     assert "(" in (attack.__doc__ or ""), "the docstring cites author and year"
     assert attack.NEEDS <= PARTS
+    if "references" in attack.NEEDS:
+        assert list(inspect.signature(attack.all_scores).parameters) == ["trials"]
+        return
     parameters = list(inspect.signature(attack.scores).parameters.values())
     assert [p.name for p in parameters[:3]] == ["target", "knowledge", "seed"]
     assert all(p.kind is p.KEYWORD_ONLY for p in parameters[2:])
@@ -62,14 +71,14 @@ def test_is_allowed_somewhere(attack):
 
 
 def test_gives_a_finite_number_for_every_record(attack, knowledge):
-    found = attack.scores(_world(0), knowledge, seed=0)
+    found = scores(attack, _world(0), knowledge)
     assert found.shape == (N,)
     assert found.dtype == np.float64
     assert np.isfinite(found).all()
 
 
 def test_same_input_same_scores(attack, knowledge):
-    first, again = (attack.scores(_world(0), knowledge, seed=3) for _ in range(2))
+    first, again = (scores(attack, _world(0), knowledge, seed=3) for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
@@ -77,7 +86,7 @@ def test_higher_says_member(attack, knowledge):
     if attack.__name__.endswith("blind"):
         pytest.skip("the control finds nothing in a random split, and must not")
     world = _world(0, strength=3.0)
-    found = attack.scores(world, knowledge, seed=0)
+    found = scores(attack, world, knowledge)
     rows = world.is_evaluated
     assert found[rows & world.member].mean() > found[rows & ~world.member].mean()
 
@@ -85,7 +94,7 @@ def test_higher_says_member(attack, knowledge):
 def test_leaves_its_input_alone(attack, knowledge):
     world = _world(0)
     before = {name: np.copy(getattr(world, name)) for name in ("features", "log_confidence")}
-    attack.scores(world, knowledge, seed=0)
+    scores(attack, world, knowledge)
     for name, values in before.items():
         np.testing.assert_array_equal(getattr(world, name), values)
 
@@ -94,8 +103,9 @@ def test_refuses_to_run_without_what_it_needs(attack):
     missing = next(iter(sorted(attack.NEEDS - {"coins"})), None)
     if missing is None:
         pytest.skip("needs nothing but the target's signals")
-    with refused(f"expected {missing} for the attack .*, got none"):
-        attack.scores(_world(0), Knowledge(), seed=0)
+    name = attack.__name__.rpartition(".")[2]
+    with refused(f"expected {missing} for the attack {name}, got none"):
+        panel(_world(0), Knowledge(), attacks=[name], delta=1e-5)
 
 
 GUESS = '''"""A guess by the length of what is known of a record (after nobody, 2026)."""

@@ -1,8 +1,8 @@
 """Membership inference attacks and audits, one a file; a higher score means "member".
 
 An attack has `NEEDS` and `scores(target, knowledge, *, seed)`, from arrays to an array, without
-access to model or text. `Signals` is the input that a trial writes for attacks. `allowed` gives
-the attacks that a split mode allows.
+access to model or text; one that needs references, the other trials of a sweep, has
+`all_scores(trials)`, an array for each. `Signals` is the input that a trial writes for attacks.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,13 +33,10 @@ def valid_attacks(mode: SplitMode) -> frozenset[str]:
 class Knowledge:
     """The data that attacks may use; each attack lists in `NEEDS` the parts it requires.
 
-    `references`: signals of other trials of the sweep, each with its own mask, over the same
-    records. `shadow`: signals of a model of the same architecture on another, public corpus.
-    `texts`: bag-of-words features of the target's records, [n, d], which need no model
-    (`blind.bag_of_words`).
+    `shadow`: signals of a model of the same architecture on another, public corpus. `texts`:
+    bag-of-words features of the target's records, [n, d], which need no model.
     """
 
-    references: Sequence[Signals] = ()
     shadow: Signals | None = None
     texts: sparse.csr_matrix | None = None
 
@@ -48,7 +44,6 @@ class Knowledge:
     def parts(self) -> frozenset[str]:
         """Names of the parts that are present."""
         present = {
-            "references": len(self.references) > 0,
             "shadow": self.shadow is not None,
             "texts": self.texts is not None,
         }

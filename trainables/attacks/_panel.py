@@ -17,6 +17,7 @@ from trainables.attacks._headline import strongest
 from trainables.attacks._knowledge import (
     Knowledge,
     refuse_unless_allowed,
+    require,
     valid_attacks,
 )
 from trainables.attacks._signals import Bools, Floats, Signals
@@ -115,6 +116,7 @@ def record_scores(
     """
     for name in attacks:
         refuse_unless_allowed(name, target.mode)
+        require(name, catalogue.entry("attacks", name).NEEDS - {"coins"}, knowledge)
     return {
         name: np.asarray(
             catalogue.entry("attacks", name).scores(target, knowledge, seed=seed), dtype=np.float64

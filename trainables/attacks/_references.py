@@ -82,23 +82,14 @@ def moments_of(values: Sequence[Floats], members: Sequence[Bools], *, num_record
     return found
 
 
-def align(target: Signals, references: Sequence[Signals]) -> list[Signals]:
-    """References on the target's records, in its order.
+def align(trials: Sequence[Signals]) -> list[Signals]:
+    """Trials on the records of the first, in its order.
 
-    Raises: InvalidInput where one has other records or another corpus.
+    Raises: InvalidInput where there are fewer than two, or one has other records or another corpus.
     """
-    return [same_records(target, reference) for reference in references]
-
-
-def psi_against(target: Signals, references: Sequence[Signals]) -> tuple[Floats, Moments]:
-    """Standardised psi of the target [n], and the sums of its references'.
-
-    Raises: InvalidInput where a reference has other records.
-    """
-    near = align(target, references)
-    values = [standardized_psi(reference) for reference in near]
-    members = [reference.member for reference in near]
-    return standardized_psi(target), moments_of(values, members, num_records=len(target))
+    if len(trials) < 2:
+        raise InvalidInput(f"expected at least 2 trials as references, got {len(trials)}")
+    return [same_records(trials[0], trial) for trial in trials]
 
 
 def leave_one_out(
@@ -108,9 +99,7 @@ def leave_one_out(
 
     Raises: InvalidInput where there are fewer than two trials, or their records differ.
     """
-    if len(trials) < 2:
-        raise InvalidInput(f"expected at least 2 trials as references, got {len(trials)}")
-    near = align(trials[0], trials)
+    near = align(trials)
     if values is None:
         values = [standardized_psi(trial) for trial in near]
     members = [trial.member for trial in near]

@@ -17,7 +17,6 @@ from trainables.attacks._references import (
     align,
     leave_one_out,
     likelihoods,
-    moments_of,
 )
 from trainables.attacks._signals import Bools, Floats, Signals
 
@@ -25,26 +24,15 @@ A = 0.3  # fills in for the few records that no reference was trained on, or all
 _SMALLEST = 1e-12
 
 
-def relative_scores(target: Signals, references: Sequence[Signals]) -> Floats:
-    """Share of the population that each record of the target beats, in [0, 1 + 1/k) for k in it,
-    [n]. The population is the records that no trial trains on; without any, all records.
-
-    Raises: InvalidInput where a reference has other records.
-    """
-    near = align(target, references)
-    p_target, *p = likelihoods([target, *near])
-    moments = moments_of(p, [each.member for each in near], num_records=len(target))
-    return _scores(p_target, moments, population=target.population)
-
-
-def all_relative_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """`relative_scores` of every trial against all the others, in time linear in trials times
-    records.
+def relative_scores(trials: Sequence[Signals]) -> list[Floats]:
+    """Share of the population that each record beats, in [0, 1 + 1/k) for k in it, [n], of every
+    trial against all the others, in time linear in trials times records. The population is the
+    records that no trial trains on; without any, all records.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """
-    near = align(trials[0], trials) if trials else []
-    against = leave_one_out(near, likelihoods(near) if near else [])
+    near = align(trials)
+    against = leave_one_out(near, likelihoods(near))
     return [
         _scores(p_target, others, population=near[place].population)
         for place, (p_target, others) in enumerate(against)

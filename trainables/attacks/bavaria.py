@@ -10,25 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainables.attacks._gaussians import ratio
-from trainables.attacks._knowledge import Knowledge, require
-from trainables.attacks._references import leave_one_out, psi_against
+from trainables.attacks._references import leave_one_out
 from trainables.attacks._signals import Floats, Signals
 
 NEEDS = frozenset({"references"})
 
 
-def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """Log-ratio of the predictive densities with and without the record, [n].
-
-    Raises: InvalidInput without references, or where their records differ.
-    """
-    require("bavaria", NEEDS, knowledge)
-    psi, references = psi_against(target, knowledge.references)
-    return ratio(psi, references, variance="shrunk")
-
-
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """Scores of every trial against all the others, in time linear in trials times records.
+    """Log-ratio of the predictive densities with and without each record [n], for each trial
+    against all the others, in time linear in trials times records.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """

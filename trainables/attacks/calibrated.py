@@ -7,25 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainables.attacks._knowledge import Knowledge, require
-from trainables.attacks._references import leave_one_out, psi_against
+from trainables.attacks._references import leave_one_out
 from trainables.attacks._signals import Floats, Signals
 
 NEEDS = frozenset({"references"})
 
 
-def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """psi of the target minus the mean psi of the references, [n]; higher means member.
-
-    Raises: InvalidInput without references, or where their records differ.
-    """
-    require("calibrated", NEEDS, knowledge)
-    psi, references = psi_against(target, knowledge.references)
-    return psi - references.overall_mean
-
-
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """Scores of every trial against all the others.
+    """psi of a record minus its mean psi in the others [n], for each trial; higher means member.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """

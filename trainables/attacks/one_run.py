@@ -6,7 +6,7 @@ pair of which one was in. The attack guesses the coins of the r units with the m
 add-or-remove epsilon, swapped pairs the replace-one epsilon.
 
 Valid for any score that does not use the target's own coins, and for a number of guesses that was
-fixed beforehand (or a declared grid of them, at the price of a smaller p).
+fixed beforehand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.special import betainc
@@ -23,8 +22,8 @@ from scipy.stats import binom
 from trainables.attacks import _estimates
 from trainables.attacks._gaussians import ratio
 from trainables.attacks._knowledge import Knowledge
-from trainables.attacks._references import leave_one_out, psi_against
-from trainables.attacks._relative import all_relative_scores, relative_scores
+from trainables.attacks._references import leave_one_out
+from trainables.attacks._relative import relative_scores
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.errors import InvalidInput
 from trainables.sections import NeighboringRelation, Sampling, SplitMode
@@ -94,7 +93,6 @@ NEEDS = frozenset({"coins"})
 
 ERROR = 0.05  # probability that any bound of a sweep is too large
 GUESSED_SHARE = 0.05
-GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 MODELS_FOR_RATIO = 16
 
 # Which neighbouring relation the bound is about.
@@ -123,26 +121,20 @@ class Audit:
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """The record scores whose extremes are guessed, [n].
-
-    With 16 references or more the shrunk likelihood ratio, with fewer the relative likelihood,
-    without any the target's own confidence. The rule is fixed because choosing the best score
-    would void the bound.
-    """
-    references = knowledge.references
-    if len(references) >= MODELS_FOR_RATIO:
-        return ratio(*psi_against(target, references), variance="shrunk")
-    return relative_scores(target, references) if references else target.psi
+    """The record scores whose extremes are guessed, [n]: the target's own confidence."""
+    return target.psi
 
 
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """Scores of every trial against all the others, in time linear in trials times records.
+    """Scores of every trial against all the others, in time linear in trials times records: with 16
+    references or more the shrunk likelihood ratio, with fewer the relative likelihood. The rule is
+    fixed because choosing the best score would void the bound.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """
     if len(trials) > MODELS_FOR_RATIO:
         return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]
-    return all_relative_scores(trials)
+    return relative_scores(trials)
 
 
 def audit(
@@ -152,12 +144,10 @@ def audit(
     delta: float,
     p: float = ERROR,
     num_trials: int = 1,
-    guesses: Literal["fixed", "grid"] = "fixed",
 ) -> Audit:
-    """Guess the coins of `signals` by `record_scores` [n] and bound epsilon.
+    """Guess the coins of 5 % of the units of `signals` by `record_scores` [n] and bound epsilon.
 
-    `fixed` guesses 5 % of the units; `grid` takes the best of `GRID` at p / 7 each. p is divided by
-    `num_trials`, so that all bounds of a sweep hold together with probability 1 - p.
+    p is divided by `num_trials`: all bounds of a sweep hold together with probability 1 - p.
 
     Raises: InvalidInput for a split without coins.
     """
@@ -169,22 +159,16 @@ def audit(
     if num_trials < 1:
         raise InvalidInput(f"expected num_trials >= 1, got {num_trials}")
     evidence, coin = unit_scores(record_scores, signals)
-    shares = GRID if guesses == "grid" else (GUESSED_SHARE,)
-    level = p / num_trials / len(shares)
+    level = p / num_trials
     order = np.argsort(-np.abs(evidence), kind="stable")
     right = np.cumsum(((evidence > 0) == coin)[order])
-    found = []
-    for share in shares:
-        num = math.ceil(share * len(order) - 1e-9)
-        hits = int(right[num - 1])
-        bound = epsilon_lower_bound(len(order), num, hits, delta=delta, p=level)
-        found.append((bound, num, hits))
-    bound, num, hits = max(found)
+    num = math.ceil(GUESSED_SHARE * len(order) - 1e-9)
+    hits = int(right[num - 1])
     return Audit(
-        epsilon_lower_bound=bound,
+        epsilon_lower_bound=epsilon_lower_bound(len(order), num, hits, delta=delta, p=level),
         epsilon_estimate_fdp=epsilon_estimate_fdp(len(order), num, hits, delta=delta, p=level),
         delta=delta,
-        p=p / num_trials,
+        p=level,
         num_units=len(order),
         num_guesses=num,
         num_correct=hits,

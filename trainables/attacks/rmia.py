@@ -10,25 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainables.attacks._knowledge import Knowledge, require
-from trainables.attacks._relative import all_relative_scores, relative_scores
+from trainables.attacks._relative import relative_scores
 from trainables.attacks._signals import Floats, Signals
 
 NEEDS = frozenset({"references"})
 
 
-def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """Share of the population that the record beats, in [0, 1 + 1/k) for k in it, [n].
-
-    Raises: InvalidInput without references, or where their records differ.
-    """
-    require("rmia", NEEDS, knowledge)
-    return relative_scores(target, knowledge.references)
-
-
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
-    """Scores of every trial against all the others, in time linear in trials times records.
+    """Share of the population that each record beats, in [0, 1 + 1/k) for k in it, [n], for each
+    trial against all the others, in time linear in trials times records.
 
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """
-    return all_relative_scores(trials)
+    return relative_scores(trials)
