@@ -21,8 +21,8 @@ FIXED = "encoder"
 
 def write_encoder(model_folder: Path) -> Path | None:
     """Write `model_folder`/transformers, from which `BertModel.from_pretrained` loads the encoder
-    (without its pooler), or `model_folder`/encoder, the public encoders that heads read or the one
-    that a clc starts from; None for other models.
+    (without its pooler), or `model_folder`/encoder, the public encoders that heads read; None for
+    other models.
 
     Our heads (intent, tags, CRF) stay in weights.safetensors, which `sweep.load_model` reads.
 
@@ -40,28 +40,16 @@ def write_encoder(model_folder: Path) -> Path | None:
         for number, place in enumerate(copies_in(target, number=len(encoders))):
             _copy_public(encoders[number], place, moments=model_folder / moments_file(number))
         return target
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
 
-    from trainables.models._bert_weights import source_of, to_transformers, transformers_config
-    from trainables.models._lora import merge
+    from trainables.models._bert_weights import save_encoder, source_of
     from trainables.models.bert import Config
 
-    config = Config.model_validate(about["model"])
-    source = source_of(config)
-    sizes = source.sizes
+    source = source_of(Config.model_validate(about["model"]))
     state = load_file(str(model_folder / "weights.safetensors"))
-    state = merge(state, scale=config.lora_alpha / config.lora_rank)
     target = model_folder / FOLDER
     target.mkdir(mode=0o700)
-    transformers_config(sizes).save_pretrained(target)
-    tensors = {
-        name: tensor.contiguous().clone()
-        for name, tensor in to_transformers(state, sizes.layers).items()
-    }
-    save_file(tensors, str(target / "model.safetensors"), metadata={"format": "pt"})
-    if source.tokenizer is None:
-        return target
-    source.tokenizer.save_pretrained(target)
+    save_encoder(state, source.sizes, source.tokenizer, target)
     return target
 
 
@@ -69,8 +57,8 @@ def _copy_public(encoder: str, target: Path, *, moments: Path) -> None:
     """Copy the files of a public encoder, without other files in its folder. Moments that a trial
     computed for an encoder of another project are added."""
     from trainables.encoders import hub
-    from trainables.encoders.about import MOMENTS, about_of, write_about
-    from trainables.encoders.source import FILES, with_words
+    from trainables.encoders.about import MOMENTS, about_of
+    from trainables.encoders.source import FILES
 
     about = about_of(encoder)
     if about is not None:
@@ -80,8 +68,5 @@ def _copy_public(encoder: str, target: Path, *, moments: Path) -> None:
     target.mkdir(mode=0o700, exist_ok=True)
     for file in files:
         shutil.copyfile(file, target / file.name)
-    if about is not None:
-        model = with_words(about.model, about.place, target)
-        write_about(target, model=model, card=about.card, layers=about.layers)
     if moments.is_file():
         shutil.move(moments, target / MOMENTS)

@@ -125,7 +125,7 @@ BROKEN = {
         (EmbeddingEntry, "add_gradient"),
         (LinearEntry, "squared_norms"),
     ],
-    "clc, adapters": [(LinearEntry, "add_gradient")],
+    "lora": [(LinearEntry, "add_gradient")],
     "heads": [(FactoredEntry, "add_gradient"), (FactoredEntry, "squared_norms")],
     "bert": [
         (LayerNormEntry, "squared_norms"),

@@ -270,9 +270,11 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind, way):
         assert found >= whole / 3 * (1 - slack)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lstm"])
 def test_the_squares_of_the_trained_parameters_add_up(kind):
-    """Those of norms, and about those of sizes: each by its scale, and of a frozen one none."""
+    """Those of norms, and about those of sizes: each by its scale, and of a frozen one none (those
+    of an LSTM are trained together).
+    """
     lengths, units = torch.tensor([5, 2, 6]), Units(torch.arange(3), 3)
 
     def squares(scales):

@@ -50,17 +50,7 @@ FULLY = {
         "freeze_embeddings": True,
     },
 }
-_CLC, _BERT = FULLY["clc"], FULLY["bert"]
-PARTLY = {
-    "clc, heads": {**_CLC, "trained": "heads"},
-    "clc, biases of the top layer": {**_CLC, "trained": "biases", "top_layers": 1},
-    "clc, adapters": {**_CLC, "trained": "lora", "lora_rank": 2},
-    "bert, heads": {**_BERT, "trained": "heads"},
-    "bert, biases": {**_BERT, "trained": "biases"},
-    "bert, adapters of the top layer": {
-        **_BERT, "trained": "lora", "lora_rank": 2, "top_layers": 1,
-    },
-}  # fmt: skip
+PARTLY = {"bert, biases": {**FULLY["bert"], "trained": "biases"}}
 # Around a small MPNet of `transformers`.
 ADAPTED = {
     "lora": {"name": "lora", "lora_rank": 2},

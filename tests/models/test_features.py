@@ -12,7 +12,6 @@ from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
-from trainables.encoders import source as folder
 from trainables.encoders.about import read_about, words_of_left_out
 from trainables.errors import InvalidData
 from trainables.layers.bookkeeping import supports
@@ -31,7 +30,7 @@ def made(tmp_path):
 
 
 def test_the_shipped_encoder_fits_a_package_and_read_no_private_record():
-    found = folder.read("dialogues")
+    found = read_about("dialogues")
     assert sum(file.stat().st_size for file in found.place.iterdir()) <= 25e6
     assert found.card["private_records_read"] == 0
     targets = {"atis", "snips", "nlu_eval", "communication"}  # the last where no ATIS is at hand
@@ -124,7 +123,7 @@ def test_what_cannot_be_used_is_named(tmp_path, monkeypatch):
         model(layers=(0, 7))
     with refused("dialogues, a folder"):
         model(encoder="nowhere")
-    shutil.copytree(folder.read("dialogues").place, tmp_path / "mine")
+    shutil.copytree(read_about("dialogues").place, tmp_path / "mine")
     about = tmp_path / "mine" / "encoder.json"
     fields = json.loads(about.read_text())
     about.write_text(json.dumps(fields | {"format": 99}))

@@ -217,7 +217,7 @@ def test_code_in_a_folder_is_never_run(tmp_path, monkeypatch, owner):
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     if owner == "tokenizer":
         (place / "config.json").unlink()  # which names a class of the library
-    found = Pretrained.here(str(place))
+    found = Pretrained(str(place), is_here=True)
     with refused("without code of its own"):
         found.model(positions=8) if owner == "model" else found.tokenizer()
     assert not mark.exists()

@@ -8,7 +8,7 @@ import torch
 
 from tests.models._builds import TYPES, build_model, random_batch
 from tests.refusals import refused
-from trainables.encoders.word_vectors import VectorFile, shorten
+from trainables.encoders.word_vectors import VectorFile
 from trainables.errors import InvalidData
 
 GLOVE = pytest.mark.skipif(
@@ -69,14 +69,6 @@ def test_a_trained_table_is_cut_by_the_files_order(vectors):
     )
 
 
-@pytest.mark.parametrize(("trained", "words"), [("heads", "heads"), ("lora", "heads and adapters")])
-def test_vectors_of_an_encoder_that_is_trained_in_part_are_frozen(vectors, trained, words):
-    fields = {"word_vectors": vectors, "word_buckets": 2, "lora_rank": 2}
-    assert build_model("clc", trained=trained, **fields).provenance == (
-        f"word vectors: vectors of a local file, frozen; trained: {words}"
-    )
-
-
 def test_the_model_does_not_depend_on_the_records_words(vectors):
     """What is private decides which vectors are in memory, not a single parameter."""
     for word_vectors in ("hashed", vectors):
@@ -115,29 +107,8 @@ def test_a_damaged_file_is_named_by_line(tmp_path, line, message):
 def test_a_file_without_vectors_is_refused(tmp_path, content):
     path = tmp_path / "words.vec"
     path.write_text(content)
-    for read in (lambda: VectorFile(str(path)).dim, lambda: shorten(str(path), path, words=5)):
-        with refused(r"expected word vectors in words\.vec, got an empty", InvalidData):
-            read()
-
-
-@pytest.mark.parametrize("damage", ["cut", "flipped", "too few words", "no words"])
-def test_a_damaged_table_is_refused(tmp_path, damage):
-    source, table = tmp_path / "words.vec", tmp_path / "words.npz"
-    source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    shorten(str(source), table, words=None)
-    assert VectorFile(str(table)).first(9).shape == (4, 3)
-    content = bytearray(table.read_bytes())
-    if damage == "cut":
-        table.write_bytes(content[:-40])
-    elif damage == "flipped":
-        table.write_bytes(
-            content[:60] + bytes(255 - byte for byte in content[60:90]) + content[90:]
-        )
-    else:
-        words = np.frombuffer(b"one" if damage == "too few words" else b"", dtype=np.uint8)
-        np.savez(table, words=words, vectors=np.ones((2 * len(words), 4)))
-    with refused(r"expected a table of word vectors in .*words\.npz", InvalidData):
-        VectorFile(str(table)).first(9)
+    with refused(r"expected word vectors in words\.vec, got an empty", InvalidData):
+        VectorFile(str(path)).look_up(["word"])
 
 
 def test_a_missing_file_is_refused():

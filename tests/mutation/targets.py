@@ -23,7 +23,6 @@ _FILES = (
     "trainables/figure_cache.py",
     "trainables/generation/histogram.py",
     "trainables/models/_lora.py",
-    "trainables/models/_trained.py",
     "trainables/models/module.py",
     "trainables/release_audit.py",
     "sweep/planning/accounting.py",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trainables.sections import DataConfig
 
 # Files of a folder, of which `encoders.source` has all.
-ABOUT, WEIGHTS = "encoder.json", "weights.safetensors"
+ABOUT, WEIGHTS = "encoder.json", "model.safetensors"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
 LEARNT = "learnt.npy"
 _FORMAT = 2
@@ -49,11 +49,9 @@ _SHARE, _LONG_SHARE = 0.1, 0.005  # of all records, in texts of any length and i
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """`model` are the fields of a config's model part, as plain data; `card` lists the corpora of
-    the encoder. `layers` are those whose states are features."""
+    """`card` lists the corpora of the encoder; `layers` are those whose states are features."""
 
     place: Path
-    model: Mapping[str, Any]
     card: Mapping[str, Any]
     layers: tuple[int, ...]
 
@@ -86,9 +84,7 @@ def about_of(encoder: str) -> About | None:
         return None
     try:
         fields = read_written_json(place / ABOUT)
-        found = About(
-            place, dict(fields["model"]), dict(fields["card"]), tuple(map(int, fields["layers"]))
-        )
+        found = About(place, dict(fields["card"]), tuple(map(int, fields["layers"])))
         if fields["format"] != _FORMAT or not found.corpora or not found.layers:
             raise ValueError
     except (InvalidData, ValueError, KeyError, TypeError):
@@ -110,29 +106,17 @@ def read_about(name: str) -> About:
     return found
 
 
-def write_about(
-    place: Path, *, model: Mapping[str, Any], card: Mapping[str, Any], layers: tuple[int, ...]
-) -> None:
+def write_about(place: Path, *, card: Mapping[str, Any], layers: tuple[int, ...]) -> None:
     """Write the description of the encoder in `place`."""
-    about = {"format": _FORMAT, "model": dict(model), "layers": layers, "card": dict(card)}
+    about = {"format": _FORMAT, "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-
-
-def require_kind(about: About, encoder: str, model: str) -> None:
-    """Raises: InvalidInput for an encoder that is not of the entry `model`."""
-    if about.model.get("name") != model:
-        raise InvalidInput(
-            f"expected model.encoder to be a {model} with model.name={model}, got {encoder}, a"
-            f" {about.model.get('name')}"
-        )
 
 
 def require_files(about: About, encoder: str, *names: str) -> None:
     """Raises: InvalidData where the weights of an encoder or one of the files `names` are missing
     from its folder.
     """
-    weights = "model.safetensors" if about.model.get("encoder") == "." else WEIGHTS
-    for name in (weights, *names):
+    for name in (WEIGHTS, *names):
         if not (about.place / name).is_file():
             raise InvalidData(f"expected {name} in the folder of model.encoder={encoder}, got none")
 

@@ -1,13 +1,11 @@
 """Encoders with their weights: one of `sweep pretrain` in its folder, or a public one.
 
-    encoder.json         the fields of `model`, the card (corpora, licences, counts), the format
-    weights.safetensors  in 32, 16 or 8 bits, our names; heads left out (a bert: model.safetensors
-                         and config.json, as `transformers` names them)
+    encoder.json         the card (corpora, licences, counts), the layers, the format
+    model.safetensors, config.json, tokenizer files
+                         a BERT as `transformers` names it, in 32, 16 or 8 bits, heads left out
     moments.safetensors  mean and covariance of the layers' joined rows, of tokens and of records
     names.safetensors    how label names score tokens and records, learnt on the public corpora
-    words.npz            the word table of a clc, where it has one
     learnt.npy           hashes of its pretraining texts (`encoders.about`)
-    tokenizer files      of a bert
 
 A folder contains no private data; it is made from the public corpora that the card names.
 
@@ -17,7 +15,6 @@ depend on the other records. A record of more pieces than there are positions is
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,22 +26,13 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
-from trainables.encoders.about import (
-    ABOUT,
-    LEARNT,
-    MOMENTS,
-    NAMES,
-    WEIGHTS,
-    About,
-    about_of,
-    read_about,
-)
+from trainables.encoders.about import ABOUT, LEARNT, MOMENTS, NAMES, WEIGHTS, About, about_of
 from trainables.encoders.hub import PublicEncoder, public_encoder
 from trainables.encoders.identity import digest_of
 from trainables.encoders.pieces import PieceTable, WordCutter, tokenizer_in, word_cutter
@@ -59,14 +47,12 @@ from trainables.encoders.rows import (
 )
 from trainables.errors import InvalidData, one_line, words_of
 
-WORDS = "words.npz"
 # The files of an encoder; other files in its folder are never exported.
 FILES = (
-    *(ABOUT, WEIGHTS, MOMENTS, NAMES, WORDS, LEARNT, "config.json", "model.safetensors"),
+    *(ABOUT, WEIGHTS, MOMENTS, NAMES, LEARNT, "config.json"),
     *("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
     *("special_tokens_map.json", "added_tokens.json"),
 )
-HEADS = ("intent_head.", "tag_head.", "crf.")  # weights that are no encoder's
 Bits = Literal[32, 16, 8]
 _SCALE = ".scale"
 _LARGEST = 127
@@ -75,67 +61,6 @@ _PIECES_AT_ONCE = 4_096
 _MADE = ("health", "video")  # corpora
 _EACH = 1_000  # made utterances of each
 _AT_ONCE = 100
-
-
-@dataclass(frozen=True, eq=False)
-class EncoderFolder(About):
-    """An encoder that was read, with its description. `moments` are of its `layers`."""
-
-    weights: Mapping[str, Tensor] | None  # None: `model` names where they are
-    moments: BothMoments | None
-    names: NameScores | None
-    digest: str  # SHA-256 of the files
-
-
-def with_words(model: Mapping[str, Any], place: Path, target: Path) -> dict[str, Any]:
-    """The fields `model` of the encoder in `place`, for its copy in `target`, which gets the table
-    of the words where there is one.
-    """
-    if not (place / WORDS).is_file():
-        return dict(model)
-    shutil.copyfile(place / WORDS, target / WORDS)
-    return {**model, "word_vectors": WORDS}
-
-
-def read(name: str) -> EncoderFolder:
-    """The encoder `name`.
-
-    Raises: InvalidInput where there is none, InvalidData where its files are damaged.
-    """
-    about = read_about(name)
-    place, model = about.place, dict(about.model)
-    is_bert = model.get("encoder") == "."
-    moments, names = place / MOMENTS, place / NAMES
-    if "word_vectors" in model and (place / WORDS).is_file():
-        model["word_vectors"] = str(place / WORDS)
-    if is_bert:
-        model["encoder"] = str(place)
-    try:
-        return EncoderFolder(
-            place,
-            model,
-            about.card,
-            about.layers,
-            weights=None if is_bert else load_tensors(place / WEIGHTS),
-            moments=load_moments(moments) if moments.is_file() else None,
-            names=NameScores(**load_tensors(names)) if names.is_file() else None,
-            digest=digest_of(place),
-        )
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
-        raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
-
-
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, place: Path) -> None:
-    """Load all of an encoder's weights into a model with other heads.
-
-    Raises: InvalidData where they do not fit.
-    """
-    try:
-        missing, unknown = model.load_state_dict(dict(weights), strict=False)
-    except RuntimeError:
-        missing, unknown = ["all"], []
-    if unknown or any(not name.startswith(HEADS) for name in missing):
-        raise InvalidData(f"expected weights in {place} that fit its encoder.json")
 
 
 def save_tensors(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> None:
@@ -155,7 +80,7 @@ def save_tensors(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> No
             kept[name], kept[name + _SCALE] = rows.to(torch.int8), scale
         else:
             kept[name] = tensor.half().contiguous()
-    save_file(kept, str(file))
+    save_file(kept, str(file), metadata={"format": "pt"})
 
 
 def load_tensors(file: Path) -> dict[str, Tensor]:
@@ -198,8 +123,8 @@ def source_of(name: str) -> FixedSource:
 
     Raises: InvalidInput where it cannot be found or used, InvalidData where its files are damaged.
     """
-    if about_of(name) is not None:
-        return _own(name)
+    if (about := about_of(name)) is not None:
+        return _own(about)
     public = public_encoder(name)
     encoder = HubEncoder(public)
     every = tuple(range(public.config.num_layers + 1))
@@ -228,34 +153,38 @@ def source_of(name: str) -> FixedSource:
     )
 
 
-def _own(name: str) -> FixedSource:
-    found = read(name)
-    fields = model_part(**found.model)
-    encoder: Any = catalogue.entry("models", fields.name, kind="frames").build(
-        fields, schema=_NONE, seed=0
-    )
-    if found.weights is not None:
-        load_weights(encoder, found.weights, place=found.place)
+def _own(about: About) -> FixedSource:
+    """Raises: InvalidData where its files are damaged, or its moments are missing."""
+    place, layers = about.place, about.layers
+    public = public_encoder(str(place))
+    fields = model_part(name="bert", encoder=str(place), num_layers=public.config.num_layers)
+    encoder: Any = catalogue.entry("models", "bert").build(fields, schema=_NONE, seed=0)
     encoder.eval().requires_grad_(False)
-    if found.moments is None:
-        raise InvalidData(f"expected the moments of an encoder in {found.place}, got none")
-    tokens, records = found.moments
+    try:
+        tokens, records = load_moments(place / MOMENTS)
+        names = place / NAMES
+        scores = NameScores(**load_tensors(names)) if names.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        raise InvalidData(
+            f"expected the moments and names of an encoder in {place}, got none or a damaged file"
+        ) from None
 
-    def moments(layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
-        places = [found.layers.index(layer) for layer in layers]
+    def moments(chosen: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
+        places = [layers.index(layer) for layer in chosen]
         return tokens.of(places), records.of(places)
 
-    corpora = ", ".join(str(each["name"]) for each in found.card["corpora"])
+    digest = digest_of(place)
+    corpora = ", ".join(str(each["name"]) for each in about.card["corpora"])
     return FixedSource(
         encoder,
-        found.layers,
-        found.layers,
+        layers,
+        layers,
         (tokens.widths, records.widths),
         moments,
-        found.digest,
-        f"features of the public encoder {found.name}, pretrained on {corpora}"
-        f" ({found.card.get('starts_from', 'unknown start')}); SHA-256 {found.digest[:12]}",
-        found.names,
+        digest,
+        f"features of the public encoder {about.name}, pretrained on {corpora}"
+        f" ({about.card.get('starts_from', 'unknown start')}); SHA-256 {digest[:12]}",
+        scores,
     )
 
 
@@ -355,7 +284,7 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
             if (public.place / ABOUT).is_file():  # perhaps in 8 bits, which the library cannot read
                 config = AutoConfig.from_pretrained(place, **options)
                 model = AutoModel.from_config(config, **made)
-                own = load_tensors(public.place / "model.safetensors")
+                own = load_tensors(public.place / WEIGHTS)
                 missing, _ = model.load_state_dict(own, strict=False)
                 report = {"missing_keys": missing, "mismatched_keys": ()}
             else:

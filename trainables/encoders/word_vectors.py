@@ -1,8 +1,7 @@
 """Sources of word vectors: hashed and trained, or a public file; never the private records.
 
-A file is GloVe's package, lines of text, or the compact table (`.npz`) that `shorten` makes of one.
-
-The order of the file (by frequency) decides which rows of a pretrained table are trained.
+A file is GloVe's package or lines of text. Its order (by frequency) decides which rows of a
+pretrained table are trained.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import numpy as np
 
 from trainables.encoders.hub import package_folder
 from trainables.errors import InvalidData, InvalidInput
-from trainables.files import DAMAGED
 
 LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path
 _SCALE_OF = 1_000  # first rows of a file, whose spread is that of vectors it lacks
@@ -56,24 +54,9 @@ class Pretrained:
     vectors: np.ndarray  # float32[n, dim]
 
 
-def shorten(source: str, target: Path, *, words: int | None) -> None:
-    """Write the first `words` words of a file (None: all), in its order, as a compact table of
-    float16.
-
-    Raises: InvalidInput where `source` does not exist.
-    """
-    rows = list(islice(VectorFile(source).lines(), words))
-    np.savez_compressed(
-        target,
-        words=np.frombuffer("\n".join(word for word, _ in rows).encode(), dtype=np.uint8),
-        vectors=np.stack([vector for _, vector in rows]).astype(np.float16),
-    )
-
-
 @dataclass(frozen=True)
 class VectorFile:
-    """GloVe from the package of that name, a text file of `word number number ...` lines, or a
-    table that `shorten` made (`.npz`)."""
+    """GloVe from the package of that name, or a text file of `word number number ...` lines."""
 
     source: str
 
@@ -88,21 +71,8 @@ class VectorFile:
             vocabulary = pd.read_parquet(_package() / "glove_6B_index.parquet")
             names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
             yield from zip(map(str, names), _glove_table(), strict=False)
-        elif self.source.endswith(".npz"):
-            yield from self._of_table()
         else:
             yield from self._of_text()
-
-    def _of_table(self) -> Iterator[tuple[str, np.ndarray]]:
-        try:
-            with open(self.source, "rb") as file, np.load(file) as table:
-                words = table["words"].tobytes().decode().split("\n")
-                vectors = table["vectors"].astype(np.float32)
-            if vectors.ndim != 2 or len(words) != len(vectors):
-                raise ValueError
-        except DAMAGED:
-            raise InvalidData(f"expected a table of word vectors in {self.source}") from None
-        yield from zip(words, vectors, strict=True)
 
     def _of_text(self) -> Iterator[tuple[str, np.ndarray]]:
         path = Path(self.source)

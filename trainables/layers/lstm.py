@@ -13,9 +13,9 @@ gates in the order input, forget, output, cell; one bias (the two of `nn.LSTM` o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,6 @@ from trainables.layers.packing import TimeMajor
 from trainables.layers.precision import as_operand, product
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
-    Entry,
     Tape,
     Views,
     apply,
@@ -37,7 +36,6 @@ from trainables.layers.tape import (
     is_plain,
     row_factors,
     scaled_pair,
-    trainable,
 )
 from trainables.layers.units import Units
 
@@ -58,7 +56,7 @@ class LstmEntry:
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """Input and recurrent weights and bias."""
-        return trainable(self.layer.weight_ih, self.layer.weight_hh, self.layer.bias)
+        return self.layer.weight_ih, self.layer.weight_hh, self.layer.bias
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Sum over row pairs of (x.x' w_ih + h.h' w_hh + w_b)(dz.dz'), over both directions."""
@@ -80,9 +78,8 @@ class LstmEntry:
         terms = [
             (a[direction], weights[w])
             for a, w in ((self.x, layer.weight_ih), (self.h, layer.weight_hh))
-            if w.requires_grad
         ]
-        return terms, self.dz[direction], weights[layer.bias] if layer.bias.requires_grad else 0.0
+        return terms, self.dz[direction], weights[layer.bias]
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Three products a direction."""
@@ -90,14 +87,11 @@ class LstmEntry:
         layer = self.layer
         later = self.layout.num_records  # the first rows have no earlier state
         for direction in (0, 1):
-            if layer.weight_ih.requires_grad:
-                dz, x = scaled_pair(self.dz[direction], self.x[direction], scale)
-                views[layer.weight_ih][direction].addmm_(dz.t(), x)
-            if layer.weight_hh.requires_grad:
-                dz, h = scaled_pair(self.dz[direction], self.h[direction], scale)
-                views[layer.weight_hh][direction].addmm_(dz[later:].t(), h[later:])
-            if layer.bias.requires_grad:
-                views[layer.bias][direction].add_(column_sums(self.dz[direction], scale))
+            dz, x = scaled_pair(self.dz[direction], self.x[direction], scale)
+            views[layer.weight_ih][direction].addmm_(dz.t(), x)
+            dz, h = scaled_pair(self.dz[direction], self.h[direction], scale)
+            views[layer.weight_hh][direction].addmm_(dz[later:].t(), h[later:])
+            views[layer.bias][direction].add_(column_sums(self.dz[direction], scale))
 
     def without(self, units: Units, dropped: Tensor) -> LstmEntry:
         """Rows of the dropped units set to 0."""
@@ -129,13 +123,12 @@ class _BiLstm(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
-        layer: Recurrent,
+        layer: BiLstm,
         layout: TimeMajor,
         tape: Tape | None,
         *parameters: nn.Parameter,
     ) -> Tensor:
-        """`parameters` are the layer's trained ones, for autograd; the layer knows its maps."""
-        w_ih, w_hh, bias = layer.maps()
+        w_ih, w_hh, bias = parameters
         both = (x, x.index_select(0, layout.reverse))
         gates, cells, tanh_cells, states = _forward(both, w_ih, w_hh, bias, layout)
         ctx.save_for_backward(x, both[1], w_ih, w_hh, gates, cells, tanh_cells, states)
@@ -158,41 +151,13 @@ class _BiLstm(torch.autograd.Function):
         h = torch.zeros_like(states)
         h[:, layout.num_records :] = states.index_select(1, layout.previous)
         inputs = (x.detach().to(dz.dtype), x_reversed.to(dz.dtype))
-        entries = layer.entries(inputs, h, dz, layout)
+        entry = LstmEntry(layer, inputs, h, dz, layout)
         if tape is not None:
-            for entry in entries:
-                tape.receive(entry)
+            tape.receive(entry)
             return g_x, None, None, None, *(None for _ in parameters)
         views = {p: torch.zeros_like(p) for p in parameters}
-        for entry in entries:
-            entry.add_gradient(None, None, views)
+        entry.add_gradient(None, None, views)
         return g_x, None, None, None, *views.values()
-
-
-class Recurrent(Protocol):
-    """What `both_directions` needs of a layer: the maps that it applies, and their gradients."""
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """As those of a module; frozen ones among them."""
-        ...
-
-    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The input map [2, 4H, I], recurrent map [2, 4H, H] and bias [2, 4H]."""
-        ...
-
-    def entries(
-        self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
-    ) -> Sequence[Entry]:
-        """The gradients of all trained parameters, from `x`, `h` and `dz` as in `LstmEntry`."""
-        ...
-
-
-def both_directions(layer: Recurrent, x: Tensor, layout: TimeMajor) -> Tensor:
-    """Rows [T, I] -> [T, 2 H], both in the time-major order of `layout`."""
-    if is_plain():
-        return _by_torch(*layer.maps(), x, layout)
-    trained = trainable(*layer.parameters())
-    return apply(_BiLstm, as_operand(x), layer, layout, current(), *trained, widen=False)
 
 
 def _by_torch(w_ih: Tensor, w_hh: Tensor, bias: Tensor, x: Tensor, layout: TimeMajor) -> Tensor:
@@ -227,16 +192,9 @@ class BiLstm(nn.Module):
         with torch.no_grad():  # remember at first (Jozefowicz et al. 2015)
             self.bias[:, hidden_size : 2 * hidden_size] = 1.0
 
-    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The parameters."""
-        return self.weight_ih, self.weight_hh, self.bias
-
-    def entries(
-        self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
-    ) -> Sequence[Entry]:
-        """One, because all parameters share `dz`."""
-        return [LstmEntry(self, x, h, dz, layout)]
-
     def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
         """Rows of `x` and of the result are in the time-major order of `layout`."""
-        return both_directions(self, x, layout)
+        maps = self.weight_ih, self.weight_hh, self.bias
+        if is_plain():
+            return _by_torch(*maps, x, layout)
+        return apply(_BiLstm, as_operand(x), self, layout, current(), *maps, widen=False)

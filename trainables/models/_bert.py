@@ -25,9 +25,7 @@ from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
-from trainables.models._lora import MaybeAdapted, adapt_blocks
 from trainables.models._nlu import Encoded, NluModel, mean_over_record
-from trainables.models._trained import freeze, top
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
@@ -43,11 +41,11 @@ class BertLayer(nn.Module):
     def __init__(self, sizes: BertSizes) -> None:
         super().__init__()
         self.heads = sizes.heads
-        self.qkv: MaybeAdapted = Linear(sizes.width, 3 * sizes.width)
-        self.attention_out: MaybeAdapted = Linear(sizes.width, sizes.width)
+        self.qkv = Linear(sizes.width, 3 * sizes.width)
+        self.attention_out = Linear(sizes.width, sizes.width)
         self.attention_norm = LayerNorm(sizes.width, eps=sizes.eps)
-        self.inner: MaybeAdapted = Linear(sizes.width, sizes.intermediate)
-        self.outer: MaybeAdapted = Linear(sizes.intermediate, sizes.width)
+        self.inner = Linear(sizes.width, sizes.intermediate)
+        self.outer = Linear(sizes.intermediate, sizes.width)
         self.norm = LayerNorm(sizes.width, eps=sizes.eps)
 
     def forward(self, x: Tensor, layout: ByLength, masks: Masks | None, site: int) -> Tensor:
@@ -98,10 +96,15 @@ class Bert(NluModel):
             for table in (self.word, self.position, self.kind):
                 table.weight.requires_grad_(False)
         self.kind.weight.requires_grad_(source.has_kinds and self.kind.weight.requires_grad)
-        freeze(self, config, self.layers)
-        if config.trained == "lora":
-            chosen = top(self.layers, config)
-            adapt_blocks(chosen, rank=config.lora_rank, alpha=config.lora_alpha)
+        if config.trained == "biases":
+            self.provenance += "; trained: heads, biases and norms"
+            self.requires_grad_(False)
+            for head in (self.intent_head, self.tag_head, self.crf):
+                head.requires_grad_(True)
+            for module in self.layers.modules():
+                for name, parameter in module.named_parameters(recurse=False):
+                    # A norm's scale is of the size of a bias.
+                    parameter.requires_grad_(name == "bias" or isinstance(module, LayerNorm))
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from trainables.encoders.about import WEIGHTS
 from trainables.encoders.hub import PublicEncoder, covered_encoder
 from trainables.encoders.pieces import tokenizer_in, word_cutter
 from trainables.encoders.source import Bits, load_model, save_tensors
@@ -17,7 +18,6 @@ from trainables.encoders.source import Bits, load_model, save_tensors
 if TYPE_CHECKING:
     from trainables.models.bert import Config
 
-_FILE = "model.safetensors"
 _TABLES = {
     "word.weight": "embeddings.word_embeddings.weight",
     "position.weight": "embeddings.position_embeddings.weight",
@@ -135,15 +135,19 @@ def named_weights(
     return found
 
 
-def save_encoder(encoder: Any, state: Mapping[str, Tensor], place: Path, *, bits: Bits) -> None:
-    """Write configuration, weights and pieces of a `_bert.Bert` with this state.
+def save_encoder(
+    state: Mapping[str, Tensor], sizes: BertSizes, tokenizer: Any, place: Path, *, bits: Bits = 32
+) -> None:
+    """Write configuration, weights and pieces of a `_bert.Bert` of this state, without its heads.
+    `tokenizer` is None where pieces are hashed.
 
     `transformers` opens them where the weights have 32 or 16 bits.
     """
-    sizes: BertSizes = encoder.sizes
-    save_tensors(to_transformers(state, sizes.layers), place / _FILE, bits=bits)
+    weights = {name: tensor.detach() for name, tensor in state.items()}
+    save_tensors(to_transformers(weights, sizes.layers), place / WEIGHTS, bits=bits)
     transformers_config(sizes).save_pretrained(str(place))
-    encoder.tokenizer.save_pretrained(str(place))
+    if tokenizer is not None:
+        tokenizer.save_pretrained(str(place))
 
 
 def load_into(model: nn.Module, source: Source) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import LOCAL_FILE, Pretrained, VectorFile, bucket
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import TimeMajor, time_major
-from trainables.models._lora import AdaptedBiLstm
+from trainables.layers.packing import time_major
 from trainables.models._nlu import Encoded, NluModel, mean_over_record
-from trainables.models._trained import freeze, require_rank, top
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
@@ -80,28 +77,13 @@ class Clc(NluModel):
                 self.word_table = Embedding(first.shape[0] + 1, word_dim)
                 with torch.no_grad():
                     self.word_table.weight.copy_(torch.cat([first, first.new_zeros(1, word_dim)]))
-                if config.trained == "all":
-                    kind = f"first {first.shape[0]} rows trained, others frozen"
+                kind = f"first {first.shape[0]} rows trained, others frozen"
             name = "GloVe 6B 50d" if config.word_vectors == "glove" else LOCAL_FILE
             self.provenance = f"word vectors: {name}, {kind}"
         self.char_cnn = CharCnn(config.char_dim, config.char_filters, config.char_kernel)
         widths = [word_dim + config.char_filters]
         widths += [2 * hidden] * (config.num_layers - 1)
         self.layers = nn.ModuleList(BiLstm(width, hidden) for width in widths)
-        freeze(self, config, self.layers)
-
-    def adapt(self, config: Config) -> None:
-        """Put adapters on the top layers. Only after weights are loaded, whose names they change.
-
-        Raises: InvalidInput where they are wider than a map.
-        """
-        first = len(self.layers) - len(top(self.layers, config))
-        chosen = [layer for layer in self.layers[first:] if isinstance(layer, BiLstm)]
-        require_rank(config, most=min(w.shape[2] for layer in chosen for w in layer.maps()[:2]))
-        for place, layer in enumerate(chosen, first):
-            self.layers[place] = AdaptedBiLstm(
-                layer, rank=config.lora_rank, alpha=config.lora_alpha
-            )
 
     def feature_table(self, types: Sequence[str]) -> ClcTable:
         """Rows and vectors of the distinct tokens; `types` decides memory, never the model."""
@@ -118,22 +100,8 @@ class Clc(NluModel):
         return ClcTable(chars, np.where(own, found.rank, shared), vectors)
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """Top biLSTM states; a record's vector is their mean."""
+        """Top biLSTM states, with dropout behind them; a record's vector is their mean."""
         layout = time_major(batch.lengths)
-        *_, top = self._states(batch, layout)
-        return Encoded(top, mean_over_record(top, layout.record, batch.lengths), layout)
-
-    def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """Word vectors with the character CNN's, then each biLSTM layer."""
-        layout = time_major(batch.lengths)
-        states = tuple(self._states(batch, layout))
-        return LayerStates(
-            tokens=tuple(x.index_select(0, layout.place) for x in states),
-            records=tuple(mean_over_record(x, layout.record, batch.lengths) for x in states),
-        )
-
-    def _states(self, batch: PackedBatch, layout: TimeMajor) -> Iterator[Tensor]:
-        """Rows [T, .] of each layer in the order of `layout`, dropout behind the top one."""
         inputs, source = batch.inputs, layout.source
         parts = []
         if self.word_table is not None:
@@ -146,6 +114,6 @@ class Clc(NluModel):
         x = torch.cat(parts, dim=1)
         masks = self.masks(batch, layout)
         for site, layer in enumerate(self.layers):
-            yield x
             x = layer(x if masks is None else masks.drop(x, site), layout)
-        yield x if masks is None else masks.drop(x, len(self.layers))
+        top = x if masks is None else masks.drop(x, len(self.layers))
+        return Encoded(top, mean_over_record(top, layout.record, batch.lengths), layout)

@@ -19,7 +19,6 @@ from trainables.encoders import cache
 from trainables.encoders.identity import encoder_digest, moments_file
 from trainables.encoders.rows import (
     SHRINKAGE,
-    LayerStates,
     Recipe,
     make_recipe,
     save_moments,
@@ -263,10 +262,6 @@ class Features(NluModel):
         """The inputs in the precision of the weights."""
         dtype = self.intent_head.weight.dtype
         return {name: rows.to(dtype) for name, rows in batch.inputs.items()}
-
-    def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """The rows are the only layer."""
-        return LayerStates((batch.inputs["tokens"],), (batch.inputs["records"],))
 
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in

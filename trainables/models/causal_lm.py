@@ -2,8 +2,8 @@
 
 Pre-norm blocks, learned positions, GELU in its tanh form, output scores by the transposed word
 table. The layers support book-keeping, so clipped sums of per-record gradients are exact, the tied
-table included. `model.encoder` is the source of weights: `scratch`, the extra `smollm2`, a local
-directory or a hub name (GPT-2's weights fit this module; see `_hub_lm` for other models).
+table included. `model.encoder` is the source of weights: `scratch`, a local directory or a hub name
+(GPT-2's weights fit this module; see `_hub_lm` for other models).
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ class Config(ModelConfig):
     """The fields of `model` with `name: causal_lm`; 2.9 million parameters at 2,048 words."""
 
     name: Literal["causal_lm"] = "causal_lm"
-    encoder: str = Field(
-        "scratch", description="scratch | smollm2 (extra) | a local directory | a hub name"
-    )
+    encoder: str = Field("scratch", description="scratch | a local directory | a hub name")
     hidden_size: Annotated[int, _SCRATCH] = Field(
         192, ge=2, le=MAX_WIDTH, description="scratch: width"
     )

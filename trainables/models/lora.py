@@ -72,11 +72,6 @@ def require_usable(config: Config, data: DataConfig) -> None:
     about = about_of(config.encoder)
     if about is not None:
         refuse_learnt(about, config.encoder, data)
-        if about.model.get("encoder") != ".":
-            raise InvalidInput(
-                "expected model.encoder with a tokenizer of its own with model.name=lora, got"
-                f" {config.encoder}, whose pieces are hashed; model.name=features reads it"
-            )
     public_encoder(config.encoder)
 
 

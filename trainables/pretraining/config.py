@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, model_validator
 
 from trainables import catalogue
-from trainables.config import DataConfig, ModelConfig, union_of
-from trainables.encoders.identity import NO_FILE
+from trainables.config import DataConfig, union_of
 from trainables.frozen import (
     MAX_EPOCHS,
     MAX_NUMBER,
@@ -21,13 +20,12 @@ from trainables.frozen import (
     validated,
 )
 from trainables.layers.precision import Precision
+from trainables.models.bert import Config as BertConfig
 
 if TYPE_CHECKING:
     Corpus = DataConfig
-    Encoder = ModelConfig
 else:
     Corpus = Annotated[union_of("data", kind="frames"), Field(discriminator="name")]
-    Encoder = Annotated[union_of("model", kind="frames"), Field(discriminator="name")]
 
 
 class PretrainingConfig(Frozen):
@@ -36,7 +34,9 @@ class PretrainingConfig(Frozen):
     name: str = Field(
         pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="name of the encoder's folder"
     )
-    encoder: Encoder = Field(description="fields of `model` (clc or bert) with its initial weights")
+    encoder: BertConfig = Field(
+        description="fields of `model` (a bert) with the encoder that it starts from"
+    )
     corpora: Listed[Corpus] = Field(
         min_length=1, description="public corpora, each with the fields of `data`"
     )
@@ -47,8 +47,7 @@ class PretrainingConfig(Frozen):
         None,
         ge=100,
         le=MAX_ROWS,
-        description="size of the vocabulary that is kept, in words of a clc or pieces"
-        " of a loaded bert",
+        description="number of pieces of the vocabulary that are kept",
     )
     layers: Listed[int] | None = Field(
         None,
@@ -59,8 +58,8 @@ class PretrainingConfig(Frozen):
         0,
         ge=0,
         le=1_000,
-        description="number of the lowest layers of a bert that keep their weights, and its"
-        " embeddings with them",
+        description="number of the lowest layers that keep their weights, and the embeddings with"
+        " them",
     )
     epochs: int = Field(2, ge=1, le=MAX_EPOCHS, description="epochs over all corpora together")
     batch_size: int = Field(
@@ -84,21 +83,29 @@ class PretrainingConfig(Frozen):
     seed: int = Field(0, ge=0, le=MAX_SEED)
 
     @property
-    def reads_word_file(self) -> bool:
-        """Whether the encoder's words are those of a local file."""
-        return getattr(self.encoder, "word_vectors", "hashed") not in NO_FILE
+    def kept_layers(self) -> tuple[int, ...]:
+        """The layers whose states are features."""
+        return self.layers or tuple(range(self.encoder.num_layers + 1))
 
     @model_validator(mode="after")
-    def _all_is_trained(self) -> PretrainingConfig:
-        trained = getattr(self.encoder, "trained", None)
-        if trained is None:
-            able = [n for n in catalogue.names("models", kind="frames") if _is_encoder(n)]
+    def _encoder_fits(self) -> PretrainingConfig:
+        encoder = self.encoder
+        if encoder.trained != "all":
             raise ValueError(
-                f"expected encoder.name={' or '.join(able)}, whose layers are trained, got"
-                f" {self.encoder.name}"
+                f"expected encoder.trained=all in a pretraining, got {encoder.trained}"
             )
-        if trained != "all":
-            raise ValueError(f"expected encoder.trained=all in a pretraining, got {trained}")
+        if encoder.encoder == "scratch":
+            raise ValueError(
+                "expected encoder.encoder to name a public encoder, whose tokenizer is kept, got"
+                " scratch"
+            )
+        most = encoder.num_layers
+        if any(not 0 <= layer <= most for layer in self.layers or ()):
+            raise ValueError(f"expected layers from 0 to {most}, got {list(self.layers or ())}")
+        if self.frozen_layers >= most:
+            raise ValueError(
+                f"expected frozen_layers below encoder.num_layers={most}, got {self.frozen_layers}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -114,10 +121,6 @@ class PretrainingConfig(Frozen):
                     f"expected corpora without those of leave_out, got {corpus.name} in both"
                 )
         return self
-
-
-def _is_encoder(model: str) -> bool:
-    return "trained" in catalogue.entry("models", model).Config.model_fields
 
 
 def parse(fields: dict[str, Any]) -> PretrainingConfig:

@@ -12,7 +12,7 @@ from trainables import catalogue
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.errors import InvalidInput
-from trainables.models._nlu import NluModel
+from trainables.models._bert import Bert
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.left_out import hashes_of_texts
 from trainables.seeding import generator
@@ -41,7 +41,7 @@ class PublicCorpus:
 
 
 def open_corpora(
-    config: PretrainingConfig, encoder: NluModel, *, data_dir: Path, cache_dir: Path
+    config: PretrainingConfig, encoder: Bert, *, data_dir: Path, cache_dir: Path
 ) -> tuple[PublicCorpus, ...]:
     """All corpora of a pretraining, in its order.
 

@@ -12,13 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from trainables import catalogue
-from trainables.encoders.source import WORDS
-from trainables.encoders.word_vectors import shorten
-from trainables.errors import InvalidInput
 from trainables.layers.precision import passes_in
+from trainables.models import bert
 from trainables.models._bert import Bert
-from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus, open_corpora
 from trainables.pretraining.model import SMALL, MultiCorpus
@@ -41,11 +37,9 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """The result: encoder, the layers whose states are features, corpora, and for each corpus its
-    held-out (intent, tag) accuracy."""
+    """The result: encoder, corpora, and for each corpus its held-out (intent, tag) accuracy."""
 
-    encoder: NluModel
-    layers: tuple[int, ...]
+    encoder: Bert
     corpora: tuple[PublicCorpus, ...]
     accuracy: tuple[tuple[float, float], ...]
     seconds: float
@@ -63,67 +57,31 @@ def pretrain(
 
     Raises: InvalidInput for an encoder or a corpus that cannot be used.
     """
-    encoder = _encoder(config, folder)
-    _freeze(encoder, config.frozen_layers)
+    encoder = _encoder(config)
     corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
     width = encoder.intent_head.in_features
-    layers = _layers(config, encoder, corpora[0])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(config.seed, "pretraining heads"))
         model = MultiCorpus(encoder, [each.corpus.schema for each in corpora], width=width)
     seconds = _train(model, corpora, config, folder=folder, report=report)
     model.eval()
     accuracy = tuple(_accuracy(model, each, k) for k, each in enumerate(corpora))
-    return Pretrained(encoder, layers, corpora, accuracy, seconds)
+    return Pretrained(encoder, corpora, accuracy, seconds)
 
 
-@torch.no_grad()
-def _layers(config: PretrainingConfig, encoder: NluModel, first: PublicCorpus) -> tuple[int, ...]:
-    """Raises: InvalidInput for a layer that the encoder lacks."""
-    count = len(encoder.layer_states(first.loader.batch(first.train[:1])).tokens)
-    layers = config.layers or tuple(range(count))
-    if any(not 0 <= layer < count for layer in layers):
-        raise InvalidInput(f"expected layers from 0 to {count - 1}, got {list(layers)}")
-    return layers
-
-
-def _encoder(config: PretrainingConfig, folder: Path) -> NluModel:
-    """The encoder before its first step. A table of `vocabulary` words, or of all words of a local
-    file, is made once in `folder`, and goes into the encoder's.
+def _encoder(config: PretrainingConfig) -> Bert:
+    """The encoder before its first step.
 
     Raises: InvalidInput for a vocabulary with an encoder that supports none.
     """
-    fields, words = config.encoder, config.vocabulary
-    build = catalogue.entry("models", fields.name).build
-    vectors = getattr(fields, "word_vectors", None)
-    if vectors is None or (words is None and not config.reads_word_file):
-        encoder: NluModel = build(fields, schema=SMALL, seed=config.seed)
-        if words is not None and isinstance(encoder, Bert):
-            encoder.keep_pieces(words)
-        return encoder
-    if vectors == "hashed":
-        raise InvalidInput("expected vocabulary with a file of word vectors or a loaded bert")
-    table = folder / WORDS
-    if not table.is_file():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = table.with_name(f".{WORDS}")
-        shorten(vectors, partial, words=words)
-        partial.replace(table)
-    of_table: NluModel = build(
-        fields.model_copy(update={"word_vectors": str(table)}), schema=SMALL, seed=config.seed
-    )
-    return of_table
-
-
-def _freeze(encoder: NluModel, count: int) -> None:
-    """Raises: InvalidInput for an encoder without so many layers under a trained one."""
-    if not count:
-        return
-    if not isinstance(encoder, Bert) or count >= len(encoder.layers):
-        raise InvalidInput(f"expected frozen_layers below the layers of a bert, got {count}")
-    tables = (encoder.word, encoder.position, encoder.kind, encoder.embedding_norm)
-    for part in (*tables, *encoder.layers[:count]):
-        part.requires_grad_(False)
+    encoder = bert.build(config.encoder, schema=SMALL, seed=config.seed)
+    if config.vocabulary is not None:
+        encoder.keep_pieces(config.vocabulary)
+    if config.frozen_layers:
+        tables = (encoder.word, encoder.position, encoder.kind, encoder.embedding_norm)
+        for part in (*tables, *encoder.layers[: config.frozen_layers]):
+            part.requires_grad_(False)
+    return encoder
 
 
 def _train(

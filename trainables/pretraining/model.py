@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
-from trainables.models._nlu import NluModel
+from trainables.models._bert import Bert
 
 SMALL = LabelSchema(intents=("none",), slots=(), source="pretraining")  # an encoder's own heads
 
@@ -18,7 +18,7 @@ SMALL = LabelSchema(intents=("none",), slots=(), source="pretraining")  # an enc
 class MultiCorpus(nn.Module):
     """Reads the encoder's top layer; heads[k] are those of corpus k."""
 
-    def __init__(self, encoder: NluModel, schemas: Sequence[LabelSchema], *, width: int) -> None:
+    def __init__(self, encoder: Bert, schemas: Sequence[LabelSchema], *, width: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.intent_heads = nn.ModuleList(nn.Linear(width, len(s.intents)) for s in schemas)

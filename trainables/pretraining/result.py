@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.encoders import source as encoder_folder
 from trainables.encoders.about import (
     MOMENTS,
     NAMES,
-    WEIGHTS,
-    About,
     Hashes,
     about_of,
     hashes_of,
@@ -25,10 +22,9 @@ from trainables.encoders.about import (
     write_learnt,
 )
 from trainables.encoders.rows import BothMoments, LayerStates, make_recipe, moments_of, save_moments
-from trainables.encoders.source import save_tensors
-from trainables.encoders.word_vectors import LOCAL_FILE
+from trainables.encoders.source import Bits, save_tensors
+from trainables.models._bert import Bert
 from trainables.models._bert_weights import save_encoder
-from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus
 from trainables.pretraining.loop import Pretrained
@@ -38,51 +34,25 @@ from trainables.seeding import generator
 _ROWS_FROM = 4_000  # public records that the moments are computed from
 
 
-def write(
-    done: Pretrained, config: PretrainingConfig, place: Path, *, bits: encoder_folder.Bits = 32
-) -> None:
+def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32) -> None:
     """Write the folder of an encoder with its pieces; its weights have so many bits."""
-    encoder = done.encoder.eval()
+    encoder, layers = done.encoder.eval(), config.kept_layers
     place.mkdir(parents=True, exist_ok=True)
-    fields = _fields(config, place)
-    weights = {
-        name: tensor.detach().clone()
-        for name, tensor in encoder.state_dict().items()
-        if not name.startswith(encoder_folder.HEADS)
-    }
-    tokenizer = getattr(encoder, "tokenizer", None)
-    if tokenizer is not None:
-        save_encoder(encoder, weights, place, bits=bits)
-        fields["encoder"] = "."
-    else:
-        save_tensors(weights, place / WEIGHTS, bits=bits)
-    if tokenizer is None and (config.vocabulary is not None or config.reads_word_file):
-        fields["word_vectors"] = encoder_folder.WORDS
-    start = _start_of(config)
+    save_encoder(encoder.state_dict(), encoder.sizes, encoder.tokenizer, place, bits=bits)
+    start = about_of(config.encoder.encoder)
     before = [] if start is None else [read_learnt(start)]
     write_learnt(place, [*before, *map(learnt, done.corpora)])
-    found = moments(encoder, done.corpora, done.layers, seed=config.seed)
+    found = moments(encoder, done.corpora, layers, seed=config.seed)
     save_moments(found, place / MOMENTS)
-    recipe = make_recipe(encoder, done.layers, found)
+    recipe = make_recipe(encoder, layers, found)
     names = learn_names(recipe, done.corpora, seed=config.seed)
     save_tensors(vars(names), place / NAMES, bits=16 if bits == 32 else bits)
     # The description last: its presence shows that the folder is complete.
-    write_about(place, model=fields, card=card(done, config), layers=done.layers)
-
-
-def _fields(config: PretrainingConfig, place: Path) -> dict[str, Any]:
-    """The fields of `model`. A clc that started from another folder has that one's sizes and a
-    copy of its words, so that it needs no other folder."""
-    own = config.encoder.model_dump(mode="json")
-    if own["name"] != "clc" or about_of(own["encoder"]) is None:
-        return own
-    start = encoder_folder.read(own["encoder"])
-    fields = encoder_folder.with_words(start.model, start.place, place)
-    return fields | {"dropout": own["dropout"]}
+    write_about(place, card=card(done, config), layers=layers)
 
 
 def moments(
-    encoder: NluModel, corpora: tuple[PublicCorpus, ...], layers: tuple[int, ...], *, seed: int
+    encoder: Bert, corpora: tuple[PublicCorpus, ...], layers: tuple[int, ...], *, seed: int
 ) -> BothMoments:
     """Moments of tokens and records of `layers`, over records drawn equally from all corpora."""
     total = sum(len(each.train) for each in corpora)
@@ -100,11 +70,11 @@ def moments(
 
 def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
     """The card of the encoder, its corpora and start, as plain data."""
-    start = _start_of(config)
+    start = about_of(config.encoder.encoder)
     return {
         "name": config.name,
         "private_records_read": 0,
-        "starts_from": _start(done, config),
+        "starts_from": done.encoder.provenance,
         "corpora_of_start": [] if start is None else list(start.corpora),
         "corpora": [
             {
@@ -131,23 +101,9 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
     }
 
 
-def _start_of(config: PretrainingConfig) -> About | None:
-    """The encoder of an earlier pretraining that this one started from."""
-    return about_of(getattr(config.encoder, "encoder", "scratch"))
-
-
 def learnt(each: PublicCorpus) -> Hashes:
     """The hashes of the texts that a pretraining reads of a corpus, the held-out ones included."""
     return hashes_of(keys_of(each.corpus, np.concatenate([each.train, each.held_out])))
-
-
-def _start(done: Pretrained, config: PretrainingConfig) -> str:
-    source, said = getattr(config.encoder, "word_vectors", None), done.encoder.provenance
-    if source is None or config.vocabulary is None:
-        return said
-    name = "GloVe 6B 50d" if source == "glove" else LOCAL_FILE
-    words = f"first {config.vocabulary:,} words of {name}"
-    return f"random weights; {said.replace(LOCAL_FILE, words)}"
 
 
 def _version() -> str:

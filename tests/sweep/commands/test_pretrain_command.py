@@ -3,13 +3,13 @@
 import pytest
 
 from sweep import cli
+from tests.encoders import family_folders
 from trainables.documents import format_yaml
 from trainables.encoders.about import read_about
 from trainables.pretraining import loop
 
 _FIELDS = {
     "name": "tiny",
-    "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
     "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
     "epochs": 1,
 }
@@ -35,8 +35,9 @@ class Reports:
 def file(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path / "data"))
+    family_folders.write(tmp_path / "bert", "bert")
     file = tmp_path / "tiny.yaml"
-    file.write_text(format_yaml(_FIELDS))
+    file.write_text(format_yaml(_FIELDS | {"encoder": {"encoder": str(tmp_path / "bert")}}))
     return file
 
 

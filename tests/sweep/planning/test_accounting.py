@@ -4,10 +4,10 @@ import pytest
 
 from sweep.planning import accounting as planning
 from sweep.planning.accounting import TrainingSize, accounting, size_of
+from tests.encoders import family_folders
 from tests.lines import write_lines
 from tests.models.test_lm_folder import base_in
 from tests.refusals import refused
-from tests.sweep.results.test_exported_paths import of_words
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.tasks._pairs import tiny, write_pairs
 from trainables import accountants
@@ -146,13 +146,13 @@ def test_an_encoder_is_held_against_private_utterances_alone(settings, tmp_path,
     """Of pairs the language model is; a public corpus is not even opened."""
     asked = []
     monkeypatch.setattr(planning, "require_unlearnt", lambda encoder, _: asked.append(encoder))
-    of_words(tmp_path / "words")
+    family_folders.write(tmp_path / "mine", "bert")
     base_in(tmp_path / "base", gpt2=True)
     training = {"epochs": 1, "expected_batch_size": 30}
     account = accounting(settings)
     for data in ({"name": "atis"}, own(tmp_path)):
-        for encoder in ("scratch", str(tmp_path / "words")):
-            model = {"name": "clc", "encoder": encoder}
+        for encoder in ("scratch", str(tmp_path / "mine")):
+            model = {"name": "bert", "encoder": encoder}
             account(config_of(data=data, model=model, training=training))
     account(tiny(write_pairs(tmp_path), **{"model.encoder": str(tmp_path / "base")}))
-    assert asked == [str(tmp_path / "words")]
+    assert asked == [str(tmp_path / "mine")]

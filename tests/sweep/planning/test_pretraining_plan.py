@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
+from tests.encoders import family_folders
 from tests.refusals import refused
 from trainables.documents import format_yaml
 from trainables.encoders.about import ABOUT
@@ -14,7 +15,6 @@ from trainables.system import checkpoint
 _BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 _FIELDS = {
     "name": "tiny",
-    "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
     "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
     "epochs": 1,
 }
@@ -22,8 +22,9 @@ _FIELDS = {
 
 @pytest.fixture
 def file(tmp_path):
+    family_folders.write(tmp_path / "bert", "bert")
     file = tmp_path / "tiny.yaml"
-    file.write_text(format_yaml(_FIELDS))
+    file.write_text(format_yaml(_FIELDS | {"encoder": {"encoder": str(tmp_path / "bert")}}))
     return file
 
 
@@ -33,9 +34,9 @@ def never(progress):
 
 def test_changes_by_path_change_that_field_alone(file):
     plain = read_pretraining(file, {})
-    changed = read_pretraining(file, {"encoder.hidden_size": 16, "seed": 4})
+    changed = read_pretraining(file, {"encoder.dropout": 0.2, "seed": 4})
     dump = plain.model_dump(mode="json")
-    dump["encoder"]["hidden_size"], dump["seed"] = 16, 4
+    dump["encoder"]["dropout"], dump["seed"] = 0.2, 4
     assert changed.model_dump(mode="json") == dump
 
 
@@ -46,7 +47,7 @@ def test_changes_by_path_change_that_field_alone(file):
         ({"epochs": 0}, "epochs"),
         ({"name.first": "x"}, "expected a mapping at name to set name.first"),
         ({"encoder.hidden_sizes": 8}, "hidden_size"),
-        ({"encoder": {"name": "features"}}, "expected encoder.name="),
+        ({"encoder": {"name": "features"}}, "encoder.name: .*'bert'"),
     ],
 )
 def test_a_wrong_field_is_named(file, changes, line):
@@ -113,8 +114,8 @@ def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
     if others:
         place.mkdir()
         (place / "mine.txt").write_text("kept")
-    config = read_pretraining(file, {"layers": [9]})
-    with refused("layers"):
+    config = read_pretraining(file, {"vocabulary": 100_000})
+    with refused("vocabulary"):
         run_pretraining(config, place, settings, bits=16, report=never)
     assert place.exists() is others
     assert not others or [path.name for path in place.iterdir()] == ["mine.txt"]

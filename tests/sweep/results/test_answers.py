@@ -197,7 +197,7 @@ def test_what_is_no_model_is_refused(tmp_path):
         load_model(place)
 
 
-@pytest.mark.parametrize("name", ["bert", "bert, adapters of the top layer"])
+@pytest.mark.parametrize("name", ["bert", "bert, biases"])
 def test_transformers_loads_the_encoder_of_an_exported_bert(name, tmp_path):
     from transformers import BertModel
 

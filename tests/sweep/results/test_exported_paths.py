@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -25,11 +24,8 @@ from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
 from trainables.config import model_part
-from trainables.encoders.about import write_about, write_learnt
 from trainables.encoders.hub import LOCAL_FOLDER
 from trainables.encoders.identity import ENCODER, encoder_digest
-from trainables.encoders.source import WORDS
-from trainables.encoders.word_vectors import shorten
 
 
 def test_an_export_and_a_public_report_name_no_folder(tmp_path):
@@ -76,28 +72,6 @@ def texts_in(folder):
     return "\n".join(file.read_text(errors="replace") for file in files)
 
 
-def hub_like(place, family):
-    family_folders.write(place, family)
-
-
-def of_words(place):
-    """A clc's folder with the table of its words, of a local file that is named nowhere."""
-    place.mkdir()
-    vectors = place.parent / "mine.vec"
-    rows = np.random.default_rng(0).standard_normal((20, 6)).round(3).tolist()
-    vectors.write_text("".join(f"word{k} {' '.join(map(str, r))}\n" for k, r in enumerate(rows)))
-    fields = {"name": "clc", "hidden_size": 8, "char_filters": 5, "word_buckets": 10}
-    fields["word_vectors"] = str(vectors)
-    model = catalogue.entry("models", "clc").build(model_part(**fields), schema=SCHEMA, seed=0)
-    heads = ("intent_head", "tag_head", "crf")
-    kept = {n: t.clone() for n, t in model.state_dict().items() if not n.startswith(heads)}
-    save_file(kept, str(place / "weights.safetensors"))
-    card = {"name": "mine", "corpora": [{"name": "health"}]}
-    shorten(str(vectors), place / WORDS, words=None)
-    write_learnt(place, [np.array([1], dtype=np.uint32)])
-    write_about(place, model={**fields, "word_vectors": WORDS}, card=card, layers=(0, 1, 2))
-
-
 def trained_over(encoder, place, **fields):
     """The model folder of a trial over `encoder`, as one writes it; its weights."""
     config = model_part(encoder=str(encoder), **fields)
@@ -122,12 +96,11 @@ def trained_over(encoder, place, **fields):
     [
         ("roberta", {"name": "features", "prior": "none"}),
         ("bert", {"name": "bert", "num_layers": 2}),
-        ("words", {"name": "clc"}),
     ],
 )
 def test_a_model_of_intents_and_slots(kind, fields, tmp_path):
     encoder = tmp_path / "of this machine"
-    of_words(encoder) if kind == "words" else hub_like(encoder, kind)
+    family_folders.write(encoder, kind)
     model = trained_over(encoder, tmp_path / "trained", **fields)
     assert "of this machine" not in model.provenance
     exported = tmp_path / "export"
@@ -135,9 +108,8 @@ def test_a_model_of_intents_and_slots(kind, fields, tmp_path):
     write_model(tmp_path / "trained", exported / "model")
     text = texts_in(exported)
     assert str(tmp_path) not in text
-    assert kind == "words" or LOCAL_FOLDER in text
+    assert LOCAL_FOLDER in text
     shutil.rmtree(encoder)
-    (tmp_path / "mine.vec").unlink(missing_ok=True)
     found = saved.load(exported)
     for one, other in zip(found.model.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(one, other)

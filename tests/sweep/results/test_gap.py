@@ -82,7 +82,7 @@ def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice():
     near = gap([BASE, private("dp", ser=0.19, epsilon=8.0)])
     assert near.helps() == []
     far = private("dp", ser=0.5, epsilon=8.0)
-    fields = {**far.plan.fields, "model": {"name": "clc", "encoder": "dialogues"}}
+    fields = {**far.plan.fields, "model": {"name": "bert", "encoder": "dialogues"}}
     far = replace(far, plan=replace(far.plan, origin=fields))
     assert gap([BASE, far]).helps() == []
     scratch = gap([BASE, private("dp", ser=0.5, epsilon=8.0)])

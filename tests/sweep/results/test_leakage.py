@@ -122,7 +122,7 @@ def test_every_trial_is_attacked_with_all_the_others(quiet):
 def test_what_memorises_is_found_and_what_is_noised_is_not(quiet):
     _, folder = quiet
     sgd, *dp = folder.records()
-    assert sgd.metrics["mia_loss_threshold_auc_low"] > 0.9
+    assert sgd.metrics["mia_loss_threshold_auc_low"] > 0.85
     assert sgd.metrics["mia_rmia_auc_low"] > 0.7
     assert sgd.metrics["epsilon_lower_bound"] > 0.5
     assert select.attacks_of(sgd)[0] != "blind"

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
-from trainables.encoders.rows import LayerStates
 from trainables.encoders.word_vectors import bucket
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.layers.packing import ByLength, by_length, time_major
@@ -221,11 +220,6 @@ class OwnModel(NluModel):
         packed = torch.cat(of_tags).float().index_select(0, layout.place)
         records = torch.cat(of_intents).float().index_select(0, torch.cat(order).argsort())
         return Encoded(packed.index_select(0, tokens.source), records, tokens)
-
-    def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """The scores are the only layer."""
-        found = self.encode(batch)
-        return LayerStates((found.tokens.index_select(0, found.layout.place),), (found.sentence,))
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         return encoded.sentence, encoded.tokens
