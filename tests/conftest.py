@@ -5,6 +5,7 @@ that a terminal, a proxy or another project has set are no part of the environme
 import os
 import re
 import socket
+import sys
 
 import pytest
 from hypothesis import settings
@@ -16,16 +17,18 @@ settings.load_profile("repeatable")
 _FROM_OUTSIDE = re.compile(
     r"COLUMNS|LINES|TERMINAL_WIDTH|TTY_\w+|(FORCE|NO|PY)_?COLORS?|GITHUB_ACTIONS"
     r"|(HTTPS?|ALL|NO)_PROXY|(HF_HUB|TRANSFORMERS)_OFFLINE|MLFLOW_\w+"
-    r"|RAY_(ADDRESS|AUTH_MODE|TMPDIR)|SWEEP_(HOME|CACHE_DIR|TRACKING)",
+    r"|RAY_(ADDRESS|AUTH_MODE|TMPDIR)|SWEEP_(HOME|CACHE_DIR|TRACKING)|PYTHONDONTWRITEBYTECODE",
     re.IGNORECASE,
 )
 for name in filter(_FROM_OUTSIDE.fullmatch, list(os.environ)):
     del os.environ[name]
+# Rewriting the assertions of all files costs each process eight seconds, unless it is kept.
+sys.dont_write_bytecode = False
 # Read when Ray is imported, as some tests do.
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 # Files of more than half a minute begin first: at the end, one of them would leave a core idle.
-_LONG = re.compile(r"test_(shipped_spaces|fixed|ray_\w+|sealed_on_ray)\.py")
+_LONG = re.compile(r"test_(shipped_spaces|ray_\w+|sealed_on_ray)\.py")
 
 
 def pytest_collection_modifyitems(items):

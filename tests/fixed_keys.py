@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from trainables import rehearsal
 from trainables.guarantee.noise import SecretKey
 from trainables.tasks import _frame
 
@@ -15,13 +16,20 @@ def fixed_keys():
     """Attempts of trials in this process get the keys of one fixed sequence, no two alike.
 
     The system's own keys would give other noise and other batches on each run, and a test of a
-    trial's figures would fail now and then.
+    trial's figures would fail now and then. Dry runs take none of them: a process has one dry run
+    of trials that are alike, so a trial's key would depend on the tests before it.
     """
-    numbers = itertools.count()
+    numbers, own_key, dry_run = itertools.count(), _frame.new_key, rehearsal._try
 
     def next_key(comm):
         return SecretKey(hashlib.sha256(f"test/{next(numbers)}".encode()).digest())
 
+    def apart(*what):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_frame, "new_key", own_key)
+            dry_run(*what)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_frame, "new_key", next_key)
+        patch.setattr(rehearsal, "_try", apart)
         yield

@@ -21,10 +21,10 @@ PAGE = (ROOT / "docs/guides/guarantee.md").read_text(encoding="utf-8")
 FULL = {"engine": "dp_sgd", "privacy": {"sampling": "full", "noise_multiplier": 4.649}}
 STEPS = {**FULL, "privacy": {"sampling": "poisson", "noise_multiplier": 1.0}}
 CASES = {
-    "poisson": mechanism("dp_sgd"),
-    "decay": mechanism("dp_sgd", decay="linear", tau=0.3, epochs=3),
+    "poisson": mechanism("dp_sgd", epochs=2),
+    "decay": mechanism("dp_sgd", decay="linear", tau=0.3, epochs=2),
     "paper": mechanism(),
-    "central": mechanism(sampling="poisson", noise_calibration="central", epochs=3),
+    "central": mechanism(sampling="poisson", noise_calibration="central", epochs=1),
     "full": build(parse({**FULL, "training": {"steps": 60}}), num_records=2_560),
     "steps": build(
         parse({**STEPS, "training": {"steps": 103, "evaluate_every": 20}}), num_records=2_560

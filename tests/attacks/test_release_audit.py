@@ -64,7 +64,10 @@ def test_a_phrase_of_two_records_is_not_rare():
     assert found.p_value == 1
 
 
-@pytest.mark.parametrize(("delta", "num_audits", "most"), [(0.0, 200, 20), (1e-9, 60, 8)])
+@pytest.mark.parametrize(
+    ("delta", "num_audits", "most"),
+    [pytest.param(0.0, 200, 20, marks=pytest.mark.slow), (1e-9, 60, 8)],
+)
 def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
     """A release that copies each record with a chance that is epsilon-DP: audits at p = .05.
 

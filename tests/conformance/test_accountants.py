@@ -61,7 +61,7 @@ def test_each_bounds_a_release_or_says_why_not(name):
 
 
 @pytest.mark.parametrize("name", _BOUNDS)
-@pytest.mark.parametrize("target", [1.0, 50.0])
+@pytest.mark.parametrize("target", [1.0, pytest.param(50.0, marks=pytest.mark.slow)])
 def test_a_target_is_met_or_refused(name, target):
     for engine in ("edp_sgd", "dp_sgd"):
         what = mechanism(engine)

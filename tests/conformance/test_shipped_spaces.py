@@ -32,20 +32,23 @@ SMALL = {
     "task=nlu": {
         "data.name": "communication",
         "data.num_utterances": 1_000,
-        "data.max_records": 96,
-        "evaluation.attacks": ["loss_threshold"],
+        "data.max_records": 48,
+        "evaluation.attacks": [],
         "evaluation.bootstrap_samples": 0,
+        "training.epochs": 1,
+        "training.steps": 1,
     },
     "data.split=bernoulli": {"evaluation.attacks": ["loss_threshold", "lira", "rmia"]},
     "task=synthesis": {
         "data.path": "pairs",
+        "training.epochs": 2,
         "synthesis.public_fraction": 0.25,
         "synthesis.vocabulary_size": 300,
-        "synthesis.max_tokens": 48,
+        "synthesis.max_tokens": 40,
         "synthesis.pretrain_epochs": 1,
         "synthesis.parser_epochs": 1,
         "synthesis.measuring_parser_epochs": 0,
-        "synthesis.num_generated": 12,
+        "synthesis.num_generated": 6,
     },
     "model.name=bert": {"model.num_layers": 1, "model.num_heads": 2},
     "model.name=causal_lm": {
@@ -62,8 +65,8 @@ SMALL = {
         "model.hidden_size": 8,
         "model.num_layers": 1,
     },
-    "training.expected_batch_size": {"training.expected_batch_size": 24},
-    "training.physical_batch_size": {"training.physical_batch_size": 24},
+    "training.expected_batch_size": {"training.expected_batch_size": 16},
+    "training.physical_batch_size": {"training.physical_batch_size": 16},
     "synthesis.parse_epochs": {"synthesis.parse_epochs": 1},
     "synthesis.only_function": {"synthesis.only_function": "CreateEvent"},
     "repeats": {"repeats": 1},
@@ -96,12 +99,11 @@ def fields_in(part, prefix=""):
 
 def small(document):
     """Overrides that leave little to train, by dotted path."""
-    base = {"task": "nlu", **document["base"]}
-    in_steps = "steps" in base["training"]
-    chosen = {"training.steps" if in_steps else "training.epochs": 2}
+    base, chosen = {"task": "nlu", **document["base"]}, {}
     for part in (document, base, *(each.get("set", {}) for each in document.get("variants", []))):
         for path, value in fields_in(part):
             chosen |= SMALL.get(path, {}) | SMALL.get(f"{path}={value}", {})
+    chosen.pop("training.epochs" if "steps" in base["training"] else "training.steps", None)
     return chosen
 
 
@@ -147,7 +149,7 @@ def cluster():
 def place(tmp_path_factory):
     """A folder with a home and little data."""
     folder = tmp_path_factory.mktemp("spaces")
-    write_pairs(folder)
+    write_pairs(folder, training=90, human=30)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("SWEEP_HOME", str(folder / "home"))
@@ -169,17 +171,11 @@ def test_the_shipped_spaces_run_in_one_sweep_and_its_results_can_be_seen(
     assert all(variant["set"] in ran for variant in document["variants"])
 
 
-# Their points run above, and what they say beside trials needs no Ray.
-SLOW = pytest.mark.slow
-
-
+# Points of the others run above, and what they say beside trials needs no Ray.
 @pytest.mark.parametrize(
     ("name", "executor"),
     [
-        *(
-            pytest.param(name, "gang", marks=() if is_adaptive(name) else SLOW)
-            for name in shipped_spaces()
-        ),
+        *((name, "gang") for name in shipped_spaces() if is_adaptive(name)),
         *((name, "local") for name in shipped_spaces() if says_more(name)),
     ],
 )
@@ -206,7 +202,6 @@ def run_and_look(document, overrides, place, cluster, capsys):
     trials = {trial["id"]: trial for trial in ran["trials"]}
     assert {trial["status"] for trial in trials.values()} == {"done"}
     assert ran["tracking_problem"] is None
-    sweep("resume", name)  # nothing is left to do
     if not name.endswith("-local"):
         check_live_metrics(cluster.recorded(name), ran)
     check_mlflow(name, ran)

@@ -54,6 +54,7 @@ def open_file(path, name="pair_lines", **fields):
     return open_pairs(data_config(name=name, path=str(path), **fields), data_dir=Path("nowhere"))
 
 
+@pytest.mark.slow  # reads 26,000 programs
 def test_smcalflow_of_the_data_directory():
     place = real("smcalflow2")
     found = open_pairs(data_config(name="smcalflow"), data_dir=place.parent)

@@ -295,7 +295,13 @@ def test_the_id_goes_with_the_source(here):
 
 
 @pytest.mark.parametrize(
-    ("engine", "tied"), [("sgd", True), ("edp_sgd", True), ("dp_sgd", False), ("dp_sgd", True)]
+    ("engine", "tied"),
+    [
+        ("sgd", True),
+        ("dp_sgd", False),
+        pytest.param("edp_sgd", True, marks=pytest.mark.slow),
+        pytest.param("dp_sgd", True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_trial_of_own_code(here, place, engine, tied):
     """Tied weights or not: stopped after an epoch and gone on with, it learns; its audit passes;

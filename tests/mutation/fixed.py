@@ -1,4 +1,4 @@
-"""The mutants of every test run, each against the one test that detects it.
+"""A hundred fixed mutants, each against the one test that detects it.
 
 `fixed.json` is chosen from what a run killed, spread over the sources; more than a hundred, so that
 some may go when their line or their test is written anew.

@@ -7,10 +7,13 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from .fixed import WANTED
 from .targets import ROOT, targets
 
 
+@pytest.mark.slow  # a minute; `python -m tests.mutation fixed` runs them alone
 def test_a_hundred_fixed_mutants_are_noticed():
     """In a process of its own: it forks, and must not have run a backward pass before."""
     command = [sys.executable, "-m", "tests.mutation", "fixed"]

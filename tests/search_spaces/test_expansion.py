@@ -126,11 +126,6 @@ def test_an_override_is_in_every_trial_and_its_axis_is_gone():
     assert found.merged == 0
 
 
-def test_an_override_of_the_seed_ends_the_repeats():
-    found = expansion(override={"training.seed": 9}, repeats=3)
-    assert [p.config.training.seed for p in found.points if p.config] == [9]
-
-
 def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_error():
     decay = "privacy.noise_decay"
     found = expansion(axes={f"{decay}.kind": ["none", "linear"], f"{decay}.tau": [0, 0.1]})

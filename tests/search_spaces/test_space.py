@@ -179,11 +179,6 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         read(path)
 
 
-def test_an_override_of_nothing_is_refused():
-    with refused("expected a path that starts with"):
-        read(TINY, overrides={"privcy.delta": 1})
-
-
 @pytest.mark.parametrize(
     ("document", "overrides", "words"),
     [

@@ -185,8 +185,15 @@ def test_no_text_of_a_record_leaves_the_trial(place, done):
         assert f'"{word}"' not in kept
 
 
-@pytest.mark.parametrize("normalise", [{}, {"normalise": "none"}, {"normalise": "none", "cap": 2}])
-@pytest.mark.parametrize("source", ["public", "first_step_noised", "first_step"])
+@pytest.mark.parametrize(
+    ("source", "normalise"),
+    [
+        ("public", {}),
+        ("public", {"normalise": "none"}),
+        ("first_step_noised", {"normalise": "none", "cap": 2}),
+        ("first_step", {}),
+    ],
+)
 def test_every_source_of_alpha_trains_and_only_a_raw_or_unbounded_one_voids_the_guarantee(
     place, tmp_path, source, normalise
 ):

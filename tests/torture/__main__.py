@@ -20,7 +20,6 @@ from tests.sweep.untracked import without_mlflow
 from tests.torture import bad_input, damage
 from tests.torture.outcome import Tally
 
-Tallies = dict[str, Tally]
 PARTS = ("bad-input", "damage")
 
 

@@ -45,6 +45,7 @@ def test_the_harness_sees_a_traceback(monkeypatch):
     assert "ZeroDivisionError" in tally.findings[0]
 
 
+@pytest.mark.slow  # more memory than any answer may take
 def test_the_harness_sees_what_an_answer_costs(monkeypatch):
     monkeypatch.setattr(
         "sweep.store.sweeps.names", lambda home: [str(len(bytes(BYTES + BYTES // 4) + b"1"))]

@@ -54,7 +54,12 @@ def test_the_table_of_private_files_names_every_file_of_a_trial(tmp_path):
 
 
 _NOT_PUBLIC = ("curator_only", "mlflow.")  # the latter: ids, paths, who ran it
-UNITS = [("record", "edp_sgd"), ("record", "dp_sgd"), ("group", "edp_sgd"), ("group", "dp_sgd")]
+UNITS = [
+    ("record", "edp_sgd"),
+    ("group", "dp_sgd"),
+    pytest.param("record", "dp_sgd", marks=pytest.mark.slow),
+    pytest.param("group", "edp_sgd", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("unit", "engine"), UNITS)

@@ -10,9 +10,8 @@ ROOT = Path(__file__).parents[3]
 _QUIET = ("MLFLOW_", "PYTEST_", "CI", "GITHUB_", "BUILDKITE", "DO_NOT_TRACK", "RUNBOT_")
 _CLIENT = "from mlflow.telemetry import get_telemetry_client\nassert get_telemetry_client() is None"
 _STORE = """
-from sweep.settings import from_environment
-from sweep.tracking.mlflow_store import Tracker
-Tracker(from_environment())
+import sweep.tracking.mlflow_store
+import mlflow
 """
 
 
