@@ -7,9 +7,7 @@ bare trial config, such as an exported one, is a space of one point.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +25,7 @@ from search_spaces.parts import (
     Resources,
     Variant,
 )
-from search_spaces.paths import replaced, set_all, set_path
+from search_spaces.paths import replaced, set_path
 from search_spaces.search import STRATEGIES, Search
 from trainables import catalogue, figures, goals
 from trainables.documents import DocumentProblem, require_storable
@@ -275,37 +273,3 @@ def require_objectives(space: SearchSpace) -> None:
     for name in space.search.objectives:
         if name not in allowed:
             raise ValueError(f"expected no objective {name} with task={space.task}")
-    if figures.LEAKAGE in space.search.objectives:
-        _require_attacks(space)
-
-
-def _require_attacks(space: SearchSpace) -> None:
-    from trainables.attacks import attacks_on_models  # which imports NumPy
-
-    measured = {
-        name
-        for name in attacks_on_models()
-        if not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
-    }
-    for variant in space.all_variants:
-        for attacks in () if variant.baseline else _attacks_of(space, variant):
-            if isinstance(attacks, list | tuple) and not measured & {*map(str, attacks)}:
-                raise ValueError(
-                    "expected evaluation.attacks with"
-                    f" {' or '.join(sorted(measured))}, or none given, with the objective"
-                    f" leakage, got {list(attacks)}"
-                )
-
-
-def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
-    """Every `evaluation.attacks` that a point of the variant can have, as typed; None: default."""
-    choices = [
-        [(path, value) for value in axis.values or ()]
-        for path, axis in variant.axes_beside(space.axes).items()
-        if path in ("evaluation", "evaluation.attacks")
-    ]
-    for chosen in itertools.product(*choices):
-        for last in (space.override, replaced(space.fallback, space.override)):
-            fields = set_all(space.base, (*variant.fixed.items(), *chosen), last.items())
-            evaluation = fields.get("evaluation")
-            yield evaluation.get("attacks") if isinstance(evaluation, dict) else None

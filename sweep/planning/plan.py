@@ -28,6 +28,7 @@ from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounted, Accounting
 from sweep.spending.filter import UNFILTERED, looks_at_results
 from sweep.store.plans import Plan, PlannedTrial
+from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import LEAKAGE
@@ -91,8 +92,9 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
     )
     if config is None:
         return replace(trial, reason=point.reason, refused_by="config")
-    if point.reason is not None:
-        return replace(trial, reason=point.reason, refused_by="constraint")
+    reason = point.reason or _unmeasured(space, point.baseline, config)
+    if reason is not None:
+        return replace(trial, reason=reason, refused_by="constraint")
     try:
         accounted = account(config)
         if _near_limit(space, trial, accounted=accounted):
@@ -123,6 +125,26 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
     if (over := _over_epsilon(space, trial)) is not None:
         return replace(trial, reason=over, refused_by="budget")
     return trial
+
+
+def _unmeasured(space: SearchSpace, baseline: bool, config: TrialConfig) -> str | None:
+    """Why a search by leakage could not observe a trial, or None."""
+    asked = config.evaluation.attacks
+    if baseline or asked is None or LEAKAGE not in space.search.objectives:
+        return None
+    from trainables.attacks import attacks_on_models  # which imports NumPy
+
+    measuring = [
+        name
+        for name in sorted(attacks_on_models())
+        if not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
+    ]
+    if {*measuring} & {*asked}:
+        return None
+    return (
+        f"expected evaluation.attacks with {' or '.join(measuring)}, or none given, with the"
+        f" objective leakage, got {list(asked)}"
+    )
 
 
 def _near_limit(space: SearchSpace, trial: PlannedTrial, *, accounted: Accounted) -> bool:

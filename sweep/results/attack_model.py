@@ -15,7 +15,6 @@ from trainables.attacks import Knowledge
 from trainables.config import data_config
 from trainables.data.records import Utterance
 from trainables.errors import InvalidInput
-from trainables.figures import is_public
 
 
 def folder_of(run: str, settings: Settings) -> Path:
@@ -44,57 +43,14 @@ def attack_run(
     delta: float | None,
     factory: str | None = None,
 ) -> dict[str, Any]:
-    """The attacks on a saved model; without files, the figures that the sweep has of that trial.
+    """Figures and notes of the attacks that need only the model. Records with a label that the
+    model lacks are left out, and so are those in both files. `delta` None: 1e-5.
 
-    Raises: InvalidInput for a run or files that cannot be used.
+    Raises: InvalidInput for a run or files that cannot be used; fewer than 5 records on a side.
     """
-    settings = from_environment()
-    folder = folder_of(run, settings)
-    if (members is None) != (non_members is None):
-        raise InvalidInput("expected both --members FILE and --non-members FILE, got one")
-    if members is not None and non_members is not None:
-        figures, notes = measure(
-            folder,
-            members=members,
-            non_members=non_members,
-            delta=1e-5 if delta is None else delta,
-            factory=factory,
-        )
-        found: dict[str, Any] = {**figures}
-        if notes:
-            found["notes"] = list(notes)
-        return found
-    if delta is not None:
-        raise InvalidInput("expected --delta with --members FILE and --non-members FILE")
-    sweep = store.SweepFolder(folder.parent.parent)
-    if folder.parent.name != "trials" or not sweep.is_there:
-        raise InvalidInput(
-            f"expected --members FILE and --non-members FILE for {run}: an exported folder holds no"
-            " membership figures"
-        )
-    (record,) = (r for r in sweep.records() if r.plan.id == folder.name)
-    kept = {n: v for n, v in record.metrics.items() if not is_public(n) and v is not None}
-    if not any(name.startswith("mia_") for name in kept):
-        raise InvalidInput(
-            f"expected a finished trial with attacks, got {run} ({record.status}, without attacks)"
-        )
-    return kept
-
-
-def measure(
-    folder: Path,
-    *,
-    members: Path,
-    non_members: Path,
-    delta: float,
-    factory: str | None = None,
-) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Figures and notes of the attacks that need only the model.
-
-    Records with a label that the model lacks are left out, and so are those in both files.
-
-    Raises: InvalidInput for files that cannot be used; fewer than 5 records on a side.
-    """
+    folder = folder_of(run, from_environment())
+    if members is None or non_members is None:
+        raise InvalidInput(f"expected --members FILE and --non-members FILE for {run}")
     model = saved.load(folder, factory=factory)
     sides = [_read(path) for path in (members, non_members)]
     both = {each.tokens for each in sides[0]} & {each.tokens for each in sides[1]}
@@ -125,13 +81,19 @@ def measure(
     knowledge = Knowledge(texts=_texts(chosen, model))
     possible = attacks.possible(signals, knowledge, sampling="shuffle")
     scores = attacks.record_scores(signals, knowledge, attacks=possible)
-    figures = attacks.panel(signals, knowledge, delta=delta, attacks=sorted(scores), scores=scores)
+    figures = attacks.panel(
+        signals,
+        knowledge,
+        delta=1e-5 if delta is None else delta,
+        attacks=sorted(scores),
+        scores=scores,
+    )
     if figures["mia_blind_auc_low"] > 0.5:
         notes.append(
             f"the files distinguish members without any model (blind AUC"
             f" {figures['mia_blind_auc']:.3f}): the other figures may not concern the model"
         )
-    return figures, tuple(notes)
+    return {**figures, **({"notes": notes} if notes else {})}
 
 
 def _read(path: Path) -> list[Utterance]:

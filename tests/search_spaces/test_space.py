@@ -137,41 +137,6 @@ def test_the_name_of_any_file_is_one_of_a_space(stem):
     assert check_name(name_of(stem)) == name_of(stem)
 
 
-LEAKAGE = {"strategy": "tpe", "num_samples": 4, "objectives": ["leakage"]}
-NO_ATTACK = {"evaluation.attacks": []}
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"base": {"evaluation": {"attacks": []}}},
-        {"base": {"evaluation": {"attacks": ["blind"]}}},
-        {"override": NO_ATTACK},
-        {"fallback": NO_ATTACK},
-        {"axes": {"evaluation.attacks": [["shadow"], []]}},
-        {"variants": [{"name": "a"}, {"name": "b", "set": NO_ATTACK}]},
-    ],
-)
-def test_a_search_by_leakage_that_no_attack_measures_is_refused(fields):
-    """Each of its points would be reported as failed: the search would be blind."""
-    with refused(r"loss_threshold or quantile or shadow, or none"):
-        spaces.parse({"name": "s", "search": LEAKAGE, **fields})
-    spaces.parse({"name": "s", "search": {**LEAKAGE, "objectives": ["validation_ser"]}, **fields})
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"base": {"evaluation": {"attacks": ["lira", "shadow"]}}},
-        {"base": {"evaluation": {"attacks": []}}, "override": {"evaluation.attacks": ["shadow"]}},
-        {"variants": [{"name": "sgd", "baseline": True, "set": NO_ATTACK}, {"name": "b"}]},
-    ],
-)
-def test_a_search_by_leakage_that_is_measured_stays(fields):
-    spaces.parse({"name": "s", "search": LEAKAGE, **fields})
-
-
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_bytes(b"name: \xff\xfe")

@@ -1,7 +1,7 @@
 """The rows of a corpus, computed once and memory-mapped: shared by all trials of all sweeps.
 
 A folder for each corpus, encoder and recipe, readable by its owner only, because rows reveal
-private text. `sweep delete --cache` removes it with the rest of the cache.
+private text.
 """
 
 from __future__ import annotations

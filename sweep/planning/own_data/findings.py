@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sweep.planning.own_data.corpus import FEW
-from sweep.planning.own_data.inspection import ByPart, Inspection, labels_of
+from sweep.planning.own_data.inspection import Inspection, labels_of
 from trainables import formats
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS
@@ -99,11 +99,8 @@ def figures(found: Inspection) -> dict[str, Any]:
         "parts_because": _why(found),
         "declare_num_records": rounded_size(found.parts["train"]) if _is_cut(found) else None,
         "mean_length": float(lengths.mean()) if len(lengths) else None,
-        "median_length": float(np.median(lengths)) if len(lengths) else None,
-        "length_95": float(np.quantile(lengths, 0.95)) if len(lengths) else None,
         "max_length": int(lengths.max()) if len(lengths) else None,
         **{f"num_{kind}": len(of) for kind, of in labels_of(found).items()},
-        **{f"{kind}_imbalance": _imbalance(of) for kind, of in labels_of(found).items()},
         "num_groups": len(found.groups) or None,
         "largest_group": max(found.groups.values(), default=None),
     }
@@ -176,9 +173,3 @@ def _about_groups(found: Inspection, total: int) -> list[str]:
             " holds only for the training part, and scores look better than they are."
         )
     return sentences
-
-
-def _imbalance(of: ByPart) -> float | None:
-    """Ratio of the records of the commonest label to those of the rarest."""
-    counts = [each.total() for each in of.values()]
-    return max(counts) / min(counts) if counts else None

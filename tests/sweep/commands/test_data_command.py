@@ -84,7 +84,7 @@ def test_describe_counts_labels_by_part(place, line):
     facts = line.facts("data", "describe", path, "--spans", "tokens")
     assert facts["labels"]["intents"] == {"say": {"train": 8, "test": 1}, "rare": {"train": 1}}
     assert facts["labels"]["slots"] == {"what": {"train": 9, "test": 1}}
-    assert (facts["num_duplicates"], facts["max_length"], facts["intents_imbalance"]) == (1, 2, 9)
+    assert (facts["num_duplicates"], facts["max_length"]) == (1, 2)
     assert facts["parts"] == {"train": 9, "validation": 0, "test": 1}
     assert facts["parts_because"].startswith("the file lacks a part")
     assert "rare" in line.says("data", "describe", path, "--spans", "tokens")

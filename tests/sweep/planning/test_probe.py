@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
-from sweep.planning.plan import probes, search_notes
+from sweep.planning.plan import probes, require_trials, search_notes
 from sweep.planning.prepare import prepare_space
+from tests.refusals import refused
 from tests.sweep.sweeps import space_in
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
@@ -73,6 +76,20 @@ def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(settin
     search = {"objectives": ["leakage"]}
     _, found = plan_and_messages(settings, search=search, budget={"total": 1e6}, base=attacked)
     assert "for the curator only: no epsilon covers its choice" in found[-1]
+
+
+@pytest.mark.parametrize("attacks", [[], ["blind"], ["loss_threshold"]])
+def test_a_search_by_leakage_that_no_attack_measures_is_refused(settings, attacks):
+    """Each of its points would be reported as failed: the search would be blind."""
+    space = searching(
+        settings, base={"evaluation": {"attacks": attacks}}, search={"objectives": ["leakage"]}
+    )
+    plan = prepare_space(space, settings=settings).plan
+    if attacks == ["loss_threshold"]:
+        require_trials(plan)
+        return
+    with refused(r"loss_threshold or quantile or shadow, or none"):
+        require_trials(plan)
 
 
 def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings):
