@@ -16,9 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 from trainables.data.bio import slots_lenient
 from trainables.data.bio_files import require_bio
 from trainables.data.records import NO_INTENT, Frame, Slot
-from trainables.documents import DocumentProblem, parse_json
-from trainables.errors import InvalidData, InvalidInput, kind_of
-from trainables.files import text_lines
+from trainables.errors import InvalidData, InvalidInput
+from trainables.files import object_lines, without_problems
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def read_frames(path: Path) -> FrameFile:
     exclusive, or an object with slot, start and end) or BIO `tags`, as in `sweep predict --json`
     and the `json_lines` data set. Intents or slots may be missing.
 
-    Raises: InvalidData naming file and line; InvalidInput for a file that cannot be read.
+    Raises: InvalidData naming file and line, or a file that cannot be read.
     """
     frames, tokens = [], []
     first: tuple[bool, bool] | None = None
@@ -142,15 +141,15 @@ def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans:
     ):
         if len(one) != len(other):
             raise InvalidInput(
-                f"expected the reference's {len(one)} tokens on line {number} of the hypothesis,"
-                f" got {len(other)} (--match value compares texts in place of positions)"
+                f"expected the reference's {len(one)} tokens in utterance {number} of the"
+                f" hypothesis, got {len(other)} (--match value compares texts, not positions)"
             )
 
 
 def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """One object a line: `score`, a number, higher for members, and `member`, true or false.
 
-    Raises: InvalidData naming file and line; InvalidInput for a file that cannot be read.
+    Raises: InvalidData naming file and line, or a file that cannot be read.
     """
     lines = [line for _, line in _lines(path, _ScoreLine)]
     scores = np.array([line.score for line in lines], dtype=np.float64)
@@ -158,35 +157,18 @@ def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 
 def _lines(path: Path, kind: type[_Read]) -> Iterator[tuple[str, _Read]]:
-    """(file and line, for messages; object) of every line."""
-    number = 0
-    try:
-        with path.open("rb") as file:  # a folder opens on some systems, and fails when read
-            for number, line in text_lines(file):
-                where = f"{path}, line {number}"
-                yield where, _line(line, kind, where)
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-    if not number:
+    """(file and line, for messages; object) of every line that is not blank."""
+    is_empty = True
+    for where, value in without_problems(object_lines(path)):
+        is_empty = False
+        try:
+            found = kind.model_validate(value)
+        except ValidationError as error:
+            field = str(error.errors(include_url=False, include_input=False)[0]["loc"][0])
+            _refuse(where, f"expected {field} to be {_EXPECTED[field]}")
+        yield where, found
+    if is_empty:
         raise InvalidData(f"expected at least one line in {path}, got an empty file")
-
-
-def _line(text: str | DocumentProblem, kind: type[_Read], where: str) -> _Read:
-    if isinstance(text, DocumentProblem):
-        _refuse(where, f"{text}{text.advice}")
-    if not text.strip():
-        _refuse(where, "expected an object, got an empty line")
-    try:
-        value = parse_json(text)
-    except DocumentProblem as problem:
-        _refuse(where, f"expected a JSON object on one line: {problem}")
-    if not isinstance(value, dict):
-        _refuse(where, f"expected a JSON object, got {kind_of(value)}")
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        field = str(error.errors(include_url=False, include_input=False)[0]["loc"][0])
-        _refuse(where, f"expected {field} to be {_EXPECTED[field]}")
 
 
 def _refuse(where: str, problem: str) -> NoReturn:

@@ -51,7 +51,7 @@ def test_a_slot_where_the_reference_says_there_is_none_is_an_error(line, score):
 def test_score_by_value_lets_tokens_differ(line, score):
     other = {"text": f"fly  to the {SECRET.upper()}", "intent": "flight", "slots": [["to", 3, 4]]}
     words = score([RIGHT], [other])
-    assert "3 tokens on line 1 of the hypothesis, got 4" in line.refused(*words)
+    assert "3 tokens in utterance 1 of the hypothesis, got 4" in line.refused(*words)
     assert line.facts(*words, "--match", "value")["ser"] == 0
 
 

@@ -87,7 +87,7 @@ def test_each_problem_has_its_line_and_quotes_none(tmp_path, changes, problem):
     with pytest.raises(InvalidData) as caught:
         read_frames(path)
     text = str(caught.value)
-    assert f"{path}, line 2" in text
+    assert f"{path} line 2" in text
     assert problem in text
     assert SECRET not in text
     assert "\n" not in text
@@ -106,9 +106,9 @@ def test_a_field_is_on_every_line_or_on_none(tmp_path, field):
     ("content", "problem"),
     [
         (b"", "expected at least one line in"),
-        (b'{"text": "a"}\n\n{"text": "b"}\n', "line 2: expected an object, got an empty line"),
-        (b'{"text": "xylophone"\n', "line 1: expected a JSON object on one line"),
-        (b'["xylophone"]\n', "line 1: expected a JSON object, got a list"),
+        (b"\n\n", "expected at least one line in"),
+        (b'{"text": "xylophone"\n', "expected a JSON object in .* line 1: "),
+        (b'["xylophone"]\n', "expected a JSON object in .* line 1, got a list"),
         (b'{"text": "\xff xylophone"}\n', "line 1"),
         (b'{"text": "xylophone", "intent": "a", "slots": [["xylophone", 0, NaN]]}\n', "line 1"),
         (b"[" * 100_000, "line 1"),
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_lines_of_objects_is_refused(tmp_path, content, proble
 
 def test_a_file_that_cannot_be_opened_is_the_users_problem(tmp_path):
     for path in (tmp_path / "none.jsonl", tmp_path):
-        with refused(f"^cannot read {path}: "):
+        with refused(f"expected a file that can be read in {path}, got"):
             read_frames(path)
 
 
@@ -148,7 +148,7 @@ def test_files_to_compare_have_the_same_utterances():
 
 def test_positions_are_compared_between_equal_numbers_of_tokens_alone():
     refuse_unless_aligned(frames(2, 3), frames(2, 4), spans=False)
-    with refused(r"the reference's 3 tokens on line 2 .*, got 4 \("):
+    with refused(r"the reference's 3 tokens in utterance 2 .*, got 4 \("):
         refuse_unless_aligned(frames(2, 3), frames(2, 4), spans=True)
 
 
@@ -176,5 +176,5 @@ def test_scores_are_numbers_beside_true_or_false(tmp_path):
 )
 def test_a_wrong_score_is_named_by_its_line(tmp_path, row, problem):
     path = written(tmp_path / "s.jsonl", {"score": 0, "member": False}, row)
-    with refused(f", line 2: {problem}", InvalidData):
+    with refused(f" line 2: {problem}|{problem}.* line 2: ", InvalidData):
         read_scores(path)
