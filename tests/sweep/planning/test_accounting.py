@@ -14,7 +14,8 @@ from trainables import accountants
 from trainables.config import parse
 from trainables.data import pair_split
 from trainables.data.pair_split import split_pairs
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput
+from trainables.models import module
 from trainables.privacy.from_config import build
 
 
@@ -135,7 +136,18 @@ def test_private_pairs_are_counted_once_to_check_a_declared_number(settings, tmp
     assert len(counted) == 1
 
 
-def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(settings):
+def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
+    settings, tmp_path, monkeypatch
+):
+    def require_built(config, schema):
+        raise InvalidInput(f"unfit for intents {schema.intents}")
+
+    monkeypatch.setattr(module, "require_usable", lambda *_: None)
+    monkeypatch.setattr(module, "require_built", require_built)
+    training = {"epochs": 1, "expected_batch_size": 30}
+    fields = {"data": own(tmp_path), "model": {"name": "module"}, "training": training}
+    with refused("unfit for intents"):
+        accounting(settings)(config_of(**fields))
     config = config_of(model={"name": "bert", "encoder": "/no/such/folder"})
     with refused("/no/such/folder"):
         accounting(settings)(config)
