@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from engine_checks import WAYS, WIDTHS, Meeting, PlainGradients, engine_on, gradients, mechanism
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from tests.refusals import refused
@@ -409,6 +411,31 @@ def test_passes_keep_units_whole_where_they_fit_and_bound_memory():
     assert [p.stop - p.start for p in passes(draw, limit=None, units_apart=True)] == [1, 2, 5, 1]
     pairs = checks.draw_of([[1, 2], [3, 4], [5, 6], [7, 8]])
     assert [p.stop for p in passes(pairs, limit=4, units_apart=False)] == [4, 8]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 6), max_size=6),
+    limit=st.none() | st.integers(1, 7),
+    apart=st.booleans(),
+)
+def test_every_record_is_in_one_pass_with_its_unit(sizes, limit, apart):
+    """No pass is empty or over the limit; whole units are whole, pieces end with their unit."""
+    ends = np.cumsum(sizes).tolist()
+    draw, after = checks.draw_of([[0] * size for size in sizes]), 0
+    for each in passes(draw, limit=limit, units_apart=apart):
+        assert each.start == after < each.stop
+        after = each.stop
+        assert limit is None or each.stop - each.start <= limit
+        held = [n for n in range(each.first, each.last) if sizes[n]]
+        assert (held[0], held[-1]) == (each.first, each.last - 1)
+        if each.whole:
+            assert each.ends
+            assert (each.start, each.stop) == (ends[held[0]] - sizes[held[0]], ends[held[-1]])
+            assert len(held) == 1 or not apart
+        else:
+            assert sizes[each.first] > limit
+            assert each.ends == (each.stop == ends[each.first])
+    assert after == sum(sizes)
 
 
 @pytest.mark.parametrize(
