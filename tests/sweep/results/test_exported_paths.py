@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -54,6 +55,9 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
     assert about["repeat"].count("=PATH") == 2
     write_report(folder, tmp_path / "own", epsilon_max=1e6)
     assert str(tmp_path) in texts_in(tmp_path / "own")
+    pathless = replace(best.plan, origin={**best.plan.fields, "data": {"name": "atis"}})
+    by_export = config_to_repeat(folder, replace(best, plan=pathless), exported)
+    assert by_export == exported / "config.yaml"
     again = config_to_repeat(folder, best, exported)
     for config, changes in (
         (again, {}),
