@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
+from tests.refusals import refused
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import time_major
 
@@ -12,6 +13,12 @@ from trainables.layers.packing import time_major
 def reordered(gates):
     """Rows in the order of nn.LSTM: input, forget, cell, output."""
     return torch.cat([gates.chunk(4)[k] for k in (0, 1, 3, 2)])
+
+
+@pytest.mark.parametrize("lengths", [[], [2, 0], [-1], [[2, 1]]])
+def test_lengths_that_no_records_have_are_refused(lengths):
+    with refused("non-empty vector of numbers >= 1"):
+        time_major(torch.tensor(lengths))
 
 
 def pairs(layer, other):

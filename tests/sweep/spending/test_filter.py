@@ -38,7 +38,9 @@ def space(place, *, total=None, **changes):
 
 def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path):
     grid, adaptive = space(tmp_path, total=3.0), space(tmp_path, total=3.0, search=TPE)
-    assert (looks_at_results(grid), looks_at_results(adaptive)) == (False, True)
+    stopping = {"strategy": "random", "num_samples": 3, "scheduler": "asha"}
+    spaces = (grid, adaptive, space(tmp_path, total=3.0, search=stopping))
+    assert [looks_at_results(each) for each in spaces] == [False, True, True]
     assert filter_of(grid, DELTA) is None
     assert filter_of(space(tmp_path, search=TPE), None) is None
     assert filter_of(adaptive, DELTA) == RdpFilter.of(3.0, delta=DELTA)
