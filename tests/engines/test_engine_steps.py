@@ -14,7 +14,7 @@ from torch import nn
 
 from tests.refusals import refused
 from trainables.engines import Setup, audit_step
-from trainables.engines._passes import Pass, passes
+from trainables.engines._passes import passes
 from trainables.engines._toy import ChosenRecords
 from trainables.errors import TrialFailed
 from trainables.guarantee import per_record
@@ -400,19 +400,6 @@ def test_an_engine_is_refused_another_ones_mechanism():
         dp_sgd.make(PlainGradients(WIDTHS), mechanism(), setup)
 
 
-def test_passes_keep_units_whole_where_they_fit_and_bound_memory():
-    draw = checks.draw_of([[1], [2, 3], [], [4, 5, 6, 7, 8], [9]])
-    assert list(passes(draw, limit=3, units_apart=False)) == [
-        Pass(0, 3, 0, 2),
-        Pass(3, 6, 3, 4, whole=False, ends=False),
-        Pass(6, 8, 3, 4, whole=False, ends=True),
-        Pass(8, 9, 4, 5),
-    ]
-    assert [p.stop - p.start for p in passes(draw, limit=None, units_apart=True)] == [1, 2, 5, 1]
-    pairs = checks.draw_of([[1, 2], [3, 4], [5, 6], [7, 8]])
-    assert [p.stop for p in passes(pairs, limit=4, units_apart=False)] == [4, 8]
-
-
 @given(
     sizes=st.lists(st.integers(0, 6), max_size=6),
     limit=st.none() | st.integers(1, 7),
@@ -420,6 +407,8 @@ def test_passes_keep_units_whole_where_they_fit_and_bound_memory():
 )
 def test_every_record_is_in_one_pass_with_its_unit(sizes, limit, apart):
     """No pass is empty or over the limit; whole units are whole, pieces end with their unit."""
+    pairs = passes(checks.draw_of([[1, 2], [3, 4], [5, 6], [7, 8]]), limit=4, units_apart=False)
+    assert [each.stop for each in pairs] == [4, 8], "as many together as fit"
     ends = np.cumsum(sizes).tolist()
     draw, after = checks.draw_of([[0] * size for size in sizes]), 0
     for each in passes(draw, limit=limit, units_apart=apart):
