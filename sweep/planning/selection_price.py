@@ -74,10 +74,13 @@ _BESIDE = {"claim", "release", "configurations"}
 def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Plan, SelectionPrice]:
     """A private selection with the noise that its target needs, its plan and its price.
 
-    Raises: InvalidInput where no noise reaches the target, or one that was given misses it; as
-    `price_of`.
+    Raises: InvalidInput where no noise reaches the target, or one that was given misses it; for a
+    mean above the number of points of a space without ranges, a range that changes the cost of a
+    trial, configurations with different units of privacy, a `budget.total` that the selection
+    exceeds.
     """
-    search, target = _search_of(space), space.search.target_epsilon
+    law, target = law_of(space), space.search.target_epsilon
+    search = selection.by_law(law.law, mean=law.mean)
     if target is not None and NOISE not in space.override:
         plan = planning.make(_at_noise(space, 1.0), account=account)
         planning.require_trials(plan)
@@ -92,57 +95,37 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     plan = planning.make(space, account=account)
     planning.require_one_corpus(space, plan)
     planning.require_trials(plan)
-    price = price_of(space, plan.to_run, account=account)
-    # The calibrated noise is an override, too, and may be slightly off under another version.
-    if target is not None and price.epsilon_selected > _OFF * target:
-        raise InvalidInput(
-            f"expected no {NOISE} with search.target_epsilon={target:g}: one value for all trials"
-            f" is found for the target, got {space.override.get(NOISE)}, with which the selection"
-            f" costs epsilon {format_epsilon(price.epsilon_selected)}"
-        )
-    return space, plan, price
-
-
-def _search_of(space: SearchSpace) -> selection.Search:
-    law = law_of(space)
-    return selection.by_law(law.law, mean=law.mean)
-
-
-def price_of(
-    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Accounting
-) -> SelectionPrice:
-    """The prices of a space whose trials draw from `configurations`.
-
-    Raises: InvalidInput for a mean above the number of points of a space without ranges, a range
-    that changes the cost of a trial, configurations with different units of privacy, a
-    `budget.total` that the selection exceeds.
-    """
-    law = law_of(space)
-    _require_points(space, configurations, mean=law.mean)
-    mechanisms = [account(trial.config).mechanism for trial in configurations]
+    _require_points(space, plan.to_run, mean=law.mean)
+    mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
     releases = [accountants.release(mechanism) for mechanism in mechanisms]
-    for trial, release in zip(configurations, releases, strict=True):
+    for trial, release in zip(plan.to_run, releases, strict=True):
         _require_equal_along_ranges(space, trial, release, account=account)
     delta = min(mechanism.delta for mechanism in mechanisms)
-    search = _search_of(space)
     try:
         chosen = selection.release_of(releases, search=search)
     except CannotAnalyze as problem:
         raise InvalidInput(str(problem)) from None
     selected = accountants.certify(chosen, delta=delta).epsilon
-    _require_within_total(space, selected, search=search, delta=delta)
-    dearest = max(configurations, key=lambda trial: trial.epsilon or 0.0)
-    of_dearest = releases[list(configurations).index(dearest)]
+    _require_within_total(space, selected, search=search, mean=law.mean, delta=delta)
+    # The calibrated noise is an override, too, and may be slightly off under another version.
+    if target is not None and selected > _OFF * target:
+        raise InvalidInput(
+            f"expected no {NOISE} with search.target_epsilon={target:g}: one value for all trials"
+            f" is found for the target, got {space.override.get(NOISE)}, with which the selection"
+            f" costs epsilon {format_epsilon(selected)}"
+        )
+    dearest = max(plan.to_run, key=lambda trial: trial.epsilon or 0.0)
+    of_dearest = releases[plan.to_run.index(dearest)]
     number = max(1, round(law.mean))
     composed = accountants.certify([of_dearest] * number, delta=delta).epsilon
-    return SelectionPrice(
+    price = SelectionPrice(
         law=law.law,
         mean=law.mean,
         delta=delta,
         epsilon_selected=selected,
         epsilon_composed=composed,
         epsilon_one_trial=accountants.certify(of_dearest, delta=delta).epsilon,
-        num_configurations=len(configurations),
+        num_configurations=len(releases),
         claim=meaning(
             selected,
             delta=delta,
@@ -151,6 +134,7 @@ def price_of(
         release=chosen,
         configurations=tuple(dict.fromkeys(releases)),
     )
+    return space, plan, price
 
 
 def _at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:
@@ -198,7 +182,12 @@ def _ranges(space: SearchSpace, trial: PlannedTrial) -> Mapping[str, tuple[float
 
 
 def _require_within_total(
-    space: SearchSpace, selected: float, *, search: selection.Search, delta: float
+    space: SearchSpace,
+    selected: float,
+    *,
+    search: selection.Search,
+    mean: float,
+    delta: float,
 ) -> None:
     total = space.budget.total
     if total is None or selected <= total:
@@ -207,7 +196,7 @@ def _require_within_total(
     if alone > total:
         raise InvalidInput(
             f"expected budget.total of at least {format_epsilon(alone)}, what the choice alone"
-            f" costs among a number of trials with mean {law_of(space).mean:g}, got {total:g}"
+            f" costs among a number of trials with mean {mean:g}, got {total:g}"
         )
     raise InvalidInput(
         f"the selection costs epsilon {format_epsilon(selected)} at delta {format_delta(delta)},"

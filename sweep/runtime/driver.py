@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sweep import interrupts, phases
 from sweep.results import leakage
@@ -70,7 +70,7 @@ def run_trials(
     try:
         if settings.executor == "local":
             team = LoneTeam("cuda" if settings.gpus_per_worker else "cpu")
-            work(_Desk(jobs, events, stop_requested, source), team, settings)
+            work(_Desk(list(jobs), events, stop_requested, source), team, settings)
             return
         from sweep.runtime.tune import questions
 
@@ -132,6 +132,7 @@ def run_pending(
         )
 
 
+@dataclass
 class Driver:
     """Called with each event, it returns whether the trial may continue. In its block it records
     the sweep's wall-clock time periodically, so that a killed process loses seconds of it, however
@@ -141,22 +142,14 @@ class Driver:
     raises InvalidInput where the trial would fail. Not for several threads.
     """
 
-    def __init__(
-        self,
-        gate: SpendGate,
-        folder: SweepFolder,
-        *,
-        figures: FigureCache,
-        delivery: Delivery | None = None,
-        watch: Watch = lambda trial_id, progress: None,
-        rehearse: Callable[[TrialConfig], None] = lambda config: None,
-    ) -> None:
-        self.rehearse = rehearse
-        self._gate = gate
-        self._folder = folder
-        self._figures = figures
-        self._delivery = delivery
-        self._watch = watch
+    gate: SpendGate
+    folder: SweepFolder
+    figures: FigureCache
+    delivery: Delivery | None = None
+    watch: Watch = lambda trial_id, progress: None
+    rehearse: Callable[[TrialConfig], None] = lambda config: None
+
+    def __post_init__(self) -> None:
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
         self._closing = threading.Event()
         self._clock = threading.Thread(target=self._keep_time, name="clock", daemon=True)
@@ -175,18 +168,18 @@ class Driver:
         while not is_over:
             is_over = self._closing.wait(_CLOCK_SECONDS)
             with suppress(OSError, InvalidData):  # the next event reports a failing disk
-                self._folder.add(Ran(seconds=self._gate.seconds))
+                self.folder.add(Ran(seconds=self.gate.seconds))
 
     def __call__(self, event: TrialEvent) -> Verdict:
         """Record the event and answer it.
 
         Raises: StorageFailed where a failed disk paused a trial, or the sweep's folder is missing.
         """
-        if not self._folder.is_there:
-            raise StorageFailed(f"the folder {self._folder.path} was removed")
-        verdict = self._answer(event, self._gate.trials[event.trial_id])
-        if self._delivery is not None:
-            self._delivery.mark(event.trial_id)
+        if not self.folder.is_there:
+            raise StorageFailed(f"the folder {self.folder.path} was removed")
+        verdict = self._answer(event, self.gate.trials[event.trial_id])
+        if self.delivery is not None:
+            self.delivery.mark(event.trial_id)
         return verdict
 
     def _answer(self, event: TrialEvent, priced: PricedTrial) -> Verdict:
@@ -204,7 +197,7 @@ class Driver:
         return GO_ON
 
     def _start(self, priced: PricedTrial, event: TrialEvent) -> Verdict:
-        trial, done, reason = priced.trial, 0, self._gate.time_is_up()
+        trial, done, reason = priced.trial, 0, self.gate.time_is_up()
         if reason is None:
             try:
                 done = self._begin(priced)
@@ -213,14 +206,14 @@ class Driver:
             except InvalidInput as damage:  # before anything is charged; the other trials go on
                 self._fail(priced, str(damage))
                 return Verdict(str(damage))
-            reason = self._gate.begin(trial.id, attempt=event.attempt, epochs_done=done)
+            reason = self.gate.begin(trial.id, attempt=event.attempt, epochs_done=done)
         if reason is not None:
-            self._folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
+            self.folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
             self._show(priced, TrialStatus.PLANNED)
             return Verdict(reason)
         if done == 0:
             anew = EpochReport(epochs_done=0, seconds=0.0, metrics={})
-            self._folder.add_epoch(trial.id, anew, when=time.time())
+            self.folder.add_epoch(trial.id, anew, when=time.time())
         self._background.submit(self._foresee, priced, done)
         self._show(priced, TrialStatus.RUNNING)
         return Verdict(epochs_done=done)
@@ -231,7 +224,7 @@ class Driver:
         Raises: InvalidData for a damaged checkpoint, with the next step; InvalidInput where it was
         trained with another encoder.
         """
-        place = self._folder.start_trial(priced.trial)
+        place = self.folder.start_trial(priced.trial)
         if not checkpoint.is_there(place):
             return 0
         try:
@@ -244,7 +237,7 @@ class Driver:
         if digest := str(state.get(ENCODER, "")):
             model = priced.trial.config.model.model_dump(mode="json")
             require_files_of(model, digest, where=place / "checkpoint")
-        return self._folder.state().trial(priced.trial.id).epochs_done
+        return self.folder.state().trial(priced.trial.id).epochs_done
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
         """Compute the figures of a trial's later epochs and card during training, because exact
@@ -253,43 +246,43 @@ class Driver:
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
             accountants.bounds_after(priced.mechanism, epochs)
         accountant = priced.trial.config.privacy.accountant
-        self._figures.account(priced.mechanism, accountant=accountant)
+        self.figures.account(priced.mechanism, accountant=accountant)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
         spent = accountants.bounds_after(priced.mechanism, report.epochs_done)
         report = replace(report, metrics={**report.metrics, **spent})
-        self._folder.add_epoch(event.trial_id, report, when=time.time())
+        self.folder.add_epoch(event.trial_id, report, when=time.time())
         # A trial stopped by the scheduler spends no more, so nothing is charged.
-        reason = self._gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
+        reason = self.gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
         self._show(priced, TrialStatus.RUNNING, seconds=report.seconds)
         return Verdict(reason or "")
 
     def _finish(self, priced: PricedTrial, event: TrialEvent, result: TrialResult) -> TrialStatus:
         """Write a trial's card, then its result, so that a trial with a result has a card."""
         # By the plan's id, which two draws of one configuration do not share.
-        card, place = result.privacy, self._folder.trial_folder(event.trial_id)
+        card, place = result.privacy, self.folder.trial_folder(event.trial_id)
         if card is not None:
             card = card.model_copy(update={"trial_id": event.trial_id})
             write_card(place, card)
         result = replace(result, trial_id=event.trial_id, privacy=card)
-        self._folder.finish_trial(result, when=time.time(), reason=event.reason)
+        self.folder.finish_trial(result, when=time.time(), reason=event.reason)
         checkpoint.remove(place)
-        if leakage.has_pictures(self._folder):
+        if leakage.has_pictures(self.folder):
             self._background.submit(leakage.draw, place, priced.trial.name)
         return TrialStatus.STOPPED if result.stopped_early else TrialStatus.DONE
 
     def _fail(self, priced: PricedTrial, reason: str) -> None:
         trial, now = priced.trial.id, time.time()
-        self._folder.add(Turn(entry="failed", trial=trial, reason=reason, time=now))
+        self.folder.add(Turn(entry="failed", trial=trial, reason=reason, time=now))
         self._show(priced, TrialStatus.FAILED)
 
     def _show(
         self, priced: PricedTrial, status: TrialStatus, *, seconds: float | None = None
     ) -> None:
-        record = self._folder.record(priced.trial, running=True)
+        record = self.folder.record(priced.trial, running=True)
         reason, shown = record.reason or "", progress_of(record)
         shown = replace(shown, status=status, reason=reason, seconds_per_epoch=seconds)
-        self._watch(priced.trial.id, shown)
+        self.watch(priced.trial.id, shown)
 
 
 def progress_of(record: TrialRecord) -> Progress:
@@ -313,32 +306,26 @@ class _Refused(BaseException):
         self.error = error
 
 
+@dataclass
 class _Desk:
     """Assigns jobs in order, in this process, one after another: the executor without Ray, with one
     process for each, whatever its `workers`.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[TrialJob],
-        events: Events,
-        stop_requested: Callable[[], bool],
-        source: ChosenJobs | None,
-    ) -> None:
-        self._jobs = list(jobs)
-        self._events = events
-        self._stop_requested = stop_requested
-        self._source = source
-        self._why = ""  # why the present trial must stop
+    jobs: list[TrialJob]
+    events: Events
+    stop_requested: Callable[[], bool]
+    source: ChosenJobs | None
+    why = ""  # why the present trial must stop
 
     def take(self) -> TrialJob | None:
         while True:
-            job = self._jobs.pop(0) if self._jobs else None
-            if job is None and self._source is not None:
-                job = self._source.next()
+            job = self.jobs.pop(0) if self.jobs else None
+            if job is None and self.source is not None:
+                job = self.source.next()
             if job is None:
                 return None
-            self._why = ""
+            self.why = ""
             verdict = self.send(TrialEvent(kind="started", trial_id=job.trial_id))
             if verdict.go_on:
                 return replace(job, epochs_done=verdict.epochs_done)
@@ -347,13 +334,13 @@ class _Desk:
         if event.kind == "dying":  # and says how it failed
             return GO_ON
         if event.kind == "finished":
-            event = replace(event, reason=self._why)
+            event = replace(event, reason=self.why)
         try:
-            verdict = self._events(event)
+            verdict = self.events(event)
         except Exception as error:  # noqa: BLE001  raised again outside of the trial
             raise _Refused(error) from None
-        if self._stop_requested():
+        if self.stop_requested():
             raise Interrupted("the sweep was interrupted")
         if event.kind == "epoch":
-            self._why = verdict.reason
+            self.why = verdict.reason
         return verdict

@@ -89,7 +89,11 @@ def start(
     executed = run_settings(prepared, plan.to_run, settings, address=address, function=function)
     tracker = Tracking(settings, space.name)
     services = _Services(prepared, plan.to_run, settings, executed, tracker, watch)
-    rehearse_first(prepared, settings, function=function)
+    # Dry runs that take longer are left for the start of each trial, but in a private selection.
+    begun = time.monotonic()
+    for trial in plan.to_run:
+        if selected is not None or time.monotonic() - begun < _PATIENCE:
+            rehearse(trial.config, settings, function=function)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total=budget_total)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
@@ -130,7 +134,6 @@ def resume(
     waiting = [r.plan for r in folder.records(running=False) if r.status.is_resumed]
     if prepared.space.search.is_private_selection:
         if selection.is_over(folder):
-            tracker.open(must_answer=False)
             return Run(folder=folder, tracking_problem=tracker.deliver(folder, running=False))
         prepared = prepare_space(prepared.space, settings=settings)
         waiting = list(prepared.plan.to_run)  # whatever was drawn
@@ -144,7 +147,6 @@ def resume(
 @contextmanager
 def _ready(services: _Services, *, is_new: bool) -> Iterator[None]:
     """MLflow, which must answer a new sweep, and Ray where it is needed, for the time of the block.
-    MLflow is imported here and nowhere earlier.
 
     Raises: StorageFailed where the disk fails; as `Tracking.open`, `ray_session.session` and
     `require_room`.
@@ -155,8 +157,9 @@ def _ready(services: _Services, *, is_new: bool) -> Iterator[None]:
     is_shared = executed.address is not None
     at_once = is_new or services.waiting or (is_shared and services.prepared.plan.to_choose)
     if executed.executor == "local" or not at_once:
-        phases.enter(phases.OPENING_MLFLOW)
-        tracker.open(must_answer=is_new)
+        if is_new:
+            phases.enter(phases.OPENING_MLFLOW)
+            tracker.open()
         yield
         return
     phases.enter(phases.STARTING_RAY)
@@ -166,9 +169,10 @@ def _ready(services: _Services, *, is_new: bool) -> Iterator[None]:
     # only the main thread can.
     with ThreadPoolExecutor(1, thread_name_prefix="start-up") as threads:
         threads.submit(importlib.import_module, "sweep.runtime.tune")
-        opening = threads.submit(tracker.open, must_answer=is_new)
+        opening = threads.submit(tracker.open) if is_new else None
         with ray_session.session(executed):
-            opening.result()
+            if opening is not None:
+                opening.result()
             if is_shared:
                 services.executed = require_room(
                     services.prepared, services.waiting, services.settings, executed
@@ -342,18 +346,6 @@ def rehearse(config: TrialConfig, settings: Settings, *, function: str = TRIAL_F
     from trainables.rehearsal import rehearse as dry_run  # which imports torch
 
     dry_run(config, None if config.generates else open_data(config.data, settings).schema)
-
-
-def rehearse_first(prepared: Prepared, settings: Settings, *, function: str) -> None:
-    """Dry runs of trials before the sweep is created. Those that would take longer than a few
-    seconds are left for the start of each trial, except in a private selection.
-
-    Raises: InvalidInput where one fails.
-    """
-    started = time.monotonic()
-    for trial in prepared.plan.to_run:
-        if prepared.price is not None or time.monotonic() - started < _PATIENCE:
-            rehearse(trial.config, settings, function=function)
 
 
 def require_room(

@@ -14,7 +14,7 @@ class NoTracker:
     def __init__(self, *args):
         """It is of a sweep."""
 
-    def open(self, **kwargs):
+    def open(self):
         """It answers."""
 
     def deliver(self, *args, **kwargs):
