@@ -1,4 +1,5 @@
-"""The loop of a running sweep, and its driver, which answers every event of every trial.
+"""The loop of a running sweep, its driver, which answers every event of every trial, and the
+executor without Ray.
 
 The order of its steps makes a sweep safe: an epoch is written to disk first, and the ledger is
 charged for the next epoch before this process permits it.

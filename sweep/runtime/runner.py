@@ -1,4 +1,7 @@
-"""Runs or resumes a planned sweep, and connects the executors with disk, ledger and MLflow."""
+"""Runs or resumes a planned sweep, and connects the executors with disk, ledger and MLflow.
+
+A check before the sweep is created has written nothing, so that the sweep's name stays free.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ from trainables.figure_cache import FigureCache
 
 # Seconds that the end of a sweep waits for the tracking store; the rest is delivered later.
 _PATIENCE_SECONDS, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
+_DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +96,7 @@ def start(
     # Dry runs that take longer are left for the start of each trial, but in a private selection.
     begun = time.monotonic()
     for trial in plan.to_run:
-        if selected is not None or time.monotonic() - begun < _PATIENCE:
+        if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
             rehearse(trial.config, settings, function=function)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total=budget_total)
@@ -244,9 +248,6 @@ def _require_total(prepared: Prepared, settings: Settings, *, budget_total: floa
         ledger = Ledger(settings.home / FILE)
         priced = price(prepared.plan.to_run, settings, ledger=ledger)
         require_total(priced, ledger, budget_total=budget_total)
-
-
-_PATIENCE = 5.0  # seconds of dry runs before a sweep begins
 
 
 def run_settings(

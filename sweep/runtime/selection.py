@@ -1,5 +1,6 @@
-"""Runs a private selection. Its trials are drawn beforehand and charged as a whole. They run in the
-vault, and only the fact that they run is shown.
+"""Runs a private selection, and unseals it. Its trials are drawn beforehand and charged as a whole.
+They run in the vault, and only the fact that they run is shown. Once unsealed all are shown, and
+charged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Sweeps that are shown on a console from their planning to their end."""
+"""Sweeps that are shown on a console from their planning to their end: a live table, or occasional
+lines where the output is not a terminal.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,11 @@ from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables.formats import number
 from trainables.system import phase
+
+_LINE_SECONDS = 60.0
+_PREPARING = Guard("the line of progress")
+# Phases in which a sweep may still be refused, which is one line.
+_UNSAID = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
 
 
 def start(
@@ -82,12 +89,6 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
         return len(plan.to_run)
     chosen = sum(trial.baseline for trial in plan.to_run) + plan.to_choose * num_seeds(space)
     return max(len(plan.to_run), min(chosen, space.budget.trials or chosen))
-
-
-_LINE_SECONDS = 60.0
-_PREPARING = Guard("the line of progress")
-# Phases in which a sweep may still be refused, which is one line.
-_UNSAID = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
 
 
 @contextmanager
