@@ -42,7 +42,7 @@ EXECUTORS = {"local": 15.0, "gang": 40.0}  # seconds that a run takes, about
 class Case:
     """One interrupt. `delay` is in seconds after the program has begun to handle signals, which is
     the first that it does, or has named its `phase`; `second` is in seconds after the first, or
-    None. `way` "stop" is `sweep stop`, and SIGTERM where the command has not read its space yet.
+    None. `way` "stop" is `sweep stop`, and SIGTERM where the sweep does not run yet.
     """
 
     executor: str
