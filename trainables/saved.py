@@ -80,7 +80,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             "intents": [] if about["intents"] == [NO_INTENT] else about["intents"],
             "slots": about["slots"],
             "source": about["schema_source"],
-            **{name: about[name] for name in ("tokenize", "intent_separator") if name in about},
+            "tokenize": about.get("tokenize", "space"),
         }
         weights = load_file(str(place / _FILES[1]))
     except (OSError, InvalidData, ValueError, KeyError, TypeError, SafetensorError):

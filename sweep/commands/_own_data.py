@@ -43,12 +43,6 @@ SpansOption = Annotated[
     Literal["tokens", "characters", "utf-16", "bytes", "last-token"] | None,
     typer.Option("--spans", help="Unit of spans; default: the one that fits them."),
 ]
-Separator = Annotated[
-    str | None,
-    typer.Option(
-        "--intent-separator", metavar="SIGN", help="Separator of several intents of a record."
-    ),
-]
 Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line names the columns."),
@@ -74,24 +68,17 @@ class SourceOptions:
     group: Group = None
     tokenize: TokenizeOption = "space"
     spans: SpansOption = None
-    intent_separator: Separator = None
     header: Header = None
     encoding: Encoding = None
 
     def source(self, data: Path) -> Source:
         """The source of the file or folder.
 
-        Raises: InvalidInput for an empty separator or an unknown encoding, and see
-            `file_formats.open_source`.
+        Raises: InvalidInput for an unknown encoding, and see `file_formats.open_source`.
         """
         from trainables.errors import InvalidInput
         from trainables.file_formats import Options, open_source
 
-        if self.intent_separator is not None and not self.intent_separator.strip():
-            raise InvalidInput(
-                "expected --intent-separator to be a sign such as '#',"
-                f" got {self.intent_separator!r}"
-            )
         if self.encoding is not None:
             try:
                 "a".encode(self.encoding)

@@ -33,7 +33,6 @@ class ModelFile(Document):
     slots: tuple[str, ...]
     schema_source: str
     tokenize: Tokenization = "space"
-    intent_separator: str | None = None
     provenance: str = ""
     encoder_digest: str = ""
 

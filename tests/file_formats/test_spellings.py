@@ -150,19 +150,12 @@ def test_names_fit_on_a_line_of_tags(tmp_path):
     assert second == Utterance(("ann",), ("B-first_name",), "ring up")
 
 
-def test_several_intents_are_declared_by_their_separator(tmp_path):
-    path = lines(
-        tmp_path,
-        {"text": "a", "intent": "go # stay"},
-        {"text": "b", "intent": ["stay", "go"]},
-        {"text": "c", "intent": "go"},
-    )
-    found = only(path, intent_separator="#")
-    assert [each.intent for each in found if isinstance(each, Utterance)] == [
-        *["go#stay"] * 2,
-        "go",
-    ]
-    assert "--intent-separator declares several" in str(only(path)[1])
+def test_several_intents_are_refused_with_what_to_do(tmp_path):
+    path = lines(tmp_path, {"text": "a", "intent": ["stay", "go"]}, {"text": "b", "intent": "go"})
+    said, other = only(path)
+    assert "expected one intent in " in str(said)
+    assert "got 2 in intent (join the names of several to one" in str(said)
+    assert other.intent == "go"
 
 
 @pytest.mark.parametrize(

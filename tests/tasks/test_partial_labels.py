@@ -5,11 +5,9 @@ import json
 
 import pytest
 
-from sweep.results.export_documents import ModelFile
-from tests.lines import read_lines, write_lines
+from tests.lines import write_lines
 from tests.metrics.nlu_scores import score
 from tests.tasks.test_nlu_trial import config, run
-from trainables import saved
 from trainables.config import parse
 from trainables.data.records import Frame
 
@@ -64,32 +62,3 @@ def test_without_intents_ser_is_the_slot_error_rate():
     guessed = [Frame("x", frame.slots) for frame in guess]
     assert score(with_intents, guessed, bootstrap_samples=0)["ser"] == pytest.approx(2 / 3)
     assert score(right, right, bootstrap_samples=0)["f_ser"] == 0.0
-
-
-def test_intents_of_a_set_are_counted_one_by_one(tmp_path):
-    right = [Frame("book#pay", ()), Frame("pay", ())]
-    guess = [Frame("pay", ()), Frame("pay", ())]
-    labels = frozenset({"intents", "intent sets"})
-    found = score(right, guess, labels=labels, intent_separator="#", bootstrap_samples=0)
-    assert found["intent_f1"] == pytest.approx(2 * 2 / (3 + 2))
-    assert found["intent_accuracy"] == 0.5
-    assert "intent_f1" not in score(right, guess, bootstrap_samples=0)
-
-
-def test_a_trial_on_sets_of_intents(tmp_path):
-    corpus(tmp_path, "intents")
-    rows = read_lines(tmp_path / "utterances.jsonl")
-    for row in rows[::2]:
-        row["intent"] = "call#play"
-    write_lines(tmp_path / "utterances.jsonl", rows)
-    schema = {"intents": ["call", "call#play", "play"], "slots": [], "intent_separator": "#"}
-    (tmp_path / "schema.json").write_text(json.dumps(schema))
-    result, _ = run(tmp_path, tmp_path / "trial", config("dp_sgd"))
-    f1, accuracy = result.metrics["intent_f1"], result.metrics["intent_accuracy"]
-    assert f1 is not None
-    assert accuracy is not None
-    assert f1 >= accuracy  # a set that is right counts all of its intents
-    assert saved.load(tmp_path / "trial").schema.intent_separator == "#"
-    about = json.loads((tmp_path / "trial" / "model" / "model.json").read_text())
-    assert ModelFile.model_validate(about).to_dict()["intent_separator"] == "#"
-    assert about["encoder_digest"] == "", "no encoder was read"

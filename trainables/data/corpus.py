@@ -132,8 +132,7 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     made_of = None if files else entry.recipe(config)
     states = [_state(file) for file in files]
     labels = asdict(schema)
-    for name in ("tokenize", "intent_separator"):
-        del labels[name]  # they do not change the encoded corpus
+    del labels["tokenize"]  # it does not change the encoded corpus
     key = _digest(_FORMAT, config.name, states, made_of, labels)
 
     def encode(folder: Path) -> None:

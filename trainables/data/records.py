@@ -45,8 +45,7 @@ class LabelSchema:
     `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`. `source` says
     where the labels come from; `public` is False where they were read from the private records,
     which no epsilon covers. A corpus of slots alone has the one intent `NO_INTENT`. `tokenize` is
-    how the corpus' texts were cut into tokens. With an `intent_separator` an intent may be a set:
-    several sorted names joined by it.
+    how the corpus' texts were cut into tokens.
     """
 
     intents: tuple[str, ...]
@@ -54,7 +53,6 @@ class LabelSchema:
     source: str
     public: bool = True
     tokenize: Tokenization = "space"
-    intent_separator: str | None = None
 
     @property
     def has_intents(self) -> bool:
@@ -63,16 +61,12 @@ class LabelSchema:
 
     @property
     def labels(self) -> frozenset[str]:
-        """The kinds of labels in the schema: intents, slots, sets of intents.
+        """The kinds of labels in the schema: intents, slots.
 
         >>> LabelSchema(intents=("a",), slots=(), source="doc").labels
         frozenset({'intents'})
         """
-        found = {
-            "intents": self.has_intents,
-            "slots": bool(self.slots),
-            "intent sets": self.intent_separator is not None,
-        }
+        found = {"intents": self.has_intents, "slots": bool(self.slots)}
         return frozenset(kind for kind, there in found.items() if there)
 
     @property

@@ -1,10 +1,9 @@
 """Label schemas: the labels and size of a corpus without opening its records.
 
 A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be empty),
-`source` (where they come from), `tokenize` (how texts were cut, see `tokenization`),
-`intent_separator` (see `LabelSchema`) and, for the shipped ones, `pool_size` and `train_size`:
-distinct utterances of each file or folder and of its official training part, by its place under the
-data directory.
+`source` (where they come from), `tokenize` (how texts were cut, see `tokenization`) and, for the
+shipped ones, `pool_size` and `train_size`: distinct utterances of each file or folder and of its
+official training part, by its place under the data directory.
 """
 
 from __future__ import annotations
@@ -95,8 +94,6 @@ def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
     fields: dict[str, Any] = {"source": schema.source, **sizes}
     if schema.tokenize != "space":
         fields["tokenize"] = schema.tokenize
-    if schema.intent_separator is not None:
-        fields["intent_separator"] = schema.intent_separator
     intents = list(schema.intents) if schema.has_intents else []
     fields |= {"intents": intents, "slots": list(schema.slots)}
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
@@ -115,15 +112,7 @@ def parse_schema(fields: object, where: str) -> LabelSchema:
     """
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {kind_of(fields)}")
-    known = {
-        "intents",
-        "slots",
-        "source",
-        "tokenize",
-        "intent_separator",
-        "pool_size",
-        "train_size",
-    }
+    known = {"intents", "slots", "source", "tokenize", "pool_size", "train_size"}
     unknown = set(fields) - known
     if unknown:
         raise InvalidData(
@@ -144,13 +133,4 @@ def parse_schema(fields: object, where: str) -> LabelSchema:
     tokenize = fields.get("tokenize", "space")
     if tokenize not in TOKENIZATIONS:
         raise InvalidData(f"expected tokenize in {where} to be {' or '.join(TOKENIZATIONS)}")
-    separator = fields.get("intent_separator")
-    if separator is not None and not (isinstance(separator, str) and separator.strip()):
-        raise InvalidData(f"expected intent_separator in {where} to be a sign such as '#'")
-    return LabelSchema(
-        intents,
-        tuple(fields["slots"]),
-        source=source,
-        tokenize=tokenize,
-        intent_separator=separator,
-    )
+    return LabelSchema(intents, tuple(fields["slots"]), source=source, tokenize=tokenize)

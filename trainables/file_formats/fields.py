@@ -47,9 +47,8 @@ _LONGEST_LITERAL = 100_000
 @dataclass(frozen=True, kw_only=True, eq=False)  # a key of caches
 class Options:
     """Reading options of a file: the fields (or columns, by name or number) of text, intent, tags,
-    slots, part and group where their names are unusual; the tokenization; the unit of spans; the
-    separator of several intents of a record; whether columns have names (None: detected by the
-    usual names); the encoding (None: detected).
+    slots, part and group where their names are unusual; the tokenization; the unit of spans;
+    whether columns have names (None: detected by the usual names); the encoding (None: detected).
     """
 
     text: str | None = None
@@ -60,7 +59,6 @@ class Options:
     group: str | None = None
     tokenize: Tokenization = "space"
     spans: SpanUnit | None = None
-    intent_separator: str | None = None
     header: bool | None = None
     encoding: str | None = None
 

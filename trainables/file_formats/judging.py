@@ -54,8 +54,7 @@ def utterance_of(
         raise InvalidData(f"expected tokens without white space in {where}")
     if (problem := size_problem(tokens)) is not None:
         raise InvalidData(f"{problem} in {where}")
-    intent = _intent(record, options.intent_separator)
-    return Utterance(tokens, tags, intent, _part(record), record.group)
+    return Utterance(tokens, tags, _intent(record), _part(record), record.group)
 
 
 def readings(span: Span, text: str, words: Sequence[str]) -> dict[SpanUnit, str]:
@@ -210,18 +209,15 @@ def _tags_of(
     return tags_of(ordered, len(tokens))
 
 
-def _intent(record: Record, separator: str | None) -> str:
-    given = [" ".join(intent.split()) for intent in record.intents]  # a file has one on a line
-    if separator is not None:
-        given = sorted({piece.strip() for intent in given for piece in intent.split(separator)})
-        given = [intent for intent in given if intent]
-        return separator.join(given) or NO_INTENT
-    if len(given) > 1:
+def _intent(record: Record) -> str:
+    if len(record.intents) > 1:
         raise InvalidData(
-            f"expected one intent in {record.where}, got {len(given)} in"
-            f" {record.read.get('intent')} (--intent-separator declares several)"
+            f"expected one intent in {record.where}, got {len(record.intents)} in"
+            f" {record.read.get('intent')} (join the names of several to one, such as"
+            " flight#airfare)"
         )
-    return given[0] if given else NO_INTENT
+    given = " ".join("".join(record.intents).split())  # a file has one on a line
+    return given or NO_INTENT
 
 
 def _part(record: Record) -> Part:

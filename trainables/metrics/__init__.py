@@ -20,7 +20,6 @@ ENTRIES = (
     "function_overlap",
     "generation",
     "intent_accuracy",
-    "intent_f1",
     "loss_filter",
     "mauve",
     "membership",

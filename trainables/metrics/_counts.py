@@ -35,7 +35,6 @@ class Counts:
     `hypothesis_slots`. `matched` is the size of the multiset intersection, which is `correct` under
     the alignment by name. The `strict_` fields read the tags as IOB2 defines them.
     `reference_intents` is 1, or 0 where the reference has slots alone; then no intent is an error.
-    An intent may be a set: the `single_` fields count its members on both sides, and those on both.
     """
 
     utterances: Integers
@@ -52,9 +51,6 @@ class Counts:
     strict_reference_slots: Integers
     strict_hypothesis_slots: Integers
     reference_intents: Integers
-    single_reference: Integers
-    single_hypothesis: Integers
-    single_matched: Integers
 
     @property
     def slot_errors(self) -> Integers:
@@ -152,7 +148,6 @@ def count_frames(
     hypothesis_tokens: Sequence[Sequence[str]] | None = None,
     reference_tags: Sequence[Sequence[str]] | None = None,
     hypothesis_tags: Sequence[Sequence[str]] | None = None,
-    intent_separator: str | None = None,
 ) -> Counts:
     """The counts of `hypotheses` against `references`, in the same order, by utterance, shape [n];
     `table` of them is what a trial may keep for a paired comparison later. Counts add up, so an
@@ -160,8 +155,7 @@ def count_frames(
 
     `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
     reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
-    hold no malformed tags, so then it equals `slot_f1` of spans. `intent_separator` stands between
-    the intents of a set. Labels never seen are labels.
+    hold no malformed tags, so then it equals `slot_f1` of spans. Labels never seen are labels.
 
     Raises: InvalidInput for lists of different length, none at all, or an unknown rule.
     """
@@ -199,7 +193,6 @@ def count_frames(
             *(matched, len(right), len(guess)),
             *strict_counts,
             reference.intent != NO_INTENT,
-            *_singles(reference.intent, hypothesis.intent, intent_separator),
         )
     return from_table(rows)
 
@@ -223,20 +216,6 @@ def _require_sound(
             )
     if not references:
         raise InvalidInput("expected at least one utterance to score, got none")
-
-
-def _singles(reference: str, hypothesis: str, separator: str | None) -> tuple[int, int, int]:
-    """Members of two sets of intents, and those in both.
-
-    >>> _singles("book#pay", "pay", "#"), _singles("book", "pay", None)
-    ((2, 1, 1), (1, 1, 0))
-    """
-    right, guess = (
-        {name.strip() for name in ([given] if separator is None else given.split(separator))}
-        - {NO_INTENT}
-        for given in (reference, hypothesis)
-    )
-    return len(right), len(guess), len(right & guess)
 
 
 def _intersection(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:

@@ -117,7 +117,6 @@ class Setup:
             tokens=self.corpus.token_sequences(ids) if evaluation.ser_match == "value" else None,
             hypothesis_tags=predicted.tag_names(schema),
             reference_tags=self.corpus.tag_sequences(ids),
-            intent_separator=schema.intent_separator,
         )
 
 

@@ -174,7 +174,6 @@ def save_model(setup: Setup, folder: Path) -> None:
         "slots": list(schema.slots),
         "schema_source": schema.source,
         "tokenize": schema.tokenize,
-        "intent_separator": schema.intent_separator,
         "provenance": setup.model.provenance,
         **setup.encoder_files,
     }

@@ -140,7 +140,6 @@ def start(
         schema = replace(
             schema or counted.schema(source=_source(least), least=least),
             tokenize=source.options.tokenize,
-            intent_separator=source.options.intent_separator,
         )
         num_training = _require_enough(counted, source, schema, least=given)
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
