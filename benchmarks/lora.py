@@ -90,7 +90,6 @@ def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
         positions=512,
         padding=0,
         targets=("query", "value"),
-        top_layers=None,
         rank=8,
         alpha=16.0,
         in_bf16=precision == "bf16",

@@ -10,6 +10,7 @@ from trainables.encoders.rows import (
     LayerStates,
     Moments,
     NameScores,
+    Whitening,
     batches_of_names,
     features,
     join_states,
@@ -77,7 +78,8 @@ def test_whitening_refuses_what_has_no_meaning():
 
 
 def test_features_have_norm_one_and_a_zero_row_stays_zero():
-    rows = features(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), None)
+    as_they_are = Whitening(torch.zeros(2), torch.eye(2))
+    rows = features(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), as_they_are)
     torch.testing.assert_close(rows, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
 
 

@@ -41,21 +41,13 @@ FULLY = {
         "word_buckets": 40,
         "intermediate_size": 40,
     },
-    "bert, frozen tables": {
-        "name": "bert",
-        "hidden_size": 48,
-        "num_heads": 4,
-        "num_layers": 1,
-        "word_buckets": 40,
-        "freeze_embeddings": True,
-    },
 }
 PARTLY = {"bert, biases": {**FULLY["bert"], "trained": "biases"}}
 # Around a small MPNet of `transformers`.
 ADAPTED = {
     "lora": {"name": "lora", "lora_rank": 2},
-    "lora, bf16, top layer": {
-        "name": "lora", "lora_rank": 2, "frozen_weights": "bf16", "top_layers": 1,
+    "lora, bf16": {
+        "name": "lora", "lora_rank": 2, "frozen_weights": "bf16",
         "lora_targets": ("q", "dense"),
     },
 }  # fmt: skip

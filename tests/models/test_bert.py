@@ -11,6 +11,7 @@ from tests.models._builds import SCHEMA, TYPES, build_model, random_batch
 from tests.refusals import refused
 from trainables.config import model_part
 from trainables.data.batches import PackedBatch
+from trainables.layers.packing import by_length
 from trainables.models.bert import build
 
 
@@ -22,7 +23,8 @@ def test_the_intent_head_reads_the_first_piece_or_the_mean(tmp_path):
         for pooling in ("first", "mean")
     )
     batch = random_batch(first, 7, seed=0)
-    rows, layout = first.hidden_states(batch)
+    layout = by_length(batch.inputs["piece_lengths"])
+    *_, rows = first._states(batch, layout)
     records = rows[layout.place].split(batch.inputs["piece_lengths"].tolist())
     for model, of_record in ((first, lambda x: x[0]), (mean, lambda x: x.mean(0))):
         expected = torch.stack([of_record(x) for x in records])

@@ -140,8 +140,7 @@ def test_the_card_can_name_what_is_public():
     whitening, names = model().public_inputs
     assert whitening.endswith("over utterances of the encoder's corpora")
     assert "labels' names" in names
-    plain = model_part(name="features", prior="none", whitening=None)
-    assert build(plain, schema=SCHEMA, seed=0).public_inputs == []
+    assert model(prior="none").public_inputs == [whitening]
     about = words_of_left_out(read_about("dialogues"))
     assert "share with atis" in about
     assert about.endswith("took 1 out of its pretraining")
@@ -183,14 +182,13 @@ NAMED = LabelSchema(intents=("a",), slots=("to.city", "from.city", "airline"), s
 
 
 def test_rows_have_norm_one_and_tags_stay_apart():
-    for factored in (False, True):
-        parts = tag_parts(NAMED, factored=factored)
-        np.testing.assert_allclose(np.linalg.norm(parts, axis=1), 1.0, rtol=1e-6)
-        assert np.linalg.matrix_rank(parts) == len(NAMED.tags)
+    parts = tag_parts(NAMED)
+    np.testing.assert_allclose(np.linalg.norm(parts, axis=1), 1.0, rtol=1e-6)
+    assert np.linalg.matrix_rank(parts) == len(NAMED.tags)
 
 
 def test_tags_that_share_parts_share_weights():
-    parts = tag_parts(NAMED, factored=True)
+    parts = tag_parts(NAMED)
     alike = parts @ parts.T
     place = {tag: k for k, tag in enumerate(NAMED.tags)}
     same_type = alike[place["B-to.city"], place["B-from.city"]]

@@ -187,8 +187,6 @@ def test_rows_of_windows_cover_every_piece_once():
         ("deberta", {"lora_targets": ["pos_proj"]}, "read every token of a batch"),
         ("mpnet", {"lora_targets": ["query"]},
          r"lora_targets among dense, k, o, q, v with .*, got query"),
-        ("bert", {"top_layers": 4}, r"top_layers <= 3, the separate layers of .*, got 4"),
-        ("albert", {"top_layers": 1}, r"top_layers <= 0, the separate layers"),
         ("bert", {"lora_rank": 25}, r"1 <= model\.lora_rank <= 24, the width of the encoder, got"),
     ],
 )  # fmt: skip
@@ -215,13 +213,6 @@ def test_frozen_weights_in_bfloat16_take_half_and_stay_the_same_in_float32():
     batch = random_batch(whole, 6, seed=1)
     torch.testing.assert_close(half.losses(batch), whole.losses(batch), rtol=0.05, atol=0.05)
     assert half.losses(batch).dtype == torch.float32
-
-
-def test_adapters_of_the_top_layers_leave_the_others_without_a_backward_pass():
-    model = build_model("lora", top_layers=1)
-    adapted = [n for n, m in model.named_modules() if isinstance(m, AdaptedForeign)]
-    assert adapted == [f"inner.encoder.layer.2.attention.attn.{name}" for name in ("q", "v")]
-    assert model.provenance.endswith("heads and adapters of the top 1 layers")
 
 
 def chosen(**training):

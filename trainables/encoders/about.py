@@ -121,20 +121,27 @@ def require_files(about: About, encoder: str, *names: str) -> None:
             raise InvalidData(f"expected {name} in the folder of model.encoder={encoder}, got none")
 
 
-def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:
-    """Raises: InvalidInput for an encoder pretrained on the private records, which no epsilon would
-    cover.
+def refuse_learnt(encoder: str, data: DataConfig) -> About | None:
+    """What `about_of` says of an encoder.
+
+    Raises: InvalidInput for one pretrained on the private records, which no epsilon would cover; as
+        `about_of`.
     """
-    if data.name in about.corpora:
+    about = about_of(encoder)
+    if about is not None and data.name in about.corpora:
         raise InvalidInput(
             f"expected model.encoder without {data.name} among its public corpora, got {encoder}:"
             " it was trained on these records"
         )
+    return about
 
 
 def words(about: About) -> str:
-    """A sentence with the encoder's name and its pretraining corpora."""
-    return f"starts from the public encoder {about.name}, pretrained on {', '.join(about.corpora)}"
+    """The encoder's name, its pretraining corpora and what it started from."""
+    return (
+        f"the public encoder {about.name}, pretrained on {', '.join(about.corpora)}"
+        f" ({about.card.get('starts_from', 'unknown start')})"
+    )
 
 
 def words_of_left_out(about: About) -> str:

@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from trainables.data.corpus import make_once
-from trainables.encoders.about import read_about, shipped_encoders
+from trainables.encoders.about import about_of, read_about, shipped_encoders, words
 from trainables.errors import InvalidData, InvalidInput, one_line, quote, words_of
 from trainables.files import read_written_json
 
@@ -78,7 +78,7 @@ FAMILIES: Mapping[str, str] = {
     "roberta": "RoBERTa",
     "xlm-roberta": "XLM-RoBERTa",
 }
-COVERED = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
+COVERED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 SKIPPING = ("camembert", "mpnet", "roberta", "xlm-roberta")
 _Size = Annotated[int, Field(ge=0, le=1 << 24)]
 
@@ -133,6 +133,8 @@ class PublicEncoder:
     @property
     def provenance(self) -> str:
         """Its provenance, for a card, which names no path; its licence is that of its README.md."""
+        if (about := about_of(str(self.place))) is not None:
+            return words(about)
         readme = self.place / "README.md"
         text = readme.read_bytes().decode(errors="replace") if readme.is_file() else ""
         found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)

@@ -84,7 +84,7 @@ class Recipe:
 
     encoder: Encoder
     layers: tuple[int, ...]
-    white: tuple[Whitening | None, Whitening | None]
+    white: tuple[Whitening, Whitening]
 
     @torch.no_grad()
     def of_batch(self, batch: PackedBatch) -> RowsOf:
@@ -168,11 +168,9 @@ def whitening(moments: Moments, *, shrinkage: float) -> Whitening:
     )
 
 
-def features(rows: Tensor, white: Whitening | None) -> Tensor:
-    """Joined rows [n, D] -> [n, D] of norm 1, whitened where `white` is given."""
-    if white is not None:
-        rows = (rows - white.mean) @ white.root
-    return F.normalize(rows, dim=1, eps=_TINY)
+def features(rows: Tensor, white: Whitening) -> Tensor:
+    """Joined rows [n, D] -> [n, D], whitened and of norm 1."""
+    return F.normalize((rows - white.mean) @ white.root, dim=1, eps=_TINY)
 
 
 @dataclass(frozen=True, eq=False)

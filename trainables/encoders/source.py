@@ -123,9 +123,9 @@ def source_of(name: str) -> FixedSource:
 
     Raises: InvalidInput where it cannot be found or used, InvalidData where its files are damaged.
     """
-    if (about := about_of(name)) is not None:
-        return _own(about)
     public = public_encoder(name)
+    if (about := about_of(name)) is not None:
+        return _own(about, public)
     encoder = HubEncoder(public)
     every = tuple(range(public.config.num_layers + 1))
     widths = (public.config.width,) * len(every)
@@ -153,10 +153,9 @@ def source_of(name: str) -> FixedSource:
     )
 
 
-def _own(about: About) -> FixedSource:
+def _own(about: About, public: PublicEncoder) -> FixedSource:
     """Raises: InvalidData where its files are damaged, or its moments are missing."""
     place, layers = about.place, about.layers
-    public = public_encoder(str(place))
     fields = model_part(name="bert", encoder=str(place), num_layers=public.config.num_layers)
     encoder: Any = catalogue.entry("models", "bert").build(fields, schema=_NONE, seed=0)
     encoder.eval().requires_grad_(False)
@@ -174,7 +173,6 @@ def _own(about: About) -> FixedSource:
         return tokens.of(places), records.of(places)
 
     digest = digest_of(place)
-    corpora = ", ".join(str(each["name"]) for each in about.card["corpora"])
     return FixedSource(
         encoder,
         layers,
@@ -182,8 +180,7 @@ def _own(about: About) -> FixedSource:
         (tokens.widths, records.widths),
         moments,
         digest,
-        f"features of the public encoder {about.name}, pretrained on {corpora}"
-        f" ({about.card.get('starts_from', 'unknown start')}); SHA-256 {digest[:12]}",
+        f"features of {public.provenance}; SHA-256 {digest[:12]}",
         scores,
     )
 

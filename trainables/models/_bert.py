@@ -92,10 +92,6 @@ class Bert(NluModel):
                 nn.init.zeros_(module.bias)
         self.provenance = source.provenance
         load_into(self, source)
-        if config.freeze_embeddings:
-            for table in (self.word, self.position, self.kind):
-                table.weight.requires_grad_(False)
-        self.kind.weight.requires_grad_(source.has_kinds and self.kind.weight.requires_grad)
         if config.trained == "biases":
             self.provenance += "; trained: heads, biases and norms"
             self.requires_grad_(False)
@@ -132,12 +128,6 @@ class Bert(NluModel):
         self.position.weight.requires_grad_(word.weight.requires_grad)
         self.sizes = replace(self.sizes, vocabulary=count, positions=positions)
 
-    def hidden_states(self, batch: PackedBatch) -> tuple[Tensor, ByLength]:
-        """The top layer's rows [P, width], one for each piece."""
-        layout = by_length(batch.inputs["piece_lengths"])
-        *_, top = self._states(batch, layout)
-        return top, layout
-
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The embeddings, then each layer. The state of a token is that of its first piece, that of
         a record the mean of its pieces."""
@@ -168,7 +158,8 @@ class Bert(NluModel):
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """The vector of a token is that of its first piece; that of a record is by `pooling`."""
-        x, layout = self.hidden_states(batch)
+        layout = by_length(batch.inputs["piece_lengths"])
+        *_, x = self._states(batch, layout)
         tokens = time_major(batch.lengths)
         first = batch.inputs["first_piece"].index_select(0, tokens.source)
         return Encoded(

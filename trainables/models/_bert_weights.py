@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.encoders.about import WEIGHTS
-from trainables.encoders.hub import PublicEncoder, covered_encoder
+from trainables.encoders.hub import covered_encoder
 from trainables.encoders.pieces import tokenizer_in, word_cutter
 from trainables.encoders.source import Bits, load_model, save_tensors
 
@@ -33,16 +33,6 @@ _LAYER = {
     "norm": "output.LayerNorm",
 }
 _QKV = ("query", "key", "value")
-_DISTILBERT = {
-    "attention.self.query": "attention.q_lin",
-    "attention.self.key": "attention.k_lin",
-    "attention.self.value": "attention.v_lin",
-    "attention.output.dense": "attention.out_lin",
-    "attention.output.LayerNorm": "sa_layer_norm",
-    "intermediate.dense": "ffn.lin1",
-    "output.dense": "ffn.lin2",
-    "output.LayerNorm": "output_layer_norm",
-}
 
 
 @dataclass(frozen=True)
@@ -67,14 +57,14 @@ class Source:
     provenance: str
     weights: Mapping[str, Tensor] | None = None
     tokenizer: Any = None
-    has_kinds: bool = True  # rows for kinds of pieces; else there is one, of zeros, for ever
 
 
 def source_of(config: Config) -> Source:
-    """The encoder that `config.encoder` names.
+    """The encoder that `config.encoder` names; its table of positions lacks the rows that no piece
+    uses.
 
-    Raises: InvalidInput where it is neither here nor (HF_HUB_OFFLINE permitting) on the hub, or its
-    layers are not covered.
+    Raises: InvalidInput where it is neither here nor (HF_HUB_OFFLINE permitting) on the hub, cannot
+    be loaded, or its layers are not covered.
     """
     layers = config.num_layers
     if config.encoder == "scratch":
@@ -86,53 +76,26 @@ def source_of(config: Config) -> Source:
             intermediate=config.intermediate_size,
         )
         return Source(sizes, "trained from random weights")
-    return load_encoder(covered_encoder(config.encoder, layers=layers), layers)
-
-
-def load_encoder(public: PublicEncoder, layers: int) -> Source:
-    """The first `layers` layers of a public encoder whose family is covered.
-
-    Raises: InvalidInput where it cannot be loaded.
-    """
     from transformers import AutoConfig
 
-    weights = load_model(public, num_hidden_layers=layers).state_dict()
-    named = named_weights(weights, public, layers)
-    has_kinds = _TABLES["kind.weight"] in weights
+    public = covered_encoder(config.encoder, layers=layers)
+    weights = dict(load_model(public, num_hidden_layers=layers).state_dict())
+    positions = _TABLES["position.weight"]
+    weights[positions] = weights[positions][public.first_position :]
     about = AutoConfig.from_pretrained(str(public.place), local_files_only=True)
     sizes = BertSizes(
         vocabulary=about.vocab_size,
         width=about.hidden_size,
         layers=layers,
         heads=about.num_attention_heads,
-        intermediate=about.intermediate_size if has_kinds else about.hidden_dim,
+        intermediate=about.intermediate_size,
         positions=public.positions,
-        kinds=len(named[_TABLES["kind.weight"]]),
-        eps=getattr(about, "layer_norm_eps", 1e-12),
+        kinds=about.type_vocab_size,
+        eps=about.layer_norm_eps,
     )
-    provenance = f"first {layers} layers of {public.provenance}"
     tokenizer = tokenizer_in(public.place)
     word_cutter(tokenizer, place=public.name)  # refuses one that cannot be used
-    return Source(sizes, provenance, named, tokenizer, has_kinds=has_kinds)
-
-
-def named_weights(
-    weights: Mapping[str, Tensor], public: PublicEncoder, layers: int
-) -> dict[str, Tensor]:
-    """The weights of a covered family under the names of a `transformers.BertModel`; tables lack
-    the rows of positions that no piece uses, and the kinds of pieces where there are none."""
-    found = dict(weights)
-    if public.config.model_type == "distilbert":
-        for number in range(layers):
-            for ours, theirs in _DISTILBERT.items():
-                for part in ("weight", "bias"):
-                    found[f"encoder.layer.{number}.{ours}.{part}"] = weights[
-                        f"transformer.layer.{number}.{theirs}.{part}"
-                    ]
-    table = _TABLES["position.weight"]
-    found[table] = weights[table][public.first_position :]
-    found.setdefault(_TABLES["kind.weight"], torch.zeros(1, public.config.width))
-    return found
+    return Source(sizes, f"first {layers} layers of {public.provenance}", weights, tokenizer)
 
 
 def save_encoder(

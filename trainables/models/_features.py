@@ -90,10 +90,7 @@ class FixedEncoder:
             self.token_width += 2 * source.widths[0][source.layers.index(min(self.layers))]
 
     def _of(self, layers: tuple[int, ...]) -> Recipe:
-        whitening = self._config.whitening
-        if whitening is None:  # no moments are read
-            return Recipe(self.encoder, layers, (None, None))
-        return _recipe(self.source, self.layers, layers, whitening, self.cache_dir)
+        return _recipe(self.source, self.layers, layers, self._config.whitening, self.cache_dir)
 
     @cached_property
     def own(self) -> Recipe:
@@ -183,7 +180,7 @@ class Features(NluModel):
         self.fixed = fixed
         self.config = config
         self.provenance = "; ".join(each.source.provenance for each in fixed)
-        parts = tag_parts(schema, factored=config.tag_head == "factored")
+        parts = tag_parts(schema)
         vectors = [v for each in fixed if (v := each.name_vectors(schema)) is not None]
         if config.has_prior and not vectors:
             raise InvalidInput(features.NO_NAMES.format(", ".join(config.encoders)))
@@ -198,10 +195,8 @@ class Features(NluModel):
     @property
     def public_inputs(self) -> list[str]:
         """What it takes from public texts beside the encoder, each in words."""
-        found = []
-        if self.config.whitening is not None:
-            of = " and ".join(dict.fromkeys(each.source.moments_of for each in self.fixed))
-            found.append(f"mean and covariance of features, for whitening, over {of}")
+        of = " and ".join(dict.fromkeys(each.source.moments_of for each in self.fixed))
+        found = [f"mean and covariance of features, for whitening, over {of}"]
         if self.names:
             found.append("how scores start from the labels' names, learnt on the encoder's corpora")
         return found
@@ -244,7 +239,7 @@ class Features(NluModel):
         """Write into `folder` the computed public moments of encoders without them, so that an
         exported model gives the same rows without computing them again."""
         for number, fixed in enumerate(self.fixed):
-            if self.config.whitening is not None and not fixed.source.has_own_moments:
+            if not fixed.source.has_own_moments:
                 moments = fixed.source.moments(fixed.layers, fixed.cache_dir)
                 save_moments(moments, folder / moments_file(number), layers=fixed.layers)
 
@@ -288,20 +283,17 @@ class Features(NluModel):
         return (intents + of_records, tags + of_tokens) if self.names else (intents, tags)
 
 
-def tag_parts(schema: LabelSchema, *, factored: bool) -> NDArray[np.float32]:
+def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
     """[tags, parts]: the weight of each part's row in a tag's weights; rows have norm 1.
 
-    Factored: one row for `B` and for `I`, for the type (the last part of a name, `city_name`), for
-    the role (the part before it, `toloc`, or none), and half a row for the tag alone. Names are
-    public. A rare tag is then learnt from frequent parts. Plain: a separate row for each tag.
+    One row for `B` and for `I`, for the type (the last part of a name, `city_name`), for the role
+    (the part before it, `toloc`, or none), and half a row for the tag alone. Names are public. A
+    rare tag is then learnt from frequent parts.
 
-    >>> schema = LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")
-    >>> tag_parts(schema, factored=False).shape, tag_parts(schema, factored=True).shape
-    ((5, 5), (5, 10))
+    >>> tag_parts(LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")).shape
+    (5, 10)
     """
     tags = schema.tags
-    if not factored:
-        return np.eye(len(tags), dtype=np.float32)
     places: dict[tuple[str, str], int] = {}
     cells: list[tuple[int, int, float]] = []
     for row, tag in enumerate(tags):

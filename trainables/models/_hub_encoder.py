@@ -43,7 +43,6 @@ class AdaptedEncoder(Foreign, NluModel):
         positions: int,
         padding: int,
         targets: Sequence[str],
-        top_layers: int | None,
         rank: int,
         alpha: float,
         in_bf16: bool = False,
@@ -57,10 +56,8 @@ class AdaptedEncoder(Foreign, NluModel):
         )
         self.cutter, self.positions, self._padding = cutter, positions, padding
         self.hold(inner, in_bf16=in_bf16)
-        maps = _chosen_maps(inner, targets, top_layers, name=name)
-        self.put_adapters(maps, rank=rank, alpha=alpha)
-        part = "" if top_layers is None else f" of the top {top_layers} layers"
-        self.provenance = f"{provenance}; trained: heads and adapters{part}"
+        self.put_adapters(_chosen_maps(inner, targets, name=name), rank=rank, alpha=alpha)
+        self.provenance = f"{provenance}; trained: heads and adapters"
         self.forbid_broken_spans(schema)
         refuse_unknown_rows(self, self._tried(), name=name)
 
@@ -146,25 +143,13 @@ def windows(
     return source, record
 
 
-def _chosen_maps(
-    inner: Any, targets: Sequence[str], top_layers: int | None, *, name: str
-) -> dict[str, nn.Linear]:
-    """The linear maps of these last names in the top layers, by their names.
+def _chosen_maps(inner: Any, targets: Sequence[str], *, name: str) -> dict[str, nn.Linear]:
+    """The linear maps of these last names, by their names; none of a pooler, which is not read.
 
-    Raises: InvalidInput where there is none of a name, or there are fewer layers.
+    Raises: InvalidInput where there is none of a name.
     """
-    maps = {n: m for n, m in inner.named_modules() if isinstance(m, nn.Linear)}
-    if top_layers is not None:
-        number = inner.config.num_hidden_layers
-        lists = inner.named_modules()
-        every = [n for n, m in lists if isinstance(m, nn.ModuleList) and len(m) == number]
-        if top_layers > number or not every:
-            raise InvalidInput(
-                f"expected model.top_layers <= {number if every else 0}, the separate layers of"
-                f" model.encoder={name}, got {top_layers}"
-            )
-        chosen = tuple(f"{every[0]}.{k}." for k in range(number - top_layers, number))
-        maps = {n: m for n, m in maps.items() if n.startswith(chosen)}
+    every = inner.named_modules()
+    maps = {n: m for n, m in every if isinstance(m, nn.Linear) and "pooler" not in n}
     names = {n: n.rpartition(".")[2] for n in maps}
     if missing := set(targets) - set(names.values()):
         raise InvalidInput(

@@ -8,13 +8,12 @@ layers of MiniLM-L6, an extra), a local folder or a hub name.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encoders.about import about_of, refuse_learnt, shipped_encoders, words
+from trainables.encoders.about import refuse_learnt, shipped_encoders
 from trainables.encoders.hub import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
@@ -37,8 +36,7 @@ class Config(ModelConfig):
     encoder: str = Field(
         "scratch",
         description="scratch | a shipped encoder | minilm (extra) | a folder or hub"
-        " name of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or"
-        " ELECTRA",
+        " name of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT or ELECTRA",
     )
     trained: Literal["all", "biases"] = Field(
         "all",
@@ -65,9 +63,6 @@ class Config(ModelConfig):
         1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
-    freeze_embeddings: Annotated[bool, With(trained="all")] = Field(
-        False, description="keep the loaded embeddings fixed"
-    )
     pooling: Literal["first", "mean"] = Field(
         "first",
         description="what the intent head reads: the state of [CLS], or the mean over all pieces,"
@@ -105,9 +100,7 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
     Raises: InvalidInput for such an encoder.
     """
-    about = about_of(config.encoder)
-    if about is not None:
-        refuse_learnt(about, config.encoder, data)
+    refuse_learnt(config.encoder, data)
     if config.encoder != "scratch":
         covered_encoder(config.encoder, layers=config.num_layers)
 
@@ -122,10 +115,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     from trainables.models._bert import Bert
     from trainables.models._bert_weights import source_of
 
-    about = about_of(config.encoder)
     source = source_of(config)
-    if about is not None:
-        source = replace(source, provenance=f"{words(about)}, first {config.num_layers} layers")
     if source.sizes.width % source.sizes.heads:
         raise InvalidInput(
             f"expected model.hidden_size to be a multiple of model.num_heads={source.sizes.heads},"

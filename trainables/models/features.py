@@ -18,7 +18,6 @@ from pydantic import Field, field_validator, model_validator
 from trainables.encoders.about import (
     MOMENTS,
     NAMES,
-    about_of,
     refuse_learnt,
     require_files,
 )
@@ -59,8 +58,8 @@ class Config(ModelConfig):
         " a list for each; default: those chosen by `sweep pretrain`, or the middle and the last"
         " layer of another encoder",
     )
-    whitening: float | None = Field(
-        0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance; null: none"
+    whitening: float = Field(
+        0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance"
     )
     neighbours: float = Field(
         0.4,
@@ -68,9 +67,6 @@ class Config(ModelConfig):
         le=MAX_NUMBER,
         description="weight of the rows of the previous and the next token, from the lowest of"
         " `layers`, in a token's row; 0: none",
-    )
-    tag_head: Literal["plain", "factored"] = Field(
-        "factored", description="factored: a tag's weights are a sum over the parts of its name"
     )
     tag_weight: float = Field(
         1.0,
@@ -136,12 +132,11 @@ def require_usable(config: Config, data: DataConfig) -> None:
     """
     has_names = False
     for number, encoder in enumerate(config.encoders):
-        about = about_of(encoder)
+        about = refuse_learnt(encoder, data)
         if about is None:
             public = public_encoder(encoder)
             layers = tuple(range(public.config.num_layers + 1))
         else:
-            refuse_learnt(about, encoder, data)
             require_files(about, encoder, MOMENTS)
             layers = about.layers
             has_names |= (about.place / NAMES).is_file()
@@ -163,8 +158,8 @@ def require_layers(config: Config, number: int, there: Sequence[int]) -> None:
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Features:
     """Heads with initial weights 0; nothing is drawn from `seed`.
 
-    Raises: InvalidInput where the encoder cannot be found, a layer does not exist or whitening is
-        selected for an encoder without moments; InvalidData where its folder is damaged.
+    Raises: InvalidInput where the encoder cannot be found or a layer does not exist; InvalidData
+        where its folder is damaged or has no moments.
     """
     from trainables.models._features import Features
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainables.encoders.about import about_of, refuse_learnt, words
+from trainables.encoders.about import refuse_learnt
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import Listed, PositiveFloat
@@ -54,9 +54,6 @@ class Config(ModelConfig):
         description="linear maps with adapters, by the last part of their names; default: those of"
         " queries and values",
     )
-    top_layers: int | None = Field(
-        None, ge=1, description="number of layers with adapters from the top; default: all"
-    )
     frozen_weights: Literal["fp32", "bf16"] = Field(
         "fp32",
         description="type of the frozen maps in memory; bf16 takes half, and less time with"
@@ -69,9 +66,7 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
     Raises: InvalidInput.
     """
-    about = about_of(config.encoder)
-    if about is not None:
-        refuse_learnt(about, config.encoder, data)
+    refuse_learnt(config.encoder, data)
     public_encoder(config.encoder)
 
 
@@ -102,7 +97,6 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
             f" {config.lora_rank}"
         )
     cutter = word_cutter(tokenizer_in(public.place), place=public.name)
-    about = about_of(config.encoder)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "lora"))
         return AdaptedEncoder(
@@ -110,12 +104,11 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
             cutter,
             schema,
             name=config.encoder,
-            provenance=public.provenance if about is None else words(about),
+            provenance=public.provenance,
             positions=public.positions,
             padding=max(public.first_position - 1, 0),
             targets=config.lora_targets
             or _TARGETS.get(public.config.model_type, ("query", "value")),
-            top_layers=config.top_layers,
             rank=config.lora_rank,
             alpha=config.lora_alpha,
             in_bf16=config.frozen_weights == "bf16",
