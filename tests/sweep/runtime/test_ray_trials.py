@@ -44,6 +44,14 @@ DEVICES = replace(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_folder(tmp_path_factory):
+    """Trials keep figures in the folder of their process, unless told otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("here"))
+        yield
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """The machine has no GPU: Ray is told of eight, and torch's count of them is a stand-in."""
@@ -90,7 +98,7 @@ def driver_of(jobs, place):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=ROOT,
+        cwd=place,
         env={**os.environ, "PYTHONPATH": str(ROOT), mark: "1"},
     )
     for line in driver.stdout:
@@ -135,33 +143,62 @@ def sequential(folder, *, count, epochs=3):
     return diary
 
 
+# First in the file: its gang still starts when its pool is gone, and must have ended before Ray.
+class Idle:
+    """A tuner that explores nothing."""
+
+    def __init__(self, trial, **options):
+        """Take what Tune takes."""
+
+    def fit(self):
+        """Begin no trial."""
+
+
+def test_what_tune_does_not_explore_is_not_trained(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(tune.tune, "Tuner", Idle)
+    jobs, diary = make_jobs(tmp_path, workers=1), Diary()
+    with pytest.raises(SweepError, match="Ray Tune ended before every trial had begun"):
+        run_trials(jobs, events=diary, settings=SETTINGS)
+    assert diary.events == []
+    assert [list(job.folder.iterdir()) for job in jobs] == [[], []]
+
+
 def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(cluster, tmp_path):
-    alone = sequential(tmp_path / "alone", count=3)
-    jobs, gang = make_jobs(tmp_path / "gang", count=6), Diary(t2=2, t5=1)
+    """One worker serves trials that end in every way; each is better than all before it, whatever
+    the seed, but the last one, which the scheduler stops.
+    """
+    jobs, gang = make_jobs(tmp_path / "gang", count=7), Diary(t2=2, t5=1)
+    for index, rate in enumerate((0.1, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1.0)):
+        fields = jobs[index].config.model_dump(mode="json")
+        fields["training"] |= {"learning_rate": rate, "seed": max(index, 1)}
+        jobs[index] = replace(jobs[index], config=parse(fields))
     (jobs[3].folder / "raise").write_text("-1 1")
-    jobs[4] = replace(jobs[4], config=jobs[0].config)
+    alone, alike = Diary(), make_jobs(tmp_path / "alone", count=7)
+    alike = [replace(alike[index], config=jobs[index].config) for index in (0, 4)]
+    run_trials(alike, events=alone, settings=LOCAL)
     found = {}
 
     def events(event):
         _note_listeners(found, event)
         return gang(event)
 
-    run_trials(jobs, events=events, settings=SETTINGS)
+    run_trials(jobs, events=events, settings=replace(SETTINGS, scheduler="asha", max_epochs=100))
 
     assert gang.ser("t0") == alone.ser("t0")
-    assert gang.ser("t1") == alone.ser("t1")
-    reported = [event.report.epochs_done for event in gang.of("t1", "epoch") if event.report]
+    assert gang.ser("t1") == gang.ser("t0"), "the same trial, in fresh and in reused workers"
+    assert gang.ser("t4") == alone.ser("t4")
+    reported = [event.report.epochs_done for event in gang.of("t4", "epoch") if event.report]
     assert reported == [1, 2, 3]
-    assert gang.ser("t4") == gang.ser("t0"), "the same trial, in fresh and in reused workers"
     where = {line.split(" ", 1)[1] for job in jobs for line in trained(job)}
     (same,) = where  # one worker served every trial, and sees none of the eight GPUs
     assert same.split(" ")[1:] == ["2", "cpu", ""]
 
     assert trained_epochs(jobs[2]) == [1, 2], "the budget stops at its epoch"
-    assert trained_epochs(jobs[5]) == [1], "the last trial, stopped: nothing waits for ever"
-    (stopped,) = gang.of("t2", "finished")
-    assert stopped.reason == "budget"
-    assert stopped.result.stopped_early
+    assert trained_epochs(jobs[5]) == [1]
+    assert trained_epochs(jobs[6]) == [1], "the last trial, stopped: nothing waits for ever"
+    reasons = {name: gang.of(name, "finished")[0].reason for name in ("t2", "t4", "t6")}
+    assert reasons == {"t2": "budget", "t4": "", "t6": "stopped by the scheduler of Ray Tune"}
+    assert gang.of("t2", "finished")[0].result.stopped_early
 
     (failed,) = gang.of("t3", "failed")
     assert failed.reason.startswith("ValueError at toy_trial.py:")
@@ -186,39 +223,6 @@ def _note_listeners(found, event):
                 places = {str(s.laddr.ip) for s in sockets if s.status == psutil.CONN_LISTEN}
                 name = (process.cmdline() or [""])[0].rpartition("/")[2]
                 found.setdefault(name.partition(".")[0], set()).update(places)
-
-
-def test_a_scheduler_stops_the_losers_even_the_last(cluster, tmp_path):
-    jobs, diary = make_jobs(tmp_path, count=3, workers=1, epochs=8), Diary()
-    for index, rate in enumerate((1e-3, 1e-1, 1.0)):
-        fields = jobs[index].config.model_dump(mode="json")
-        fields["training"]["learning_rate"] = rate
-        jobs[index] = replace(jobs[index], config=parse(fields))
-    settings = replace(SETTINGS, scheduler="asha", max_epochs=100)
-    run_trials(jobs, events=diary, settings=settings)
-    assert trained_epochs(jobs[0]) == list(range(1, 9)), "the best so far is never stopped"
-    assert trained_epochs(jobs[2]) == [1]
-    (last,) = diary.of("t2", "finished")
-    assert last.reason == "stopped by the scheduler of Ray Tune"
-
-
-class Idle:
-    """A tuner that explores nothing."""
-
-    def __init__(self, trial, **options):
-        """Take what Tune takes."""
-
-    def fit(self):
-        """Begin no trial."""
-
-
-def test_what_tune_does_not_explore_is_not_trained(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(tune.tune, "Tuner", Idle)
-    jobs, diary = make_jobs(tmp_path, workers=1), Diary()
-    with pytest.raises(SweepError, match="Ray Tune ended before every trial had begun"):
-        run_trials(jobs, events=diary, settings=SETTINGS)
-    assert diary.events == []
-    assert [list(job.folder.iterdir()) for job in jobs] == [[], []]
 
 
 class KillsItsOwn(Diary):
@@ -312,35 +316,6 @@ def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(cluste
     assert len(trained_epochs(job)) < 10
 
 
-SMALL = {
-    "data": {"max_records": 400},
-    "model": {"hidden_size": 16, "num_layers": 1, "word_buckets": 256, "char_filters": 8},
-    "privacy": {"reproducible_noise": True},
-    "training": {"epochs": 2, "num_workers": 2, "expected_batch_size": 32},
-    "evaluation": {"attacks": ["loss_threshold"], "bootstrap_samples": 0},
-}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not (Path(os.environ.get("SWEEP_DATA_DIR", "data")) / "atis").exists(),
-    reason="needs ATIS in $SWEEP_DATA_DIR",
-)
-def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster, tmp_path):
-    jobs = [replace(job, config=parse(SMALL)) for job in make_jobs(tmp_path, count=2)]
-    diary = Diary()
-    settings = replace(
-        SETTINGS,
-        function="trainables.trial:run",
-        data_dir=Path(os.environ.get("SWEEP_DATA_DIR", "data")),
-        cache_dir=tmp_path / "cache",
-    )
-    run_trials(jobs, events=diary, settings=settings)
-    first, second = ([e.report for e in diary.of(job.trial_id, "epoch")] for job in jobs)
-    assert [r.metrics for r in first if r] == [r.metrics for r in second if r]
-    assert diary.ser("t0") == diary.ser("t1")
-
-
 def say_where(config, *, folder, comm, report, **_):
     """A trial function: report an epoch, write this worker's device and the GPUs that it sees, wait
     for both trials to do so, and fail.
@@ -361,6 +336,7 @@ def with_memory(patch, **sizes):
     patch.setattr(resources, "_UNKNOWN", sizes["unknown"])
 
 
+@pytest.mark.slow  # two gangs
 def test_a_second_slot_with_its_own_gpu_begins_once_the_first_says_that_memory_is_left(
     cluster, tmp_path, monkeypatch
 ):
