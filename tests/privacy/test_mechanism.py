@@ -169,6 +169,8 @@ def test_steps():
     whole = [mechanism("dp_sgd", sampling="full", num_records=n) for n in (2_560, 99)]
     every = [*whole, mechanism(num_records=64, batch=64), shuffle, poisson]
     assert [each.is_whole_batch for each in every] == [True, True, True, False, False]
+    full = replace(whole[0], steps_per_epoch=7)
+    assert [full.steps_until(epoch) for epoch in (0, 1, 30)] == [0, 7, 210]
     staged = replace(poisson, stages=(2, 1))  # rounded up for each, and for the epochs after them
     assert [staged.steps_until(epoch) for epoch in (1, 2, 3, 4, 10)] == [66, 131, 197, 263, 654]
 
