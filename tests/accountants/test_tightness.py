@@ -412,6 +412,9 @@ def test_more_effort_is_made_before_a_refusal():
     assert made.over(3.9, {}, delta=1e-5, exact=True).epsilon == pytest.approx(3.94844462, rel=1e-8)
     total = made.total().epsilon
     assert made.over(total, {}, delta=1e-5) is None
+    for number in range(2):
+        made.put(number, CHOSEN, delta=1e-5)
+    assert made.total() == certify([CHOSEN] * 2, delta=1e-5, effort="total")
 
 
 @pytest.mark.parametrize("mean", [1.5, 20.0, 1e4])

@@ -19,7 +19,7 @@ from trainables.config import (
     parse,
 )
 from trainables.errors import InvalidInput
-from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.mechanism import LEAST_GRAD_NORM, Mechanism
 from trainables.privacy.from_config import build, build_from, default_delta
 
 NAN, INF = math.nan, math.inf
@@ -283,7 +283,8 @@ def test_the_smallest_numbers_are_allowed():
     built = mechanism("dp_sgd", num_records=1, batch=1, workers=1, epochs=1, noise_multiplier=0.0)
     assert built.first(0).steps == 0
     assert replace(built, stages=(0, 1), epochs=1).steps == 1
-    assert replace(built, cap=1.0, delta=1e-300).sample_rate == 1.0
+    least = replace(built, cap=1.0, delta=1e-300, max_grad_norm=LEAST_GRAD_NORM)
+    assert least.sample_rate == 1.0
 
 
 def test_no_way_makes_a_mechanism_that_no_theorem_covers():
