@@ -313,7 +313,8 @@ def test_how_much_is_composed_on_how_fine_a_grid():
             assert points_for(some, effort) == (finest if size <= 3 else pld.QUICK)
             assert _is_affordable(some, effort) == (size <= most)
     for counts, is_long_ in (((100_000,), False), ((100_001,), True), ((60_000, 60_000), True)):
-        some = steps((1.0, 10**6, 1), *((1.0 + n, n_, 0.1) for n, n_ in enumerate(counts)))
+        first, *more = ((1.0 + n, count, 0.1) for n, count in enumerate(counts))
+        some = steps(first, (1.0, 10**6, 1), *more)
         assert is_long(some) == is_long_
         assert _is_affordable(some, "plan") != is_long_
         assert _is_affordable(some, "total")
