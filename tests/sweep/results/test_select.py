@@ -224,10 +224,7 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
     assert len({target for target, _ in sers}) == len(sers), "one SER a target"
     for way in ("ser", "mauve"):
         assert len({select.choose(records, best=way)[0].plan.id for records in made}) == 1
-    assert (
-        len({gap_of.larger and gap_of.larger.plan.id for gap_of in map(gap.gap, made) if gap_of})
-        == 1
-    )
+    assert len({gap.gap(records).best.plan.id for records in made}) == 1
 
 
 def test_a_calibrated_trial_that_was_stopped_has_spent_less_than_its_target():
