@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from tests.system.test_native import COMPILES
 from trainables.layers import dropout
 from trainables.layers.dropout import Masks
 
@@ -64,6 +65,7 @@ def test_a_rate_of_one_is_refused():
 @pytest.mark.parametrize("width", [1, 2, 33, 1501])
 def test_compiled_or_not_the_factors_are_the_same_bit_for_bit(width, monkeypatch):
     if dropout._native_factors() is None:
+        assert not COMPILES, "what can be compiled is used"
         pytest.skip("no C compiler (cc) on this machine")
     ours = masks(0.3, torch.arange(21))
     found = []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.system.test_native import COMPILES
 from trainables.layers import gram
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.packing import Rows
@@ -19,6 +20,7 @@ def way(request, monkeypatch):
     if request.param == "torch":
         monkeypatch.setattr(gram, "_native_norms", lambda: None)
     elif gram._native_norms() is None:
+        assert not COMPILES, "what can be compiled is used"
         pytest.skip("no C compiler (cc) on this machine")
     return request.param
 

@@ -75,6 +75,9 @@ def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built):
     other.load_state_dict(built.state_dict())
     first = losses(built, 0, 3)
     assert torch.equal(first, losses(built, 0, 3)), "a replay draws the same masks"
+    built.begin_step(0, 3)
+    losses(built.eval())  # which draws none
+    assert torch.equal(first, losses(built.train()))
     assert not torch.equal(first, losses(built, 0, 4))
     assert not torch.equal(first, losses(other, 0, 3))
     assert not torch.equal(losses(built, 0, 3), losses(built)), "a pass after another has its own"
