@@ -146,7 +146,7 @@ class Runner:
         if mutant.at_import:
             found = in_child(bare, cpu_seconds=3 * takes + 60, seconds=600)
         else:
-            found = in_child(live, cpu_seconds=3 * takes + 8, seconds=600)
+            found = in_child(live, cpu_seconds=3 * takes + 16, seconds=600)
             if found[0] == _NOT_LIVE:
                 return {"outcome": _NOT_LIVE}
         if isinstance(found, str):
