@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.refusals import refused
+from trainables import catalogue
 from trainables.engines import Setup, audit_step
 from trainables.engines._passes import passes
 from trainables.engines._toy import ChosenRecords
@@ -267,6 +268,17 @@ def test_long_records_pass_together_and_units_stay_apart(units, physical, passes
     engine._loader = Loader(table)
     engine.step(0, 0)
     assert read == passes_read
+
+
+@pytest.mark.parametrize("decay", catalogue.names("learning_rates"))
+def test_the_rate_decays_with_the_share_of_the_steps_that_are_taken(decay):
+    mech = mechanism()
+    engine = engine_on(mech, gradients(200), learning_rate_decay=decay)
+    factor = catalogue.entry("learning_rates", decay).factor
+    for epoch, step in ((0, 0), (1, 3), (2, 1)):
+        engine.step(epoch, step)
+        share = (mech.steps_until(epoch) + step) / mech.steps
+        assert engine._optimizer.learning_rate == pytest.approx(1e-3 * factor(share))
 
 
 def test_the_order_of_records_is_of_the_trials_seed():
