@@ -41,7 +41,7 @@ def unseal(
             " undone"
         )
     tracker = Tracking(settings, name)
-    tracker.open()
+    tracker.open(must_answer=True)
     problem = selection.unseal(folder, settings, tracker=tracker)
     total, _ = spend_of(folder)
     if as_json:

@@ -138,6 +138,7 @@ def resume(
     waiting = [r.plan for r in folder.records(running=False) if r.status.is_resumed]
     if prepared.space.search.is_private_selection:
         if selection.is_over(folder):
+            tracker.open(must_answer=False)
             return Run(folder=folder, tracking_problem=tracker.deliver(folder, running=False))
         prepared = prepare_space(prepared.space, settings=settings)
         waiting = list(prepared.plan.to_run)  # whatever was drawn
@@ -161,9 +162,8 @@ def _ready(services: _Services, *, is_new: bool) -> Iterator[None]:
     is_shared = executed.address is not None
     at_once = is_new or services.waiting or (is_shared and services.prepared.plan.to_choose)
     if executed.executor == "local" or not at_once:
-        if is_new:
-            phases.enter(phases.OPENING_MLFLOW)
-            tracker.open()
+        phases.enter(phases.OPENING_MLFLOW)
+        tracker.open(must_answer=is_new)
         yield
         return
     phases.enter(phases.STARTING_RAY)
@@ -173,10 +173,9 @@ def _ready(services: _Services, *, is_new: bool) -> Iterator[None]:
     # only the main thread can.
     with ThreadPoolExecutor(1, thread_name_prefix="start-up") as threads:
         threads.submit(importlib.import_module, "sweep.runtime.tune")
-        opening = threads.submit(tracker.open) if is_new else None
+        opening = threads.submit(tracker.open, must_answer=is_new)
         with ray_session.session(executed):
-            if opening is not None:
-                opening.result()
+            opening.result()
             if is_shared:
                 services.executed = require_room(
                     services.prepared, services.waiting, services.settings, executed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sweep.guard import Guard
 from sweep.settings import Settings, hide_passwords, sqlite_file, sqlite_uri
 from sweep.store.sweeps import SweepFolder
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, StorageFailed
 
 if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
@@ -61,13 +61,20 @@ class Tracking:
         later = f"the sweep goes on; `sweep resume {sweep}{option}` delivers the rest"
         self.guard = Guard("MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on")
 
-    def open(self) -> None:
-        """Open the store now, which else the first delivery does.
+    def open(self, *, must_answer: bool) -> None:
+        """Open the store. One that is away is opened later where it need not answer.
 
-        Raises: InvalidInput for a store that cannot be used, or does not answer; StorageFailed.
+        Raises: InvalidInput for a store that cannot be used; StorageFailed.
         """
-        if self._settings.tracking:
+        if not self._settings.tracking:
+            return
+        try:
             self._tracker = self._opened()
+        except (StoreAway, StorageFailed) as problem:
+            if must_answer:
+                raise
+            with self.guard:
+                raise problem
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Sequence[str] | None = None, *, running: bool

@@ -14,7 +14,7 @@ class NoTracker:
     def __init__(self, *args):
         """It is of a sweep."""
 
-    def open(self):
+    def open(self, **kwargs):
         """It answers."""
 
     def deliver(self, *args, **kwargs):
