@@ -150,7 +150,6 @@ def test_a_mechanism_without_noise_is_caught(mode):
         member, pairs = coins(2_600, 0), None
     world = signals(member, 8.0, seed=1, mode=mode, pairs=pairs)
     found = one_run.audit(one_run.scores(world, Knowledge()), world, delta=1e-5)
-    assert found.relation == one_run.RELATION[mode]
     assert found.num_units == (1_300 if mode == "paired" else 2_600)
     assert found.num_guesses == math.ceil(0.05 * found.num_units)
     assert one_run.violates(found.epsilon_lower_bound, 2.0)

@@ -26,7 +26,7 @@ from trainables.attacks._references import leave_one_out
 from trainables.attacks._relative import relative_scores
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.errors import InvalidInput
-from trainables.sections import NeighboringRelation, Sampling, SplitMode
+from trainables.sections import SPLITS_WITH_COINS, Sampling, SplitMode
 
 _LARGEST = 64.0  # no number of units that fits in memory certifies more
 
@@ -95,12 +95,6 @@ ERROR = 0.05  # probability that any bound of a sweep is too large
 GUESSED_SHARE = 0.05
 MODELS_FOR_RATIO = 16
 
-# Which neighbouring relation the bound is about.
-RELATION: dict[SplitMode, NeighboringRelation] = {
-    "bernoulli": "add_or_remove_one",
-    "paired": "replace_one",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
@@ -117,7 +111,6 @@ class Audit:
     num_units: int
     num_guesses: int
     num_correct: int
-    relation: NeighboringRelation
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
@@ -151,8 +144,8 @@ def audit(
 
     Raises: InvalidInput for a split without coins.
     """
-    if signals.mode not in RELATION:
-        allowed = " or ".join(RELATION)
+    if signals.mode not in SPLITS_WITH_COINS:
+        allowed = " or ".join(SPLITS_WITH_COINS)
         raise InvalidInput(
             f"expected data.split {allowed} for the attack one_run, got data.split={signals.mode}"
         )
@@ -172,7 +165,6 @@ def audit(
         num_units=len(order),
         num_guesses=num,
         num_correct=hits,
-        relation=RELATION[signals.mode],
     )
 
 
@@ -259,7 +251,7 @@ def refuse_unless_comparable(mode: SplitMode, sampling: Sampling, *, unit: str =
 def violates(epsilon_lower_bound: float, epsilon_claimed: float) -> bool:
     """Whether a certified bound exceeds the claim, which is then wrong up to the audit's p.
 
-    Both must have the same delta and the same neighbouring relation (`Audit.relation`).
+    Both must have the same delta and the same neighbouring relation (see the module).
 
     >>> violates(1.2, 1.0), violates(1.0, 1.0), violates(9.0, math.inf)
     (True, False, False)
