@@ -83,8 +83,7 @@ def test_sizes_of_a_loaded_encoder_are_its_own():
         ),
         (
             {"model": {"word_vectors": "glove", "freeze_embeddings": True, "word_buckets": 100}},
-            "expected no model.word_buckets, which is read only with model.encoder=scratch and"
-            " model.word_vectors=hashed or model.encoder=scratch and"
+            "expected no model.word_buckets, which is read only with model.word_vectors=hashed or"
             " model.freeze_embeddings=false, got 100",
         ),
         (

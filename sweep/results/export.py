@@ -207,9 +207,7 @@ def card_of(folder: SweepFolder, record: TrialRecord) -> PrivacyCard | None:
     total, refused = spend_of(folder)
     if total is None:
         return card
-    found = cards.with_sweep(card, total=asdict(total), refused=refused)
-    known = card.selection
-    return found if known is None else found.model_copy(update={"selection": known})
+    return cards.with_sweep(card, total=asdict(total), refused=refused)
 
 
 def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:

@@ -48,7 +48,7 @@ ADAPTED = {
     "lora": {"name": "lora", "lora_rank": 2},
     "lora, bf16": {
         "name": "lora", "lora_rank": 2, "frozen_weights": "bf16",
-        "lora_targets": ("q", "dense"),
+        "lora_targets": ("q", "o"),
     },
 }  # fmt: skip
 MODELS = FULLY | PARTLY | ADAPTED

@@ -76,7 +76,7 @@ def privacy_card(epsilon):
         datasets={},
     )
     total = {"epsilon": epsilon, "delta": 1e-5, "accountant": "pld", "num_releases": 2}
-    return to_markdown(cards.with_sweep(card, total=total, epsilon_selected=epsilon))
+    return to_markdown(cards.with_sweep(card, total=total, refused=""))
 
 
 def synthetic_card(epsilon):
@@ -121,7 +121,6 @@ PLACES = {
     "figure of the card": (privacy_card, r"\| epsilon \| (\S+) \|"),
     "replaced, on the card": (privacy_card, r"\| epsilon_replace_one \| (\S+) \|"),
     "sweep, on the card": (privacy_card, r"released trials together: epsilon (\S+) at"),
-    "selection, on the card": (privacy_card, r"if no other left: epsilon (\S+)"),
     "claim of the data card": (synthetic_card, r"\((\S+), 1e-05\)"),
     "mu of the data card": (synthetic_card, r"nearest Gaussian (\S+)"),
     "replaced, on the data card": (synthetic_card, r"replaced by another: (\S+)"),

@@ -249,22 +249,16 @@ def read(document: Any, *, where: object) -> PrivacyCard:
         raise InvalidData(f"expected a privacy card in {where}, got a damaged {field}") from None
 
 
-def with_sweep(
-    card: PrivacyCard,
-    *,
-    total: Mapping[str, Any],
-    epsilon_selected: float | None = None,
-    refused: str | None = None,
-) -> PrivacyCard:
+def with_sweep(card: PrivacyCard, *, total: Mapping[str, Any], refused: str) -> PrivacyCard:
     """The card with the figures of the trial's sweep.
 
     `total` is the composition of all released trials (`epsilon`, `delta`, `accountant`,
-    `neighboring_relation`, `num_releases`). `epsilon_selected` is the price of the best trial alone
-    where the number of trials was drawn at random, `refused` says why there is none.
+    `neighboring_relation`, `num_releases`); `refused` says why the best trial alone has no price,
+    where the card has none.
     """
     return card.model_copy(
         update={
             "sweep_total": Total.model_validate(dict(total)),
-            "selection": Selection(epsilon_selected=epsilon_selected, refused=refused),
+            "selection": card.selection or Selection(refused=refused),
         }
     )

@@ -109,10 +109,7 @@ def _sweep(card: PrivacyCard) -> list[str]:
         f" ({total.accountant}{relation})"
     ]
     lines += [f"not accounted for in the total: {why}" for why in total.unaccounted]
-    if selection is not None and selection.epsilon_selected is not None:
-        price = format_epsilon(selection.epsilon_selected)
-        lines.append(f"the best trial alone, if no other left: epsilon {price}")
-    elif selection is not None and selection.refused:
+    if selection is not None and selection.refused:
         lines.append(f"no cheaper price for the best trial alone: {selection.refused}")
     return lines
 
