@@ -87,7 +87,8 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", ["data.split_seed", Z])
 def test_a_total_says_where_one_trials_records_are_another_ones_test(tmp_path, path):
     values = [1, 2]  # of either field
-    folder = run_untracked(tmp_path, **fields(variants=[], axes={path: values}))
+    base = {"privacy": {"delta": 1e-4}}
+    folder = run_untracked(tmp_path, **fields(base=base, variants=[], axes={path: values}))
     total, _ = spend_of(folder)
     said = any("no trial is validated or tested on" in reason for reason in total.unaccounted)
     assert said == (path != Z)
