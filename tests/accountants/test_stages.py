@@ -87,6 +87,7 @@ def test_the_histogram_is_charged_once_with_the_first_epoch():
     assert first.beside
     assert not rest.beside
     assert not release(mechanism, last=0).beside
+    assert release(replace(mechanism, kind="prior")).is_nothing
     together = certify([first, rest], delta=8e-6).epsilon
     assert together == pytest.approx(account(mechanism).epsilon, rel=5e-3)
 

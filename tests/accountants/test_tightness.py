@@ -49,6 +49,8 @@ SMALL = ((0.1, 1_200, 0.025), (0.2, 300, 0.1), (1.0, 3, 1))
 )
 def test_known_coins(what, delta, epsilon):
     assert known_coins(steps(*what), delta=delta) == pytest.approx(epsilon, rel=1e-10)
+    least = 5e-324  # it has no half
+    assert known_coins(steps(*what), delta=least) == gaussian_epsilon(mu_of(steps(*what)), least)
 
 
 def test_one_gaussian_mechanism():
@@ -132,6 +134,8 @@ def test_many_kinds_of_steps_are_not_composed_in_as_many_calls(monkeypatch):
     pld.distribution(many(40, 0.003).steps, 1e-2, False)
     assert len(depths) == 40
     assert max(depths) - min(depths) < 30
+    monkeypatch.setattr(pld, "_self_composed", None)  # one step is no composition
+    assert pld.distribution(steps((3.1, 1, 0.5)), 1e-2, False)
 
 
 def test_which_steps_have_no_distribution():

@@ -250,6 +250,14 @@ def test_a_sum_of_thousands_of_records_ends_no_trial(way, monkeypatch):
             made.step(0, 0)
 
 
+def test_scales_of_more_groups_than_there_are_scale_nothing():
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        per_record.clipped_sum(
+            WAYS["torch.func"](WIDTHS), gradients(2), weight_of_record=torch.ones(2),
+            max_grad_norm=C, group_scale=torch.ones(4), out=torch.zeros(SIZE),
+        )  # fmt: skip
+
+
 def schedule(seed=0, *, steps=10, size=1_000, whole=0):
     return Schedule(
         lambda epoch: np.random.default_rng([seed, epoch]),
