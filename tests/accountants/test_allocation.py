@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from _mechanisms import allocated, mechanism, poisson, shuffled, training
+from _mechanisms import allocated, mechanism, training
 
 from tests.refusals import refused
 from trainables.accountants import (
-    account,
     gaussian,
     pld,
     rdp,
@@ -132,18 +131,6 @@ def test_the_figure_covers_the_privacy_loss_itself(phases, added):
     if not added:  # the costlier direction
         low, error = delta_by_sampling(what, 0.6 * epsilon, added=added, draws=200_000, seed=2)
         assert low - 6 * error > delta
-
-
-def test_it_costs_as_poisson_and_not_as_shuffle():
-    """n 2,560, B 64, 30 epochs, sigma 1, delta 5e-4: by the same kind of accountant."""
-    cost = rdp.of_release(allocated(), delta=5e-4)
-    assert cost == pytest.approx(4.4323, abs=1e-3)
-    sampled = rdp.of_release(poisson(steps=1_200, rate=1 / 40), delta=5e-4)
-    assert cost < sampled < gaussian.of_release(shuffled(), delta=5e-4) / 5
-    # Small noise: nothing is gained, and the figure is that of a known step.
-    quiet = account(mechanism("dp_sgd", sampling="random_allocation", noise_multiplier=0.05))
-    assert quiet.accountant == "gaussian"
-    assert quiet.epsilon == gaussian_epsilon(math.sqrt(30) / 0.05, 5e-4)
 
 
 def test_one_step_an_epoch_gains_nothing():

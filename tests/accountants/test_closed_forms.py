@@ -154,12 +154,6 @@ def test_few_orders_are_computed_for_decaying_noise(monkeypatch):
     assert len(computed) < len(renyi.ORDERS) / 3
 
 
-def test_a_target_of_a_million_steps_is_used_up():
-    unit = poisson(1.0, steps=10**6, rate=1e-4)
-    z = _calibration._calibrate(unit, 1e-7, 1.0, None)
-    assert 0.97 < certify(unit.scale_noise(z), delta=1e-7).epsilon <= 1.0
-
-
 def test_the_curve_of_what_no_finite_epsilon_holds_for_is_infinite():
     relation = "add_or_remove_one"
     what = Unaccounted(reasons=("noise key public",), neighboring_relation=relation)

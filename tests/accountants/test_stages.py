@@ -51,17 +51,6 @@ def test_two_stages_count_the_steps_that_are_taken():
     assert sum(uneven.steps_in(epoch) for epoch in range(10)) == 22
 
 
-def test_stages_compose_to_less_than_their_sum():
-    whole = replace(two_stages(2), noise_multiplier=0.9595)
-    assert rdp.epsilon(whole, delta=8e-6) == pytest.approx(3.0, abs=0.01)
-    parts = [release(whole, first=0, last=2), release(whole, first=2, last=10)]
-    alone = [rdp.of_release(part, delta=8e-6) for part in parts]
-    assert alone == pytest.approx([1.839, 2.746], abs=0.01)
-    together = certify(parts, delta=8e-6).epsilon
-    assert together == pytest.approx(account(whole).epsilon, rel=1e-3)
-    assert together < 3.0 < sum(alone)
-
-
 HISTOGRAM = {"method": "one_and_a_half_stage", "histogram_noise_multiplier": 2.0}
 
 

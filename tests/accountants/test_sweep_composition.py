@@ -14,7 +14,6 @@ from trainables.accountants import (
     account,
     certify,
     gaussian,
-    pld,
     rdp,
     release,
     selection,
@@ -56,13 +55,6 @@ def test_one_trial_composes_to_its_own_epsilon(what, exact):
     assert (together.epsilon, together.accountant) == (alone.epsilon, alone.accountant)
     assert together.tight == exact
     assert together.epsilon <= 1.001 * certify(what, delta=1e-5).epsilon
-
-
-def test_trials_of_rare_steps_compose_as_one_longer_trial():
-    longer = poisson(0.8, rate=0.001, steps=200_000)
-    for exact in (False, True):
-        together = certify([RARE, RARE], delta=1e-5, effort="exact" if exact else "total").epsilon
-        assert together == pytest.approx(pld.of_release(longer, delta=1e-5), rel=2e-3)
 
 
 def test_what_the_sums_lose_of_delta_counts_in_a_total_too():
