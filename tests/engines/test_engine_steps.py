@@ -73,8 +73,9 @@ def test_one_lone_unit_a_process_and_many_processes_give_the_same_sum(world_size
 def test_sgd_takes_the_mean_gradient_of_what_was_drawn():
     table = gradients(200, scale=50.0)
     engine = engine_on(mechanism("sgd"), table, [[0, 1], [2]], physical_batch_size=2)
-    engine.step(0, 0)
+    stats = engine.step(0, 0)
     assert torch.allclose(engine.released, table[:3].mean(0), atol=1e-5)
+    assert float(stats.norm) == pytest.approx(float(engine.released.norm()), rel=1e-5)
 
 
 @pytest.mark.parametrize(("engine", "privacy"), OFFERED)
