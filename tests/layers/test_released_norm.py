@@ -311,7 +311,7 @@ def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
     shared = ("factored_entries", "used_twice", "norm_used_twice")
     assert float(ratio.min()) >= 1 - 1e-5
     assert float(ratio.max()) <= most.get(kind, 9.0 if kind in shared else 1.0)
-    assert kind != "lstm" or float(ratio.min()) > 1.4
+    assert float(ratio.min()) > {"lstm": 1.4, "char_cnn": 1.5}.get(kind, 0.99)
 
 
 def test_the_roundings_of_a_product_are_counted(monkeypatch):

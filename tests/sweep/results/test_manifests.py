@@ -175,6 +175,8 @@ def test_an_export_says_which_choices_no_epsilon_covers(toy, tmp_path, objective
     attacked = {**space.base, "evaluation": {}}
     toy.replace_plan(space.model_copy(update={"search": search, "base": attacked}), toy.plan())
     record = toy.records()[1]
+    without = json.loads((export_trial(toy, record, tmp_path / "bare") / "about.json").read_text())
+    assert len(without["notes"]) == (objective == "leakage")
     record = replace(record, privacy=record.privacy.model_copy(update={"provenance": "of my own"}))
     write_card(toy.trial_folder(record.plan.id), record.privacy)
     manifest.write(toy.trial_folder(record.plan.id))
