@@ -117,9 +117,10 @@ def assert_close_by_parameter(model, ours, truth, *, within=TOLERANCE):
 
 
 def assert_sum_is_the_definitions(
-    model, batch, *, units=None, weights=None, scale=None, clip=None, within=TOLERANCE
+    model, batch, *, units=None, weights=None, scale=None, clip=None, within=2 * TOLERANCE
 ):
-    """The clipped sum of a step against one autograd call a unit; the norms.
+    """The clipped sum of a step against one autograd call a unit; the norms. A unit may be clipped
+    by as much more as its norm is rounded up.
 
     By default each record is a unit of weight 1, and about half of the units are clipped.
     """
