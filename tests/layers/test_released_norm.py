@@ -301,6 +301,7 @@ def test_the_size_of_a_lone_row_is_the_norm_of_its_gradient(kind):
     """Of two directions or uses the sum of their norms, which may be up to sqrt(2) times the whole;
     where rows share weights, more."""
     lengths, units = torch.tensor([1, 1, 1]), Units(torch.arange(3), 3)
+    torch.manual_seed(0)  # of the layers' own weights
     made = combine(KINDS[kind](time_major(lengths).rows, Cancelling(seed=0, size=1.0, apart=1.0)))
     parameters = dict.fromkeys(p for entry in made for p in entry.parameters)
     weights = {p: 0.5 + number for number, p in enumerate(parameters)}

@@ -129,13 +129,14 @@ def test_a_registered_data_set_is_not_read_again(key, tmp_path):
     assert key.overlaps("unknown") == {}
 
 
-@pytest.mark.parametrize("damage", ["cut", "cut by a hash", "empty", "of another key"])
+@pytest.mark.parametrize("damage", ["cut", "cut by a hash", "longer", "empty", "of another key"])
 def test_a_damaged_list_is_refused_and_counts_as_no_small_one(key, tmp_path, damage):
     key.register("a", [b"x", b"y"])
     key.register("b", [b"y"])
     path = key.folder / f"{key.name_of('b')}.u64"
     content = path.read_bytes()
     kept = {"cut": -3, "cut by a hash": -8, "empty": 16}
-    path.write_bytes(content[: kept[damage]] if damage in kept else bytes(16) + content[16:])
+    other = content + b"x" if damage == "longer" else bytes(16) + content[16:]
+    path.write_bytes(content[: kept[damage]] if damage in kept else other)
     with pytest.raises(InvalidData, match=r"restore the key or the file from a copy"):
         HomeKey(key.file).overlaps("a")
