@@ -279,7 +279,7 @@ def _no_place(error: Exception) -> InvalidInput:
     why = getattr(error, "strerror", None) or one_line(words_of(error), characters=300)
     return InvalidInput(
         "expected a temporary folder that Ray can write to, with a path in ASCII and sockets in it"
-        f" of at most 107 bytes, got {name}={os.environ.get(name)!r} ({why}): set RAY_TMPDIR to"
+        f" of at most 107 bytes ({why}), got {name}={os.environ.get(name)!r}: set RAY_TMPDIR to"
         " another one, such as /tmp"
     )
 
