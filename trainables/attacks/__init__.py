@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from trainables.attacks._panel import sweep_scores as sweep_scores
 
 ENTRIES = {
-    "bavaria": "attack",
+    "bavaria": "relative",  # to the other trials of a sweep
     "blind": "control",  # it sees no model, so its figure is no leakage
-    "calibrated": "attack",
-    "lira": "attack",
+    "calibrated": "relative",
+    "lira": "relative",
     "loss_threshold": "attack",
     "one_run": "attack",
     "quantile": "attack",
-    "rmia": "attack",
+    "rmia": "relative",
     "shadow": "attack",
 }
 FIGURES = figures()
