@@ -93,6 +93,16 @@ def _trials(
     ], together
 
 
+def _passes_per_epoch(plan: PlannedTrial, epochs: int) -> float:
+    """How often an epoch of the trial passes all its records, many times with full batches; 1 where
+    that is not known."""
+    privacy, training = (plan.fields.get(name, {}) for name in ("privacy", "training"))
+    whole, batch = privacy.get("sampling") == "full", training.get("expected_batch_size")
+    if not (plan.steps and plan.num_records and epochs) or not (whole or batch):
+        return 1.0
+    return float(plan.steps / epochs * (1.0 if whole else batch / plan.num_records))
+
+
 def _validation(row: Progress, what: str) -> str:
     value = formats.number(row.validation[1])
     return value if what else f"{row.validation[0]} {value}"
@@ -175,9 +185,17 @@ class View:
         return [row for row in self._progress.values() if row.status is not TrialStatus.REFUSED]
 
     def _epochs(self) -> tuple[float, float]:
-        """Finished epochs, and those of all trials; one still to be chosen counts the mean."""
+        """Finished epochs, and those of all trials, each times its passes over the records; a trial
+        still to be chosen counts the mean.
+        """
         rows = self._rows()
-        total = sum(row.epochs for row in rows) * max(1.0, self._num_expected / (len(rows) or 1))
-        # Most trials end early where a scheduler stops some, so those count as trained.
-        done = sum(row.epochs if row.status.is_finished else row.epochs_done for row in rows)
-        return done, total - sum(row.epochs - row.epochs_done for row in rows if row.trains_no_more)
+        known = [_passes_per_epoch(row.plan, row.epochs) for row in rows if row.plan]
+        passes = known if len(known) == len(rows) else [1.0] * len(rows)
+        total = sum(row.epochs * each for row, each in zip(rows, passes, strict=True))
+        total *= max(1.0, self._num_expected / (len(rows) or 1))
+        done = 0.0
+        for row, each in zip(rows, passes, strict=True):
+            # Most trials end early where a scheduler stops some, so those count as trained.
+            done += each * (row.epochs if row.status.is_finished else row.epochs_done)
+            total -= each * (row.epochs - row.epochs_done) * row.trains_no_more
+        return done, total

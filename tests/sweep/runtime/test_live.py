@@ -15,6 +15,7 @@ from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress, View
 from sweep.runtime.driver import progress_of
 from sweep.runtime.shown import lines, num_expected, preparing, watching
+from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in, space_in
@@ -59,6 +60,26 @@ def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock):
     view.update("a", replace(after(4), status=TrialStatus.DONE))
     clock.now += 20
     assert view.summary() == "1 of 10 done, about 6 min 00 s left"
+
+
+def test_an_epoch_of_full_batches_takes_as_many_passes_as_it_has_steps(clock):
+    def row(plan, done):
+        return replace(after(done), epochs=4, plan=replace(plan, num_records=600))
+
+    sampled, full = (
+        PlannedTrial(
+            id=name, variant=name, baseline=False, values={}, steps=40,
+            origin={"privacy": {"sampling": sampling}, "training": {"expected_batch_size": 60}},
+        )
+        for name, sampling in (("a", "poisson"), ("b", "full"))
+    )  # fmt: skip
+    view = View("toy", clock=clock)
+    view.update("a", row(sampled, 0))
+    view.update("b", row(full, 0))
+    clock.now += 20
+    view.update("a", row(sampled, 2))
+    # 2 of 4 + 40 passes in 20 s.
+    assert view.summary() == "0 of 2 done, about 7 min 00 s left"
 
 
 def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock):
