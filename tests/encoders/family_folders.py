@@ -38,16 +38,21 @@ _SIZES = {
 
 
 def word_pieces(marks):
-    """WordPiece, lower-cased, as BERT, DistilBERT, ELECTRA and MPNet have it."""
+    """WordPiece, lower-cased, as BERT, DistilBERT, ELECTRA and MPNet have it.
+
+    The pieces are those of BPE: the trainer of WordPiece finds others in each process, and with
+    them the encoder reads other rows.
+    """
     unknown = next(mark for mark in marks if "UNK" in mark.upper())
-    found = Tokenizer(models.WordPiece(unk_token=unknown))
+    found = Tokenizer(models.BPE())
     found.normalizer = normalizers.BertNormalizer(lowercase=True)
     found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    found.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=160, show_progress=False))
+    pieces = sorted(f"{before}{piece}" for piece in found.get_vocab() for before in ("", "##"))
+    vocabulary = {piece: number for number, piece in enumerate([*marks, *pieces])}
+    found.model = models.WordPiece(vocabulary, unk_token=unknown)
+    found.add_special_tokens(list(marks))
     found.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=160, special_tokens=list(marks), show_progress=False
-    )
-    found.train_from_iterator(TEXTS, trainer)
     return _framed(found, marks)
 
 

@@ -61,7 +61,7 @@ def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_is_rounded_and_close(name):
-    """Not equal to float32's, and within 3 % of it, of three layers of foreign code 12; losses too.
+    """Not equal to float32's, and within 3 % of it, of three layers of foreign code 6; losses too.
     Sums and losses are float32.
     """
     found = []
@@ -75,7 +75,7 @@ def test_the_gradient_is_rounded_and_close(name):
         found.append((out.data.clone(), losses))
     (exact, exact_losses), (rounded, losses) = found
     assert (
-        1e-4 < float((rounded - exact).norm() / exact.norm()) < (0.12 if name in ADAPTED else 0.03)
+        1e-4 < float((rounded - exact).norm() / exact.norm()) < (0.06 if name in ADAPTED else 0.03)
     )
     torch.testing.assert_close(losses, exact_losses, rtol=2e-2, atol=0)
 

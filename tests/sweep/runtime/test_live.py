@@ -63,21 +63,18 @@ def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock):
 
 
 def test_an_epoch_of_full_batches_takes_as_many_passes_as_it_has_steps(clock):
-    def row(plan, done):
-        return replace(after(done), epochs=4, plan=replace(plan, num_records=600))
-
     sampled, full = (
         PlannedTrial(
-            id=name, variant=name, baseline=False, values={}, steps=40,
+            id=name, variant=name, baseline=False, values={}, steps=40, num_records=600,
             origin={"privacy": {"sampling": sampling}, "training": {"expected_batch_size": 60}},
         )
         for name, sampling in (("a", "poisson"), ("b", "full"))
     )  # fmt: skip
     view = View("toy", clock=clock)
-    view.update("a", row(sampled, 0))
-    view.update("b", row(full, 0))
+    for name, plan in (("a", sampled), ("b", full)):
+        view.update(name, replace(RUNNING, plan=plan))
     clock.now += 20
-    view.update("a", row(sampled, 2))
+    view.update("a", replace(after(2), plan=sampled))
     # 2 of 4 + 40 passes in 20 s.
     assert view.summary() == "0 of 2 done, about 7 min 00 s left"
 
