@@ -2,7 +2,7 @@
 
 results.py      the frozen data that all modules take
 palette.py      one colour for an engine, one mark for a decay, everywhere
-comparison.py   decays and times against the baseline (the paper's Tables 1 and 2)
+comparison.py   changes from the baseline, with their significance
 charts.py       every chart, defined once, as data
 render.py       draws them as PNG and as elements of a page; the ROC curves of a trial
 tables.py       the data behind every figure, as CSV and HTML

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboards import comparison, palette
+from dashboards import palette
 from dashboards.results import Estimate, Sweep, Trial
 from trainables import formats
 from trainables.engines._look import Mark
@@ -93,7 +93,7 @@ def frontier(sweep: Sweep) -> Chart:
         x=_EPSILON,
         y="test SER (95 % interval)",
         points=points,
-        front=tuple(comparison.front_steps(sweep.trials)),
+        front=tuple(front_steps(sweep.trials)),
         level=(reference.value, f"{palette.name(base.engine)} baseline")
         if base is not None and reference is not None
         else None,
@@ -151,6 +151,16 @@ def slices(sweep: Sweep) -> list[Chart]:
             )
         )
     return found
+
+
+def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on."""
+    known = [
+        (trial.compared_epsilon or 0.0, found.value)
+        for trial in trials
+        if trial.on_front and not trial.baseline and (found := trial.figure("ser"))
+    ]
+    return sorted(point for point in known if 0 < point[0] < math.inf)
 
 
 def _over_epsilon(sweep: Sweep, metric: str, *, what: str) -> tuple[Point, ...]:

@@ -113,18 +113,6 @@ def decay_mark(decay: str) -> Mark:
     return found
 
 
-def engines() -> tuple[str, ...]:
-    """Engines in the order of tables: without privacy, then those with separate decays."""
-    return tuple(sorted(catalogue.names("engines"), key=lambda engine: (*_place(engine), engine)))
-
-
-def decays() -> tuple[str, ...]:
-    """Decays in the order of tables: by their marks."""
-    marks = tuple(MATPLOTLIB_MARKS)
-    found = catalogue.names("schedules")
-    return tuple(sorted(found, key=lambda decay: (marks.index(decay_mark(decay)), decay)))
-
-
 def css() -> str:
     """The style sheet of engines, for light and dark screens and print."""
     return (
@@ -134,7 +122,7 @@ def css() -> str:
 
 
 def _rules(*, dark: bool) -> str:
-    names = (*engines(), *BANDS)
+    names = (*catalogue.names("engines"), *BANDS)
     return "\n".join(f".{css_class(one)} {{ --c: {colour(one, dark=dark)}; }}" for one in names)
 
 
@@ -145,7 +133,3 @@ def css_class(engine: str) -> str:
     'engine-my-engine'
     """
     return f"engine-{engine.replace('_', '-')}"
-
-
-def _place(engine: str) -> tuple[bool, bool]:
-    return catalogue.kind_of("engines", engine) == "private", not shows_decay(engine)

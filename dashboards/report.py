@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dashboards import charts, claims, comparison, palette, tables
+from dashboards import charts, comparison, palette, tables
 from dashboards.render import svg
 from dashboards.results import Sweep, Trial
 from trainables import formats
@@ -46,17 +46,6 @@ def _selection(card: PrivacyCard | None) -> Selection | None:
     """The private selection whose best trial this is, from the card; None for other sweeps."""
     found = None if card is None else card.selection
     return None if found is None or found.law is None else found
-
-
-def _card(card: PrivacyCard | None, trial: Trial | None) -> dict[str, Any]:
-    """The card as `sweep export` writes it, part by part."""
-    if card is None:
-        return {"card_rows": [], "card_sections": [], "claim_rows": []}
-    return {
-        "card_rows": page.rows(card),
-        "card_sections": page.sections(card),
-        "claim_rows": claims.claims(card, trial.metrics if trial else {}),
-    }
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
@@ -93,11 +82,10 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
             for name, column in _settings(sweep).items()
             if len(set(column.values())) > 1
         ],
-        "decay_rows": comparison.decays(sweep),
-        "time_rows": comparison.times(sweep),
         "bounds": _bounds(sweep),
         "card": card,
-        **_card(card, sweep.chosen_trial),
+        "card_rows": page.rows(card) if card else [],
+        "card_sections": page.sections(card) if card else [],
     }
 
 
@@ -127,7 +115,6 @@ def _words() -> dict[str, Any]:
         "named": label,
         "written": formats.figure,
         "leakage_name": LEAKAGE,
-        "papers_auc": comparison.PAPERS_AUC,
         "share": formats.share,
         "between": lambda found: formats.interval(found.low, found.high) if found else "",
         "epsilon": formats.epsilon,
@@ -136,7 +123,6 @@ def _words() -> dict[str, Any]:
         "log10": formats.log10,
         "duration": formats.duration,
         "palette": palette.name,
-        "shows_decay": palette.shows_decay,
         "against": comparison.against,
         "exact": lambda value: "" if value is None else repr(float(value)),
         "strong": _strong,

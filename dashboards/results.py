@@ -39,8 +39,8 @@ class Trial:
     `metrics` holds every figure by
     name; every figure that `curator_only` names is for the curator alone. `audited` is
     the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
-    equal for trials of the same data and of the same model, whatever else they say; `model_name` is
-    for people. `values` are those of the searched axes that this trial has.
+    equal for trials of the same data and of the same model, whatever else they say. `values` are
+    those of the searched axes that this trial has.
     """
 
     id: str
@@ -66,7 +66,6 @@ class Trial:
     audited: str = ""
     data: str = ""
     model: str = ""
-    model_name: str = ""
     values: Mapping[str, float | str] = field(default_factory=dict)
 
     @property

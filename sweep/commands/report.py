@@ -33,7 +33,7 @@ def report(
     """Write a report of a sweep: an HTML page, charts as PNG, and its data as CSV.
 
     The page needs no network. It recommends a trial at an epsilon and shows the Pareto front of
-    error, epsilon and leakage, noise decays, times, attacks and the privacy card.
+    error, epsilon and leakage, what mattered, attacks and the privacy card.
     """
     from sweep.results.report_files import write
     from sweep.settings import from_environment

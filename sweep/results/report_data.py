@@ -177,7 +177,6 @@ def _trial(
         audited=audited(plan.config.data.split) if plan.is_config else "",
         data=plan.config.data.model_dump_json() if plan.is_config else "",
         model=plan.config.model.model_dump_json() if plan.is_config else "",
-        model_name=plan.config.model.name if plan.is_config else "",
         values={
             label(path): in_text(short(value), folders) if (at := rank(value)) is None else at
             for path in paths

@@ -82,26 +82,6 @@ def changed(card, **fields):
     return cards.read({**card.to_dict(), **fields}, where="sample")
 
 
-def test_the_card_shows_allowed_and_measured_rates():
-    made = samples.sweep()
-    allowed = {"gaussian_mu": 0.7192, "max_tpr_1pct": 0.20087, "max_tpr_01pct": 0.02011}
-    card = changed(made.card, epsilon=3.0005, adversary="sees the weights", **allowed)
-    trials = tuple(
-        replace(
-            trial, metrics={**trial.metrics, "mia_lira_tpr_1pct": 0.5123, "mia_blind_tpr_1pct": 0.9}
-        )
-        for trial in made.trials
-    )
-    made = replace(made, card=card, trials=trials)
-    shown = Page(report.html(made)).text
-    assert "epsilon 3.001 pld; add_or_remove_one" in " ".join(shown.split())
-    for words in ("20.1 %", "2.02 %", "51.23 %", "lira", "sees the weights"):
-        assert words in shown
-    public = Page(report.html(made, public=True)).text
-    assert "20.1 %" in public
-    assert "51.23 %" not in public
-
-
 def test_the_card_on_the_page_is_the_card_of_the_export():
     """Every sentence and figure of the exported Markdown stands on the page."""
     made = samples.sweep()
@@ -301,7 +281,7 @@ def test_few_points_have_their_names_and_no_name_covers_another(sweep):
 
 def test_the_page_says_what_mattered_and_what_to_try_next(sweep, page):
     assert page.text.index("Words") < page.text.index("Error, epsilon and leakage")
-    assert page.text.index("What mattered") < page.text.index("Noise decays against the baseline")
+    assert page.text.rindex("What mattered") < page.text.rindex("Membership attacks")
     found = replace(sweep, mattered={"C": 0.9}, explains=0.8, next_steps=("C: try smaller",))
     text = Page(report.html(found)).text
     assert "C 90 %" in text
