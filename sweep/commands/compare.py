@@ -43,7 +43,6 @@ def compare(
                 "first": a.name,
                 "second": b.name,
                 "figures": found.figures,
-                "ser_of_prior": found.of_prior,
                 "ser_change_percent": found.paired,
             },
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +12,6 @@ from sweep.commands._output import console, print_json, say
 from trainables.system import collector
 
 if TYPE_CHECKING:
-    from sweep.results.standing import Standing
     from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
@@ -27,43 +27,31 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Show the trials relative to the baseline, and the Pareto front of SER and epsilon."""
-    from sweep.results.advice import advice
+    from sweep.results import select
     from sweep.results.exported import damages
     from sweep.results.gap import sentences
+    from sweep.results.importance import advice
     from sweep.results.summary import summary
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
+    from trainables.errors import InvalidInput
 
     folder = store.open_sweep(from_environment().home, name)
     records = folder.records()
-    where = _standings(folder, records)
     damaged = damages(folder, records)
     if as_json:
-        known = {
-            "best": [_best(each) for each in where],
-            "gap": sentences(records),
-            "damages": damaged,
-        }
+        best: list[str] = []
+        with suppress(InvalidInput):  # no trial, or no figure that all have
+            best = [record.plan.id for record in select.choose(records)]
+        known = {"best": best, "gap": sentences(records), "damages": damaged}
         print_json("show", {**summary(folder, records), **known})
         return
     for sentence in sentences(records):
         say(sentence, style="bold" if sentence.startswith("at ") else None)
     _print_tables(folder, records, list(damaged.values()), every=every)
-    for each in where:
-        say(each.sentence())
-    for sentence in advice(records, where):
-        say(f"next: {sentence}")
-
-
-def _best(where: Standing) -> dict[str, Any]:
-    return {
-        "corpus": where.corpus,
-        "group": where.best.key,
-        "trial": where.best.middle(where.metric).plan.id,
-        "by": where.metric,
-        "indistinguishable_from": [group.key for group in where.indistinguishable],
-        "compared": list(where.ways),
-    }
+    with suppress(InvalidInput):
+        for sentence in advice(records):
+            say(f"next: {sentence}")
 
 
 def _print_tables(
@@ -93,15 +81,3 @@ def _print_tables(
             out.print("", table)
     for sentence in violations(records):
         say(sentence, style="bold red")
-
-
-def _standings(folder: SweepFolder, records: list[TrialRecord]) -> list[Standing]:
-    from sweep.results.comparison import standings_of
-    from trainables.errors import InvalidData, InvalidInput
-
-    try:
-        return standings_of(folder, records)
-    except InvalidData:
-        raise
-    except InvalidInput:  # no metric that every trial has
-        return []

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweep.results import select
-from sweep.results.standing import Standing, standings
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, figures
@@ -21,7 +19,6 @@ class Side:
 
     folder: SweepFolder
     record: TrialRecord
-    records: tuple[TrialRecord, ...]
 
     @property
     def name(self) -> str:
@@ -33,8 +30,7 @@ class Side:
 class Comparison:
     """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
     with its 95 % interval (paired bootstrap over test utterances), None where A makes too few
-    errors or the two were not `tested_on_the_same` utterances; `of_prior` each side's SER over
-    that at epsilon 0.
+    errors or the two were not `tested_on_the_same` utterances.
     """
 
     first: Side
@@ -42,7 +38,6 @@ class Comparison:
     figures: dict[str, tuple[float | None, float | None]]
     paired: tuple[float, float, float] | None
     tested_on_the_same: bool
-    of_prior: tuple[float | None, float | None]
 
 
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
@@ -66,7 +61,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
             raise InvalidInput(f"expected a finished trial, got {wanted} ({record.status})")
     else:
         record = select.choose_one(records, epsilon_max=epsilon_max)
-    return Side(folder=folder, record=record, records=tuple(records))
+    return Side(folder=folder, record=record)
 
 
 def compared_figures() -> tuple[str, ...]:
@@ -75,65 +70,33 @@ def compared_figures() -> tuple[str, ...]:
 
 
 def compare(first: Side, second: Side) -> Comparison:
-    """B against A."""
+    """B against A. Raises: InvalidData for damaged test counts."""
     sides = (first.record, second.record)
-    known = [
-        name for name in compared_figures() if any(select.value(r, name) is not None for r in sides)
-    ]
-    paired = _paired(first.folder, [first.record], second.folder, [second.record])
+    beside = {
+        name: (select.value(sides[0], name), select.value(sides[1], name))
+        for name in compared_figures()
+    }
+    paired = _paired(first, second)
     return Comparison(
         first=first,
         second=second,
-        figures={
-            name: (select.value(first.record, name), select.value(second.record, name))
-            for name in known
-        },
-        paired=_finite(paired),
+        figures={name: pair for name, pair in beside.items() if pair != (None, None)},
+        paired=paired if paired is not None and all(map(math.isfinite, paired)) else None,
         tested_on_the_same=paired is not None,
-        of_prior=(
-            select.prior_ratio(first.record, first.records),
-            select.prior_ratio(second.record, second.records),
-        ),
     )
 
 
-def standings_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[Standing]:
-    """The standings of a sweep's trials (`standing.standings`), paired by their stored test counts.
-
-    Raises: as `standing.standings`, and InvalidData for a damaged file.
-    """
-    return standings(
-        records, pair=lambda first, second: _finite(_paired(folder, first, folder, second))
-    )
-
-
-def _paired(
-    first_folder: SweepFolder,
-    first: Sequence[TrialRecord],
-    second_folder: SweepFolder,
-    second: Sequence[TrialRecord],
-) -> tuple[float, float, float] | None:
-    """The change of mean test SER from the first trials to the second in percent, with its 95 %
-    interval, not finite where the first make too few errors; None where the two were not tested on
-    the same records.
-
-    Raises: InvalidData for a damaged file.
+def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
+    """The change of test SER in percent, with its 95 % interval, not finite where A makes too few
+    errors; None where the two were not tested on the same records.
     """
     from trainables import evidence
 
-    data = first[0].plan.fields["data"]
-    if any(record.plan.fields["data"] != data for record in (*first, *second)):
+    if first.record.plan.fields["data"] != second.record.plan.fields["data"]:
         return None
-    places = [
-        [folder.trial_folder(record.plan.id) for record in records]
-        for folder, records in ((second_folder, second), (first_folder, first))
-    ]
-    found = evidence.mean_ser_change(*places)
+    sides = (each.folder.trial_folder(each.record.plan.id) for each in (second, first))
+    found = evidence.mean_ser_change(*([place] for place in sides))
     if found is None:
         return None
     change, low, high = (found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
     return change, low, high
-
-
-def _finite(change: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
-    return change if change is not None and all(map(math.isfinite, change)) else None

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from sweep.results import select
 from sweep.results.select import Group
-from sweep.results.standing import interval_of
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 from trainables.attacks import strongest
@@ -76,7 +75,7 @@ class Gap:
         found = select.value(record, self.figure)
         if self.figure != "ser" or found is None:
             return f"{figures.label(self.figure)} {formats.figure(self.figure, found)}"
-        between = interval_of(record)
+        between = select.interval_of(record)
         bounds = (
             "" if between is None else " ({:.1f} to {:.1f})".format(*(100 * x for x in between))
         )

@@ -1,4 +1,4 @@
-"""Importance of the axes of a sweep: permutation importance in a forest over finished trials.
+"""Which axes of a sweep mattered, and which to search further.
 
 A random forest (Breiman 2001) learns the metric of the sweep's choice from the axes' values; the
 importance of an axis is the loss of accuracy when that axis is shuffled. The out-of-bag fit of the
@@ -7,6 +7,7 @@ forest shows whether it is reliable. Correlated axes share their importance.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +18,16 @@ from numpy.typing import NDArray
 
 from search_spaces.domains import rank
 from sweep.results import select
+from sweep.store.plans import label, short
 from sweep.store.sweeps import TrialRecord
+from trainables.figures import EPSILON
 
 FEWEST = 6  # fewest configurations for an estimate
 _TREES = 100
 _SHUFFLES = 10
 _MOST = 500  # most configurations of a forest; a random subset of more
+_ALIKE = 4  # fewest configurations of one variant and epsilon for advice
+_TOGETHER = 0.7  # rank correlation from which two axes' effects cannot be told apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,57 @@ def importance(records: Sequence[TrialRecord]) -> Importance | None:
         shares=dict(sorted(shares.items(), key=lambda pair: -pair[1])),
         explained=float(forest.oob_score_),
     )
+
+
+def advice(records: Sequence[TrialRecord]) -> list[str]:
+    """The axes of which the best trial of a corpus has the smallest or largest value tried, in
+    sentences, among trials of its variant and epsilon: so none that moves epsilon, and none that
+    varies together with another.
+
+    Raises: InvalidInput where the trials on a corpus have no figure in common.
+    """
+    parts, said = select.by_corpus(select.finished(records)), []
+    for corpus, alike in parts.items():
+        groups = select.groups(alike)
+        best = select.rank_groups(groups, select.metric_of_choice(alike))[0].records[0]
+        kin = [each for group in groups if _is_kin(each := group.records[0], best)]
+        axes = varied_axes(kin) if len(kin) >= _ALIKE else []
+        tied = together(kin, axes)
+        on = f" on {corpus}" if len(parts) > 1 else ""
+        for path in (path for path in axes if path not in tied):
+            ranks = {r for each in kin if (r := rank(value_of(each, path))) is not None}
+            mine, value = rank(value_of(best, path)), value_of(best, path)
+            if mine is None or len(ranks) < 2 or mine not in (min(ranks), max(ranks)):
+                continue
+            size, word = ("smallest", "smaller") if mine == min(ranks) else ("largest", "larger")
+            said.append(
+                f"{label(path)}: the best trial{on} has the {size} value tried, {short(value)}:"
+                f" try {word}"
+            )
+    return said
+
+
+def _is_kin(record: TrialRecord, best: TrialRecord) -> bool:
+    epsilons = {select.compared(each, EPSILON) for each in (record, best)}
+    return record.plan.variant == best.plan.variant and len(epsilons) == 1
+
+
+def together(records: Sequence[TrialRecord], paths: Sequence[str]) -> set[str]:
+    """The axes of `paths` that vary together with another one, so that an effect of one may be
+    that of the other.
+    """
+    columns = {p: column([value_of(record, p) for record in records]) for p in paths}
+    ranks = {p: np.unique(values, return_inverse=True)[1] for p, values in columns.items()}
+    found: set[str] = set()
+    for (one, a), (other, b) in itertools.combinations(ranks.items(), 2):
+        sizes = {len(set(a.tolist())), len(set(b.tolist()))}
+        if 1 in sizes:
+            continue
+        pairs = len(set(zip(a.tolist(), b.tolist(), strict=True)))
+        is_one_to_one = sizes == {pairs} and pairs < len(a)
+        if is_one_to_one or abs(np.corrcoef(a, b)[0, 1]) >= _TOGETHER:
+            found |= {one, other}
+    return found
 
 
 def varied_axes(records: Sequence[TrialRecord]) -> list[str]:

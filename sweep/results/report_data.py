@@ -11,12 +11,10 @@ from typing import Any
 from dashboards import results
 from search_spaces.domains import rank
 from sweep.results import select
-from sweep.results.advice import advice
 from sweep.results.exported import damages
 from sweep.results.gap import gaps
-from sweep.results.importance import importance
+from sweep.results.importance import advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
-from sweep.results.standing import standings
 from sweep.results.tables.axes import value_at, varied_paths
 from sweep.store.plans import PlannedTrial, label, noise_at, short
 from sweep.store.state import TrialStatus
@@ -99,7 +97,7 @@ def _answers(records: Sequence[TrialRecord]) -> dict[str, Any]:
     """Which axis mattered and what to try next, where the trials have a figure in common."""
     try:
         found = importance(records)
-        next_steps = advice(records, standings(records))
+        next_steps = advice(records)
     except InvalidInput:
         return {}
     shares = {} if found is None else {label(p): share for p, share in found.shares.items()}

@@ -191,6 +191,14 @@ def prior_ratio(record: TrialRecord, records: Sequence[TrialRecord]) -> float | 
     return None if mine is None or reference is None else mine / reference
 
 
+def interval_of(record: TrialRecord) -> tuple[float, float] | None:
+    """The 95 % bootstrap interval of a trial's test SER; None where it was not computed."""
+    low, high = record.metrics.get("ser_low"), record.metrics.get("ser_high")
+    if low is None or high is None or record.plan.config.evaluation.bootstrap_samples == 0:
+        return None
+    return low, high
+
+
 def attacks_of(record: TrialRecord) -> list[str]:
     """Names of the attacks that a trial has an AUC of, sorted, controls left out."""
     return [n for n in attacks_on_models() if record.metrics.get(auc_of(n)) is not None]

@@ -19,9 +19,6 @@ def comparison_table(found: Comparison) -> FittedTable:
     for name, values in found.figures.items():
         heads.append(label(name))
         rows.append([formats.figure(name, value) for value in values])
-    if any(found.of_prior):
-        heads.append("SER over that at epsilon 0, the prior")
-        rows.append(["-" if each is None else f"{each:.2f}" for each in found.of_prior])
     return FittedTable(
         title="B against A",
         columns=[

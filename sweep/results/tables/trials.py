@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from sweep.results import select
-from sweep.results.standing import interval_of
 from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.state import TrialStatus
@@ -108,7 +107,7 @@ def _figures(
         return Column(head=f"{words} ×", cells=cells, worth=worth, legend=times)
 
     # The trial's bootstrap interval, which does not compare trials with each other.
-    intervals = [_interval(interval_of(r)) if main == "ser" else "" for r in records]
+    intervals = [_interval(select.interval_of(r)) if main == "ser" else "" for r in records]
     strongest = "leakage: AUC of the strongest attack, curator only"
     return [
         column(main, worth=100),

@@ -1,137 +1,21 @@
-"""What a sweep answers: which axis mattered, what to try next, which of two is better, and a model
-that another person can use.
-"""
+"""A model that another person can use."""
 
 import io
 import json
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from sweep import cli, load_model
 from sweep.results import selected_trial
-from sweep.results.advice import advice
-from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
-from sweep.results.importance import importance
-from sweep.results.standing import standings
-from sweep.results.tables.comparison import sentences
 from tests.models._builds import MODELS, SCHEMA
 from tests.refusals import refused
-from tests.sweep.results.test_select import record
-from tests.sweep.sweeps import settings_in
-from tests.sweep.untracked import run_untracked
-from trainables import catalogue, evidence
+from trainables import catalogue
 from trainables.config import model_part
-from trainables.data.records import Frame
-from trainables.metrics import count_frames
-
-C, LR = "privacy.max_grad_norm", "training.learning_rate"
-
-
-def trial(name, values, ser, **metrics):
-    made = record(name, validation_ser=ser, ser=ser, **metrics)
-    return replace(made, plan=replace(made.plan, values=values, variant="v"))
-
-
-def grid(ser_of):
-    return [
-        trial(f"c{c}-lr{lr}", {C: c, LR: lr, "training.seed": 0}, ser_of(c, lr))
-        for c in (0.1, 0.5, 1.0, 2.0)
-        for lr in (0.001, 0.01, 0.1)
-    ]
-
-
-def said_of(records):
-    return advice(records, standings(records))
-
-
-def test_the_axis_that_moves_the_metric_is_the_one_that_matters():
-    found = importance(grid(lambda c, lr: c + 0.01 * lr))
-    assert list(found.shares) == [C, LR]
-    assert found.shares[C] > 0.9
-    assert sum(found.shares.values()) == pytest.approx(1.0)
-    assert found.explained > 0.5
-
-
-def test_chance_explains_nothing():
-    """The shares of noise add up to 1 as well: the R² is what tells it from an effect."""
-    random = np.random.default_rng(0)
-    found = importance(grid(lambda c, lr: float(random.random())))
-    assert found.explained < 0.2
-
-
-def test_too_few_trials_say_nothing():
-    assert importance(grid(lambda c, lr: c)[:5]) is None
-    assert said_of(grid(lambda c, lr: c)[:3]) == []
-
-
-def test_the_best_at_the_edge_of_what_was_tried_asks_for_more():
-    records = grid(lambda c, lr: c + 0.01 * lr)
-    said = said_of(records)
-    assert "C: the best trial has the smallest value tried, 0.1: try smaller" in said
-
-
-def test_the_best_trial_of_each_corpus_is_named_with_it():
-    def on(corpus, ser_of):
-        return [
-            replace(
-                each,
-                plan=replace(
-                    each.plan,
-                    id=f"{corpus}-{each.plan.id}",
-                    origin={**each.plan.fields, "data": {"name": corpus}},
-                    values={**each.plan.values, "data.name": corpus},
-                ),
-            )
-            for each in grid(ser_of)
-        ]
-
-    records = [*on("atis", lambda c, lr: c), *on("snips", lambda c, lr: 5 - c)]
-    said = said_of(records)
-    assert "C: the best trial on atis has the smallest value tried, 0.1: try smaller" in said
-    assert "C: the best trial on snips has the largest value tried, 2: try larger" in said
-
-
-def test_two_trials_within_their_intervals_are_indistinguishable():
-    near = [
-        trial(f"t{i}", {C: float(i)}, 0.3 + i / 1000, ser_low=0.2, ser_high=0.4) for i in range(4)
-    ]
-    assert any("are indistinguishable" in s for s in said_of(near))
-
-
-def test_a_comparison_is_paired_over_the_same_utterances(tmp_path):
-    folder = run_untracked(tmp_path)
-    home = settings_in(tmp_path).home
-    _, first, second = folder.plan().trials
-    truth = [Frame("call", (("contact", i, i + 1),)) for i in range(200)]
-    wrong = [Frame("text", frame.slots) if i % 4 == 0 else frame for i, frame in enumerate(truth)]
-    worse = [Frame("text", frame.slots) if i % 2 == 0 else frame for i, frame in enumerate(truth)]
-    for plan, said in ((first, wrong), (second, worse)):
-        counts = count_frames(truth, said)
-        evidence.write_counts(folder.trial_folder(plan.id), np.arange(200), counts)
-    a, b = (side(home, f"toy:{plan.id}") for plan in (first, second))
-    found = compare(a, b)
-    assert found.paired is not None
-    change, low, high = found.paired
-    assert change == pytest.approx(100.0)
-    assert 50 < low < 100 < high
-    assert compare(a, a).paired == (0.0, 0.0, 0.0)
-    evidence.write_counts(folder.trial_folder(first.id), np.arange(200), count_frames(truth, truth))
-    right = compare(replace(a, record=replace(a.record, metrics={"ser": 0.0})), b)
-    assert right.paired is None
-    assert sentences(right) == ["SER has no change in percent, because A makes no error."]
-    with refused(r"epsilon-max=8, which chooses .* got the trial toy:"):
-        side(home, f"toy:{first.id}", epsilon_max=8)
-    with refused("no sweep named other"):
-        side(home, "other")
-    with refused("no trial"):
-        side(home, "toy:zzz")
 
 
 def export_folder(folder, name):

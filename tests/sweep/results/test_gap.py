@@ -7,10 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from sweep.results import select
-from sweep.results.advice import advice
 from sweep.results.export import export_best
 from sweep.results.gap import Gap, gap, refusal, sentences
-from sweep.results.standing import standings
 from sweep.tracking.text import summary_of
 from tests.refusals import refused
 from tests.sweep.results.test_select import record
@@ -20,8 +18,6 @@ from trainables.accountants import account
 from trainables.cards.card import make
 from trainables.config import parse
 from trainables.privacy.from_config import build
-
-Z, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
 
 
 @cache
@@ -154,24 +150,6 @@ def test_a_best_trial_whose_export_fails_is_a_failure(tmp_path, limit):
     best = export_best(folder, limit)
     assert (best.place, best.has_failed) == (None, True)
     assert best.sentence.endswith("best, which exists")
-
-
-def test_advice_does_not_trade_the_guarantee_away_in_silence():
-    """The smallest noise makes the fewest errors, and the largest epsilon."""
-
-    def of(noise, clip, epsilon):
-        made = private(f"z{noise}c{clip}", ser=noise + clip, epsilon=epsilon)
-        values = {Z: noise, C: clip}
-        plan = replace(made.plan, values=values, variant="v", num_records=1200)
-        return replace(made, plan=plan)
-
-    dear = [of(z, c, 1000 / z) for z in (0.1, 0.2, 0.4) for c in (0.5, 1.0)]
-    said = advice(dear, standings(dear))
-    assert "C: the best trial has the smallest value tried, 0.5: try smaller" in said
-    assert (
-        "z0: the best trial has the smallest value tried, 0.1: smaller may help, but"
-        " changes epsilon" in said
-    )
 
 
 def test_the_summary_in_a_tracking_store_picks_by_validation():

@@ -1,29 +1,48 @@
-"""Which settings mattered: by trials that count, whatever their order and units."""
+"""Which settings mattered and what to try next: by trials that count, whatever their order and
+units, and no effect that cannot be."""
 
 import math
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from sweep.results.importance import FEWEST, importance, varied_axes
+from sweep.results.importance import FEWEST, advice, importance, varied_axes
 from tests.sweep.results.test_select import record
 
 RATE, SIZE, SEED = "training.learning_rate", "model.hidden_size", "training.seed"
+C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
 
 
-def trial(number, ser, *, baseline=False, **values):
-    made = record(f"t{number}", validation_ser=ser, baseline=baseline)
-    return replace(made, plan=replace(made.plan, variant="v", values=values))
+def trial(number, ser, *, baseline=False, data="atis", epsilon=8.0, variant="v", **values):
+    made = record(
+        f"{data}{number}", validation_ser=ser, baseline=baseline, data=data, epsilon=epsilon
+    )
+    return replace(made, plan=replace(made.plan, variant=variant, values=values))
 
 
-def grid(figure):
+def grid(figure, **fields):
     """Twenty-five trials over two settings, by the figure that each has."""
     points = [(rate / 10, size) for rate in range(1, 6) for size in range(1, 6)]
     return [
-        trial(n, figure(rate, size), **{RATE: rate, SIZE: size})
+        trial(n, figure(rate, size), **{RATE: rate, SIZE: size}, **fields)
         for n, (rate, size) in enumerate(points)
     ]
+
+
+def test_the_axis_that_moves_the_metric_is_the_one_that_matters():
+    found = importance(grid(lambda rate, size: rate + 0.001 * size))
+    assert list(found.shares) == [RATE, SIZE]
+    assert found.shares[RATE] > 0.9
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+    assert found.explained > 0.5
+
+
+def test_chance_explains_nothing():
+    """The shares of noise add up to 1 as well: the R² is what tells it from an effect."""
+    coins = np.random.default_rng(0)
+    assert importance(grid(lambda rate, size: float(coins.random()))).explained < 0.2
 
 
 def test_a_figure_that_nothing_moves_has_no_share():
@@ -62,6 +81,7 @@ def test_baselines_and_trials_without_a_finite_figure_do_not_count():
     found = importance([*records, *others])
     assert found is not None
     assert found == importance(records)
+    assert importance(records[1:]) is None
 
 
 def test_an_axis_is_what_varies_and_a_seed_is_none():
@@ -81,3 +101,46 @@ def test_words_are_settings_too():
     ]
     found = importance(records)
     assert next(iter(found.shares)) == "model.name"
+
+
+def test_the_best_at_the_edge_of_what_was_tried_asks_for_more():
+    small = "lr: the best trial has the smallest value tried, 0.1: try smaller"
+    assert advice(grid(lambda rate, size: rate + (size - 3) ** 2)) == [small]
+    assert advice(grid(lambda rate, size: (rate - 0.3) ** 2 + (size - 3) ** 2)) == []
+    assert advice(grid(lambda rate, size: rate)[:3]) == [], "too few to say"
+
+
+def test_the_best_trial_of_each_corpus_is_named_with_it():
+    on_atis = grid(lambda rate, size: rate + (size - 3) ** 2)
+    on_snips = grid(lambda rate, size: -rate + (size - 3) ** 2, data="snips")
+    assert advice([*on_atis, *on_snips]) == [
+        "lr: the best trial on atis has the smallest value tried, 0.1: try smaller",
+        "lr: the best trial on snips has the largest value tried, 0.5: try larger",
+    ]
+
+
+def test_advice_never_moves_epsilon():
+    """The smallest noise makes the fewest errors, and the largest epsilon."""
+    noises, norms = (0.1, 0.2, 0.4), (0.5, 1.0, 2.0, 4.0)
+    records = [
+        trial(f"{z}-{c}", z + c, epsilon=1000 / z, **{Z: z, C: c}) for z in noises for c in norms
+    ]
+    assert advice(records) == ["C: the best trial has the smallest value tried, 0.5: try smaller"]
+
+
+def test_two_axes_that_vary_together_get_no_advice():
+    values = [(rate, size) for rate, size in ((0.1, 32), (0.2, 64), (0.4, 128)) for _ in range(4)]
+    records = [
+        trial(n, rate, **{RATE: rate, SIZE: size, C: 1.0 + n % 4})
+        for n, (rate, size) in enumerate(values)
+    ]
+    assert [each.partition(":")[0] for each in advice(records)] == ["C"]
+    alone = [replace(r, plan=replace(r.plan, values={**r.plan.values, SIZE: 32})) for r in records]
+    assert [each.partition(":")[0] for each in advice(alone)] == ["lr", "C"]
+
+
+def test_too_few_trials_of_a_variant_get_no_advice():
+    records = [trial(n, 0.1 * (n + 1), **{RATE: 0.1 * (n + 1)}) for n in range(6)]
+    assert len(advice(records)) == 1
+    few = [replace(r, plan=replace(r.plan, variant=f"v{n // 3}")) for n, r in enumerate(records)]
+    assert advice(few) == []

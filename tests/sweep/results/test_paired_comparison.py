@@ -15,6 +15,8 @@ from tests.sweep.store.test_sweep_folder import TRIAL, result
 from tests.sweep.sweeps import space_in
 from trainables import evidence
 from trainables.config import parse
+from trainables.data.records import Frame
+from trainables.metrics import count_frames
 from trainables.metrics._counts import NAMES, from_table
 
 
@@ -97,3 +99,22 @@ def test_why_there_is_no_change_of_ser(home, records, line):
     found = compare(side(home, "one:a"), side(home, "one:b"))
     assert found.paired is None
     assert sentences(found) == [line]
+
+
+def test_a_comparison_is_paired_over_the_same_utterances(home):
+    folder = sweep_of(home, "one", {"a": 0.25, "b": 0.5, "right": 0.0})
+    truth = [Frame("call", (("contact", i, i + 1),)) for i in range(200)]
+    for name, every in (("a", 4), ("b", 2), ("right", 1000)):
+        said = [
+            Frame("text", f.slots) if i % every == every - 1 else f for i, f in enumerate(truth)
+        ]
+        place = folder.trial_folder(f"{name}-one")
+        evidence.write_counts(place, np.arange(200), count_frames(truth, said))
+    a, b = (side(home, f"one:{name}") for name in "ab")
+    change, low, high = compare(a, b).paired
+    assert change == pytest.approx(100.0)
+    assert 50 < low < 100 < high
+    assert compare(a, a).paired == (0.0, 0.0, 0.0)
+    right = compare(side(home, "one:right"), b)
+    assert right.paired is None
+    assert sentences(right) == ["SER has no change in percent, because A makes no error."]

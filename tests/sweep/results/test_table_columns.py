@@ -1,14 +1,11 @@
 """Columns of tables of trials: an axis that varies has one, ids are short and lead to one trial."""
 
-import math
 import random
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.results.standing import half_width
 from sweep.results.tables.axes import (
     setting_columns,
     short_ids,
@@ -82,18 +79,6 @@ def test_a_setting_that_an_engine_does_not_read_is_empty():
     assert value_at(replace(private, values={}), Z0) == 1.5, "of its config"
     assert value_at(plain, Z0) is None
     assert value_at(private, "model.nothing.such") is None
-
-
-@given(variance=st.floats(1e-6, 1e6), freedom=st.integers(1, 200), number=st.integers(1, 5))
-def test_the_interval_of_equal_means_is_students_of_all_their_freedom(variance, freedom, number):
-    """Welch's degrees of freedom are then the sum; scale goes out of the root."""
-    together = half_width([(variance, freedom)] * number)
-    assert together == pytest.approx(half_width([(number * variance, number * freedom)]))
-    assert half_width([(4 * variance, freedom)]) == pytest.approx(
-        2 * half_width([(variance, freedom)])
-    )
-    assert half_width([(variance, freedom)]) > 1.9599 * math.sqrt(variance)
-    assert half_width([(0.0, freedom)] * number) == 0.0
 
 
 # ---- a plan as a table
