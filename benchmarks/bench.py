@@ -6,34 +6,28 @@ SGD, eDP-SGD and DP-SGD of this project, a padded stock model with Adam (`stock`
 one backward pass a record, clipped and noised (`naive`). All take turns on the same records, from
 record ids to updated weights, one thread each, so that a slow machine affects them alike. Processor
 milliseconds are medians; factors are medians of the ratios within a round, with quartiles.
-`--workers`: processes that share a batch; a step's time is then the slowest one's. `--memory`: the
-peak of a process of its own for each engine. `compared` and `compared_first` are DP-SGD whose
-every step recomputes clipped sums as a trial does in one step an epoch, and in its first; both
-beside `dp_sgd` print what that costs a trial of 20 epochs.
+`--memory`: the peak of a process of its own for each engine. `compared` and `compared_first` are
+DP-SGD whose every step recomputes clipped sums as a trial does in one step an epoch, and in its
+first; both beside `dp_sgd` print what that costs a trial of 20 epochs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import stock
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.multiprocessing.spawn import start_processes
 
-from sweep.runtime.torch_team import TorchComm
 from sweep.settings import from_environment
 from trainables import catalogue
 from trainables.config import TrialConfig, parse
@@ -47,7 +41,7 @@ from trainables.guarantee.sampling import Draw
 from trainables.privacy.from_config import build
 from trainables.privacy.learning_rate import learning_rate_of
 from trainables.system import memory
-from trainables.system.communication import Alone, Communicator
+from trainables.system.communication import Alone
 from trainables.tasks._setup import trainable_ids
 
 BASELINE = "sgd"
@@ -69,7 +63,6 @@ class Spec:
     fields: dict[str, Any]
     engines: tuple[str, ...] = ENGINES
     repeats: int = 10
-    workers: int = 1
     seconds: float = 15.0
 
     def config(self, engine: str) -> TrialConfig:
@@ -83,17 +76,9 @@ class Spec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Times:
-    """Processor and wall-clock seconds of each measured step, the slowest worker's of each."""
-
-    cpu: tuple[float, ...]
-    wall: tuple[float, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class SameBatches:
-    """A sampler whose step t has the same records for every engine: this process' share, a unit
-    each or one for each of its logical workers.
+    """A sampler whose step t has the same records for every engine, a unit each or one for each
+    logical worker.
     """
 
     batches: list[np.ndarray]
@@ -122,9 +107,8 @@ class Arena:
     Raises: InvalidInput where there are fewer training records than a batch has.
     """
 
-    def __init__(self, spec: Spec, comm: Communicator | None = None) -> None:
+    def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.comm: Communicator = comm or Alone()
         config, settings = spec.config(BASELINE), from_environment()
         self.corpus: Corpus = open_corpus(
             config.data, data_dir=settings.data_dir, cache_dir=settings.cache_dir
@@ -135,14 +119,15 @@ class Arena:
         self.num_records = len(ids)
         self.batch_size = config.training.expected_batch_size
         self.steps_per_epoch = -(-self.num_records // self.batch_size)
-        if self.num_records < self.batch_size or self.batch_size % spec.workers:
+        if self.num_records < self.batch_size:
             raise InvalidInput(
-                f"expected a batch size of at most {self.num_records} training records and a"
-                f" multiple of {spec.workers} workers, got {self.batch_size}"
+                f"expected a batch size of at most {self.num_records} training records, got"
+                f" {self.batch_size}"
             )
         rng = np.random.default_rng(0)
-        whole = [rng.choice(ids, self.batch_size, replace=False) for _ in range(_NUM_BATCHES)]
-        self.batches = [batch[self.comm.rank :: spec.workers] for batch in whole]
+        self.batches = [
+            rng.choice(ids, self.batch_size, replace=False) for _ in range(_NUM_BATCHES)
+        ]
         self._table: Any = None
 
     def model_of(self, config: TrialConfig) -> tuple[Any, Loader]:
@@ -155,7 +140,7 @@ class Arena:
         return model, Loader(self.corpus, self._table)
 
     def records_of(self, number: int) -> np.ndarray:
-        """This worker's records of a step."""
+        """The records of a step."""
         return self.batches[number % len(self.batches)]
 
     def step_of(self, engine: str) -> Step:
@@ -166,8 +151,6 @@ class Arena:
             return self._ours(config, model, loader, name=engine)
         made: nn.Module = stock.build(model, config.model)
         optimizer = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)
-        if engine == "stock" and self.spec.workers > 1:
-            made = nn.parallel.DistributedDataParallel(made)
 
         def plain(number: int) -> None:
             batch = stock.pad_batch(loader.batch(self.records_of(number)))
@@ -197,7 +180,7 @@ class Arena:
         sampler = SameBatches(
             batches=self.batches,
             per_record=mechanism.microbatch_size == 1,
-            num_workers=mechanism.num_workers // self.spec.workers,
+            num_workers=mechanism.num_workers,
         )
         engine = catalogue.entry("engines", config.engine).make(
             model,
@@ -208,7 +191,7 @@ class Arena:
                 learning_rate=learning_rate_of(config.training.learning_rate, mechanism),
                 precision=config.training.precision,
                 key=public_key(0, "benchmark"),
-                comm=self.comm,
+                comm=Alone(),
                 sampler=sampler,
             ),
         )
@@ -225,57 +208,23 @@ class Arena:
         return lambda number: engine.step(number // per_epoch, number % per_epoch)
 
 
-def rounds(spec: Spec, arena: Arena | None = None) -> dict[str, Times]:
-    """The times of each engine, which take turns of a step each. Every process of a team makes the
-    same calls, and each gets the slowest one's times.
-    """
+def rounds(spec: Spec, arena: Arena) -> dict[str, tuple[float, ...]]:
+    """Processor seconds of the measured steps of each engine, which take turns of a step each."""
     torch.set_num_threads(1)
-    arena = arena or Arena(spec)
-    alone = [e for e in spec.engines if e != "naive" or spec.workers == 1]
-    steps = {engine: arena.step_of(engine) for engine in alone}
-    found: dict[str, list[list[float]]] = {engine: [] for engine in steps}
+    steps = {engine: arena.step_of(engine) for engine in spec.engines}
+    found: dict[str, list[float]] = {engine: [] for engine in steps}
     spent = dict.fromkeys(steps, 0.0)
     for number in range(_WARM_UP + spec.repeats):
         for engine, step in steps.items():
             if spent[engine] > spec.seconds and len(found[engine]) >= _LEAST:
                 continue
-            cpu, wall = time.process_time(), time.perf_counter()
+            started = time.process_time()
             step(number)
-            took = [time.process_time() - cpu, time.perf_counter() - wall]
-            if spec.workers > 1:
-                slowest = torch.tensor(took, dtype=torch.float64)
-                dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-                took = slowest.tolist()
-            spent[engine] += took[0]
+            took = time.process_time() - started
+            spent[engine] += took
             if number >= _WARM_UP:
                 found[engine].append(took)
-    return {
-        engine: Times(cpu=tuple(t[0] for t in each), wall=tuple(t[1] for t in each))
-        for engine, each in found.items()
-    }
-
-
-def team_rounds(spec: Spec) -> dict[str, Times]:
-    """As `rounds`, by `spec.workers` processes of this machine that share each batch."""
-    if spec.workers == 1:
-        return rounds(spec)
-    Arena(spec)  # checks the input and writes the corpus' cache before the processes start
-    with tempfile.TemporaryDirectory() as folder:
-        start_processes(_member, (spec, folder), spec.workers)  # type: ignore[no-untyped-call]
-        answer = json.loads((Path(folder) / "answer").read_text())
-    return {e: Times(cpu=tuple(t["cpu"]), wall=tuple(t["wall"])) for e, t in answer.items()}
-
-
-def _member(rank: int, spec: Spec, folder: str) -> None:
-    place = f"file://{folder}/meeting"
-    dist.init_process_group("gloo", init_method=place, rank=rank, world_size=spec.workers)
-    group = dist.group.WORLD
-    assert group is not None
-    found = rounds(spec, Arena(spec, TorchComm(group, group, torch.device("cpu"))))
-    if rank == 0:
-        text = json.dumps({engine: vars(times) for engine, times in found.items()})
-        (Path(folder) / "answer").write_text(text)
-    dist.destroy_process_group()
+    return {engine: tuple(each) for engine, each in found.items()}
 
 
 def ratios(cpu: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
@@ -303,7 +252,6 @@ def main() -> None:
     parser.add_argument("--data", default="atis")
     parser.add_argument("--model", choices=["clc", "bert"], default="clc")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--engines", nargs="+", choices=CHOICES, default=ENGINES)
     parser.add_argument("--seconds", type=float, default=15.0)
@@ -311,7 +259,7 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--peak", choices=CHOICES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    training = {"expected_batch_size": options.batch_size, "num_workers": options.workers}
+    training = {"expected_batch_size": options.batch_size, "num_workers": 1}
     spec = Spec(
         fields={
             "data": {"name": options.data},
@@ -320,41 +268,32 @@ def main() -> None:
         },
         engines=tuple(options.engines),
         repeats=max(options.repeats, _LEAST),
-        workers=options.workers,
         seconds=options.seconds,
     )
+    arena = Arena(spec)
     if options.peak:
         torch.set_num_threads(1)
-        step = Arena(spec).step_of(options.peak)
+        step = arena.step_of(options.peak)
         for number in range(4):  # until its memory has reached its peak
             step(number)
         print(memory.peak_memory() / 2**20)
         return
-    found = team_rounds(spec)
-    peaks = {e: _peak_mib(e) for e in found} if options.memory and spec.workers == 1 else {}
+    found = rounds(spec, arena)
     rows = []
-    for engine, times in found.items():
-        row: dict[str, Any] = {"engine": engine, "ms": 1e3 * statistics.median(times.cpu)}
+    for engine, cpu in found.items():
+        row: dict[str, Any] = {"engine": engine, "ms a step": 1e3 * statistics.median(cpu)}
         for name in (BASELINE, "stock"):
             if name in found:
-                row[f"x_{name}"] = ratios(times.cpu, found[name].cpu)
-        rows.append(row | ({"peak_mib": peaks[engine]} if peaks else {}))
+                low, middle, high = ratios(cpu, found[name])
+                row |= {f"x {name}": middle, f"{name}, quartiles": f"{low:.2f} to {high:.2f}"}
+        rows.append(row | ({"peak MiB": _peak_mib(engine)} if options.memory else {}))
     if {*COMPARED, "dp_sgd"} <= found.keys():
-        more, first = (ratios(found[name].cpu, found["dp_sgd"].cpu)[1] for name in COMPARED)
-        steps = 20 * Arena(spec).steps_per_epoch
+        more, first = (ratios(found[name], found["dp_sgd"])[1] for name in COMPARED)
+        steps = 20 * arena.steps_per_epoch
         share = (20 * (more - 1) + first - 1) / steps
         print(f"comparing costs {share:.2%} of {steps} steps", file=sys.stderr)
-    print(f"{options.model}, {options.data}, batch {options.batch_size}, one thread a worker")
-    print(
-        f"{'engine':10}{'ms a step':>11}{'x SGD':>8}{'quartiles':>16}{'x stock':>9}{'peak MiB':>10}"
-    )
-    for row in rows:
-        low, middle, high = row.get(f"x_{BASELINE}", (float("nan"),) * 3)
-        print(
-            f"{row['engine']:10}{row['ms']:>11.1f}{middle:>8.2f}{f'{low:.2f} to {high:.2f}':>16}"
-            f"{row.get('x_stock', (0, float('nan')))[1]:>9.2f}"
-            f"{row.get('peak_mib', float('nan')):>10,.0f}"
-        )
+    print(f"{options.model}, {options.data}, batch {options.batch_size}, one thread")
+    print(pd.DataFrame(rows).to_string(index=False, float_format="{:.2f}".format))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
     python benchmarks/ledger.py [--entries 1000 100000] [--charges 50]
 
 A ledger of trials of ten epochs each, with thirty levels of noise or with one of its own for each
-trial, is made in a temporary folder. Printed: seconds to open it; milliseconds of a charge within a
-total of all sweeps (median and 95th percentile) without the disk's own flush; milliseconds of a
-flush; resident memory.
+trial, is made in a temporary folder. Printed: milliseconds of a charge within a total of all sweeps
+(median and 95th percentile) without the disk's own flush; milliseconds of a flush.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
-
-import psutil
 
 from sweep.spending.entries import Entry, entry_for
 from sweep.spending.ledger import FILE, Ledger
@@ -84,10 +81,8 @@ def measure(num_entries: int, levels: int | None, sampling: str, charges: int) -
             book = Ledger(path)
             for entry in itertools.islice(stream, num_entries):
                 book.charge(entry)
-            started = time.perf_counter()
             book = Ledger(path)
             book.of_sweep("s@1")
-            opened = time.perf_counter() - started
             taken = []
             for entry in itertools.islice(stream, charges):
                 started = time.perf_counter()
@@ -96,11 +91,10 @@ def measure(num_entries: int, levels: int | None, sampling: str, charges: int) -
                 assert reason is None, reason
         flush = flush_seconds(Path(name))
     taken.sort()
-    memory = psutil.Process().memory_info().rss / 2**20
     return (
-        f"{num_entries:>8} {sampling:>8} {levels or 'all':>7} {opened:>7.2f}"
+        f"{num_entries:>8} {sampling:>8} {levels or 'all':>7}"
         f" {1e3 * statistics.median(taken):>9.2f} {1e3 * taken[int(0.95 * len(taken))]:>7.2f}"
-        f" {1e3 * flush:>7.2f} {memory:>7.0f}"
+        f" {1e3 * flush:>7.2f}"
     )
 
 
@@ -110,7 +104,7 @@ def main() -> None:
     parser.add_argument("--entries", type=int, nargs="+", default=[1_000, 100_000])
     parser.add_argument("--charges", type=int, default=50)
     options = parser.parse_args()
-    print(" entries sampling  levels open, s  charge ms  95 %  flush ms  MB")
+    print(" entries sampling  levels charge ms    95 % flush ms")
     for num_entries in options.entries:
         for sampling in ("shuffle", "poisson"):
             for levels in (30, None):

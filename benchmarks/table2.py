@@ -39,12 +39,12 @@ def measured(corpus: str, model: str, workers: int, options: Any) -> list[dict[s
     found = rounds(spec, arena)
     rows = []
     for engine in OURS:
-        cpu, steps = found[engine].cpu, arena.steps_per_epoch
+        cpu, steps = found[engine], arena.steps_per_epoch
         row = {"corpus": corpus, "model": model, "workers": workers}
         row |= {"num_records": arena.num_records, "steps_per_epoch": steps}
         row |= {"engine": engine, "steps": len(cpu), "epoch_seconds": statistics.fmean(cpu) * steps}
         names = ("factor_low", "factor", "factor_high")
-        rows.append(row | dict(zip(names, ratios(cpu, found["sgd"].cpu), strict=True)))
+        rows.append(row | dict(zip(names, ratios(cpu, found["sgd"]), strict=True)))
     return rows
 
 

@@ -33,6 +33,7 @@ from trainables.tasks.parsing import ParserSettings
 from trainables.tasks.synthesis import GENERATED
 from trainables.trial import run
 
+STEPS = 1_800  # of each evaluated parser
 METHODS = ("one_stage", "two_stage")
 FIGURES = ("exact_match_anonymous", "api_precision", "api_recall")
 
@@ -78,14 +79,14 @@ def main() -> None:
         pairs.select(split.test.tolist()),
         rule=options.function,
         settings=ParserSettings(literals="anon"),
-        steps=options.steps,
+        steps=STEPS,
         seed=options.seed,
         report=say,
     )
     found = {
         "function": options.function,
         "num_test": len(split.test),
-        "steps": options.steps,
+        "steps": STEPS,
         "rows": {name: asdict(row) for name, row in rows.items()},
         "epsilon": options.epsilon,
         "seconds": time.perf_counter() - started,
@@ -100,10 +101,9 @@ def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
         "remove_function": options.function,
         "num_generated": options.generated,
         "measuring_parser_epochs": 0,
-        "num_beams": options.num_beams,
     }
     if method == "two_stage":
-        synthesis |= {"parse_epochs": options.parse_epochs, "parser_epochs": options.parser_epochs}
+        synthesis |= {"parse_epochs": 2, "parser_epochs": 64}
     return parse(
         {
             "task": "synthesis",
@@ -111,10 +111,10 @@ def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
             "data": {"name": "smcalflow", "max_records": options.max_records},
             "model": {
                 "name": "causal_lm",
-                "hidden_size": options.width,
-                "num_layers": options.layers,
-                "num_heads": options.width // 32,
-                "intermediate_size": 4 * options.width,
+                "hidden_size": 192,
+                "num_layers": 4,
+                "num_heads": 6,
+                "intermediate_size": 768,
                 "dropout": 0.0,
             },
             "privacy": {
@@ -123,10 +123,10 @@ def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
                 "delta": 8e-6,
             },
             "training": {
-                "epochs": options.epochs,
-                "expected_batch_size": options.batch,
+                "epochs": 7,
+                "expected_batch_size": 256,
                 "physical_batch_size": 128,
-                "learning_rate": options.learning_rate,
+                "learning_rate": 5e-4,
                 "seed": options.seed,
             },
             "synthesis": synthesis,
@@ -157,17 +157,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--function", default="WeatherQueryApi")
     parser.add_argument("--epsilon", type=float, default=3.0)
-    parser.add_argument("--epochs", type=int, default=7, help="of either method")
-    parser.add_argument("--parse-epochs", type=int, default=2, help="T1 of these")
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--learning-rate", type=float, default=5e-4)
     parser.add_argument("--generated", type=int, default=2_000, help="also evaluated on this many")
-    parser.add_argument("--num-beams", type=int, default=1, help="5 as in the paper: for large LMs")
     parser.add_argument("--max-records", type=int, default=None)
-    parser.add_argument("--parser-epochs", type=int, default=64, help="of the public tenth's")
-    parser.add_argument("--steps", type=int, default=1_800, help="of each evaluated parser")
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--home", type=Path, default=Path("missing_function"))
     return parser.parse_args()
