@@ -101,6 +101,7 @@ def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
         "remove_function": options.function,
         "num_generated": options.generated,
         "measuring_parser_epochs": 0,
+        "num_beams": 1,
     }
     if method == "two_stage":
         synthesis |= {"parse_epochs": 2, "parser_epochs": 64}
