@@ -42,12 +42,6 @@ STYLE: Any = {
     "ytick.color": MUTED,
 }
 _DASHED: Any = {"color": MUTED, "lw": 0.9, "ls": (0, (3, 4))}
-# Colours and dashes (Okabe & Ito 2008) of attacks, which have no engine.
-_ATTACKS = (
-    *(("#0072b2", "-"), ("#b84f00", "-"), ("#009e73", "-"), ("#7a4a86", "--")),
-    *(("#56b4e9", "--"), ("#e69f00", "--"), ("#595959", "-."), ("#000000", ":")),
-)
-
 # Colours of a drawing, by their names in the page's style sheet.
 _NAMES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--paper)"}
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -70,40 +64,9 @@ def png(chart: Chart) -> bytes:
         if 1 < len({point.series for point in chart.points}) <= 12:
             drawn.axes[0].legend(frameon=False, fontsize=8, loc="best", markerscale=0.75)
         drawn.text(0.01, 0.985, chart.title, va="top", fontsize=10)
-        return _png(drawn)
-
-
-def roc_png(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -> bytes:
-    """The attacks on one trial on log-log axes, which show low false-positive rates; `curves` have
-    `fpr` and `tpr` each. The control `blind`, without access to the model, is grey and last.
-    """
-    with matplotlib.rc_context(STYLE):
-        drawn = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72), layout="tight")
-        axis = drawn.add_subplot()
-        least = 0.5  # for very few records an axis still needs a length
-        for place, name in enumerate(sorted(curves, key=lambda name: (name == "blind", name))):
-            colour, dash = _ATTACKS[place % len(_ATTACKS)]
-            if name == "blind":
-                colour, dash = "#999999", "-"
-            rates = zip(curves[name]["fpr"], curves[name]["tpr"], strict=True)
-            kept = [rate for rate in rates if min(rate) > 0]
-            least = min([least, *map(min, kept)])
-            x, y = zip(*kept, strict=True) if kept else ((), ())
-            label = name.replace("_", " ")
-            axis.plot(x, y, color=colour, ls=dash, lw=1.4, drawstyle="steps-post", label=label)
-        axis.plot([least, 1.0], [least, 1.0], **_DASHED)
-        axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.05))
-        axis.set(xlabel="false-positive rate (log axis)", ylabel="true-positive rate (log axis)")
-        axis.set_title(title, loc="left", fontsize=10)
-        if curves:
-            axis.legend(frameon=False, fontsize=8)
-        return _png(drawn)
-
-
-def _png(drawn: Figure) -> bytes:
-    out = io.BytesIO()
-    drawn.savefig(out, format="png", dpi=160)
-    return out.getvalue()
+        out = io.BytesIO()
+        drawn.savefig(out, format="png", dpi=160)
+        return out.getvalue()
 
 
 def figure(chart: Chart) -> Figure:
@@ -227,7 +190,7 @@ def _labels(axis: Axes, points: Sequence[Point], infinity: float) -> None:
                 color=MUTED,
             )
             box = words.get_window_extent()
-            if box.x1 < right + 20 * scale and not any(map(box.overlaps, taken)):
+            if box.x1 < right + _RIGHT * scale and not any(map(box.overlaps, taken)):
                 taken.append(box)
                 break
             words.remove()

@@ -1,4 +1,4 @@
-"""`sweep attack`: the figures of any membership attack, and the certified one-run bound."""
+"""`sweep attack`: the figures of any membership attack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
-from trainables.privacy.rounding import format_lower_bound
 
 _Members = Annotated[
     Path | None,
@@ -24,10 +23,6 @@ _NonMembers = Annotated[
 _Scores = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
-]
-_OneRun = Annotated[
-    tuple[int, int, int] | None,
-    typer.Option(metavar="M R V", help="Coins, guesses and correct guesses of a one-run audit."),
 ]
 _Factory = Annotated[
     str | None,
@@ -46,20 +41,18 @@ def attack(
     members: _Members = None,
     non_members: _NonMembers = None,
     scores: _Scores = None,
-    one_run: _OneRun = None,
-    delta: Annotated[float | None, typer.Option(help="Delta of the bound on epsilon.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of estimates of epsilon.")] = None,
     epsilon: Annotated[
         float | None, typer.Option(min=0, help="With --scores: the claimed epsilon.")
     ] = None,
-    p: Annotated[float, typer.Option(help="Error probability of the certified bound.")] = 0.05,
     factory: _Factory = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Attack a saved model, evaluate the scores of any attack, or bound epsilon from one run."""
+    """Attack a saved model, or evaluate the scores of any attack."""
     from trainables.attacks import require_delta
 
-    if sum(given is not None for given in (run, scores, one_run)) != 1:
-        raise InvalidInput("expected one of RUN, --scores FILE and --one-run M R V")
+    if (run is None) == (scores is None):
+        raise InvalidInput("expected either RUN or --scores FILE")
     _refuse_unread(
         ("--members", members, "RUN", run),
         ("--non-members", non_members, "RUN", run),
@@ -72,16 +65,10 @@ def attack(
         from sweep.results.attack_model import attack_run
 
         found = attack_run(run, members, non_members, delta=delta, factory=factory)
-    elif one_run is not None:
-        from sweep.results.score_files import one_run_figures
-
-        if delta is None:
-            raise InvalidInput("expected --delta with --one-run")
-        found = one_run_figures(*one_run, delta=delta, p=p)
     else:
         from sweep.results.score_files import membership_figures
 
-        assert scores is not None  # one of the three is there
+        assert scores is not None  # one of the two is there
         found = membership_figures(scores, delta=delta, epsilon=epsilon)
     if as_json:
         print_json("attack", found)
@@ -91,7 +78,7 @@ def attack(
 
 def _say(found: Mapping[str, Any]) -> None:
     shown = {name: value for name, value in found.items() if name != "notes"}
-    say_table(("figure", "value"), ((name, _figure(name, v)) for name, v in shown.items()))
+    say_table(("figure", "value"), ((name, number(v, ".6g")) for name, v in shown.items()))
     for note in found.get("notes", ()):
         say(note, style="yellow", stderr=True)
 
@@ -101,10 +88,3 @@ def _refuse_unread(*options: tuple[str, object, str, object]) -> None:
     for option, value, reader, read in options:
         if value is not None and read is None:
             raise InvalidInput(f"expected {option} with {reader}")
-
-
-def _figure(name: str, value: float | None) -> str:
-    """A figure to six digits, a certified bound rounded down."""
-    if name == "epsilon_lower_bound":
-        return format_lower_bound(value, digits=6)
-    return number(value, ".6g")

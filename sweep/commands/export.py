@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _Best = Annotated[
     str | None,
     typer.Option(
-        metavar="ser|mauve|leakage|pareto|METRIC",
+        metavar="ser|mauve|METRIC",
         help="Criterion for the best trial; default: ser, or mauve for generated text.",
     ),
 ]
@@ -56,8 +56,7 @@ def export(
 ) -> None:
     """Export the best trial with its config, weights, labels, privacy card and public metrics.
 
-    `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder per trial;
-    a sweep over several corpora has a best trial and a front of each.
+    A sweep over several corpora has a best trial of each, in a folder of its own.
     """
     from sweep.results.export import export_trial, require_new
     from sweep.settings import from_environment
@@ -69,8 +68,7 @@ def export(
         folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
     )
     target = to or Path(f"{name}-{trial or way}")
-    apart = way == "pareto" or len(chosen) > 1
-    places = [target / r.plan.id if apart else target for r in chosen]
+    places = [target / r.plan.id if len(chosen) > 1 else target for r in chosen]
     # What is refused for a name is refused before anything is written.
     for path in places:
         require_new(path)
@@ -138,8 +136,6 @@ def _choose(
         large = None if any_epsilon or epsilon_max is not None else refusal(chosen, records)
         if large is not None:
             raise InvalidInput(large)
-        if way == "pareto":
-            return chosen, way, None
         found = select.candidates(records, epsilon_max=epsilon_max)
         return chosen, way, select.metric_of_choice(found, way)
     if best is not None or epsilon_max is not None:

@@ -39,7 +39,8 @@ def synthesize(
 
     Filters read only the generated text. No private data are read, so no epsilon is spent.
     """
-    from sweep.synthesis.synthesize import KNOWN_PATTERNS, Filters, write_utterances
+    from sweep.synthesis.data_card import Filters
+    from sweep.synthesis.synthesize import KNOWN_PATTERNS, write_utterances
     from sweep.synthesis.trained_text import open_trained
 
     patterns = {} if keep_patterns else dict(KNOWN_PATTERNS)

@@ -10,7 +10,6 @@ tracking store read; computing it again with more trials replaces it.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import cast
 
 import numpy as np
 
-from sweep.guard import Guard
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
@@ -28,9 +26,8 @@ from trainables.metrics import membership
 from trainables.sections import SPLITS_WITH_COINS, Sampling, SplitMode
 from trainables.seeding import generator
 
-SIGNALS, PICTURE = "signals.npz", "roc.png"
+SIGNALS = "signals.npz"
 _OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")
-_MOST_PICTURES = 200  # one costs a tenth of a second and 60 KB, in the trial's folder and in MLflow
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,7 @@ def write_panels(folder: SweepFolder) -> tuple[str, ...]:
     for pool in _pools(ended):
         _judge_pool(pool)
     correct_bounds(ended)
-    found, guard = select.baselines([each.record for each in ended]), Guard("a picture of curves")
-    broken = []
+    found, broken = select.baselines([each.record for each in ended]), []
     for each in ended:
         plan = each.record.plan
         claim = violation(each.known, plan.config.data.split)
@@ -74,12 +70,6 @@ def write_panels(folder: SweepFolder) -> tuple[str, ...]:
             each.metrics.update(against_baseline(each, found, ended))
         except InvalidData as problem:
             each.note(problem)
-        if has_pictures(folder):
-            try:
-                with guard:
-                    draw(each.place, plan.name)
-            except InvalidData as problem:
-                each.note(problem)
         panel = {"metrics": each.metrics, "notes": each.notes, "violation": claim}
         folder.write_panel(plan.id, panel)
     return tuple(broken)
@@ -105,25 +95,6 @@ def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str
     if bound is None or claim is None or not one_run.violates(bound, claim):
         return None
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
-
-
-def has_pictures(folder: SweepFolder) -> bool:
-    """Whether each trial gets a picture of its ROC curves, which large sweeps do not have."""
-    return len(folder.plan().trials) <= _MOST_PICTURES
-
-
-def draw(place: Path, title: str) -> None:
-    """The trial's ROC curves as a picture beside their data, where it is missing or older."""
-    data, picture = place / evidence.ROC, place / PICTURE
-    if not data.exists() or (
-        picture.exists() and picture.stat().st_mtime_ns >= data.stat().st_mtime_ns
-    ):
-        return
-    from dashboards.render import roc_png  # Matplotlib, imported late so that sweeps start faster
-
-    fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two processes may draw it at once
-    fresh.write_bytes(roc_png(evidence.read_curves(place), title=title))
-    fresh.replace(picture)
 
 
 def _pools(ended: Sequence[Ended]) -> list[list[tuple[Ended, Signals]]]:

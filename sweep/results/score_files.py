@@ -8,7 +8,7 @@ from typing import Any
 
 from sweep.results.line_files import read_frames, read_scores, refuse_unless_aligned
 from trainables import metrics
-from trainables.attacks import estimates, one_run
+from trainables.attacks import estimates
 from trainables.errors import InvalidInput
 from trainables.metrics import Align, Match, membership
 
@@ -77,22 +77,3 @@ def _plain(name: str, value: float) -> float | int | bool:
     if name.endswith("_low_resolution"):
         return bool(value)
     return int(value) if name.startswith("num_") else value
-
-
-def one_run_figures(
-    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float
-) -> dict[str, Any]:
-    """The certified bound of Steinke et al. 2023, and the f-DP estimate beside it.
-
-    Raises: InvalidInput for invalid counts, delta or p.
-    """
-    counts = (num_units, num_guesses, num_correct)
-    return {
-        "epsilon_lower_bound": one_run.epsilon_lower_bound(*counts, delta=delta, p=p),
-        "epsilon_estimate_fdp": one_run.epsilon_estimate_fdp(*counts, delta=delta, p=p),
-        "delta": delta,
-        "p": p,
-        "num_units": num_units,
-        "num_guesses": num_guesses,
-        "num_correct": num_correct,
-    }

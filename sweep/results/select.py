@@ -12,22 +12,16 @@ Trials that generate text are chosen by MAUVE (`trainables.goals`).
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sweep.store.sweeps import TrialRecord
 from trainables import catalogue, figures, goals
-from trainables.attacks import attacks_on_models, auc_of
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
-_CHOSEN_BY = {
-    **{goals.headline(task): goals.quality(task) for task in goals.tasks()},
-    "leakage": (figures.LEAKAGE,),
-}
-WAYS = (*_CHOSEN_BY, "pareto")
+_CHOSEN_BY = {goals.headline(task): goals.quality(task) for task in goals.tasks()}
 # Noise is rounded up at its fifth digit, and epsilon falls at most with its 50th power
 # (`accountants._calibration`), so a trial that has spent all of its target is within this share.
 _OF_TARGET = 0.005
@@ -199,44 +193,37 @@ def interval_of(record: TrialRecord) -> tuple[float, float] | None:
     return low, high
 
 
-def attacks_of(record: TrialRecord) -> list[str]:
-    """Names of the attacks that a trial has an AUC of, sorted, controls left out."""
-    return [n for n in attacks_on_models() if record.metrics.get(auc_of(n)) is not None]
-
-
 def headline(records: Sequence[TrialRecord]) -> str:
     """The main quality metric of these trials, `ser`, or `mauve` if they generate text."""
     return goals.headline(records[0].plan.task if records else goals.default_task())
 
 
-def front(
-    records: Sequence[TrialRecord], metrics: Sequence[str] | None = None
-) -> list[TrialRecord]:
-    """The Pareto front of finished trials in `metrics`, of each corpus its own.
+def front(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The Pareto front of finished trials in the headline figure and epsilon, of each corpus its
+    own.
 
-    Groups are compared by their means over seeds, and the median trial by the first metric
-    represents its group, so a lucky seed is not on the front. `metrics` None: the headline figure
-    and epsilon. `goals` defines the better direction; infinity is the worst value, and a group
-    without a metric is left out.
+    Groups are compared by their means over seeds, and the median trial by the headline figure
+    represents its group, so a lucky seed is not on the front. `goals` defines the better direction;
+    infinity is the worst value, and a group without a figure is left out.
     """
-    names = (headline(records), figures.EPSILON) if metrics is None else metrics
+    names = (headline(records), figures.EPSILON)
     fronts = (_front(alike, names) for alike in by_corpus(records).values())
     best = {record.plan.id for found in fronts for record in found}
     return [record for record in records if record.plan.id in best]
 
 
-def _front(records: Sequence[TrialRecord], names: Sequence[str]) -> list[TrialRecord]:
+def _front(records: Sequence[TrialRecord], names: tuple[str, str]) -> list[TrialRecord]:
     known = []
     for group in groups(records):
-        point = tuple(cost for name in names if (cost := group.cost(name)) is not None)
-        if len(point) == len(names):
-            known.append((group, point))
-    unbeaten: list[tuple[float, ...]] = []
-    # A point that dominates another comes before it in this order, and so does one on the front.
-    for candidate in sorted({point for _, point in known}):
-        if not any(all(map(operator.le, kept, candidate)) for kept in unbeaten):
-            unbeaten.append(candidate)
-    best = set(unbeaten)
+        quality, epsilon = map(group.cost, names)
+        if quality is not None and epsilon is not None:
+            known.append((group, (quality, epsilon)))
+    best, least = set(), math.inf
+    # With less error than all that have less epsilon; infinities are on it where nothing is less.
+    for point in sorted({(epsilon, quality) for _, (quality, epsilon) in known}):
+        if point[1] < least or not best:
+            best.add(point[::-1])
+            least = point[1]
     return [group.middle(names[0]) for group, point in known if point in best]
 
 
@@ -244,20 +231,21 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     """The metric of a choice: the first in order that every candidate has. A trial without any
     figure of its task's quality is no candidate: it was stopped before it generated text.
 
-    `best`: one of `WAYS` or a metric; None: the headline figure.
+    `best`: a headline figure or a metric; None: that of the task.
 
     Raises: InvalidInput where a candidate lacks it.
     """
-    way = headline(records) if best in (None, "pareto") else best
-    names = _CHOSEN_BY.get(str(way), (str(way),))
+    way = headline(records) if best is None else best
+    names = _CHOSEN_BY.get(way, (way,))
     measured = [record for record in records if _is_measured(record)] or records
     for name in names:
         if measured and all(value(record, name) is not None for record in measured):
             return name
     known = {name for record in records for name, v in record.metrics.items() if v is not None}
-    if way not in WAYS and way not in known:
+    if way not in _CHOSEN_BY and way not in known:
         raise InvalidInput(
-            f"expected best to be one of {', '.join(WAYS)} or a metric of the trials, got {way!r}"
+            f"expected best to be one of {', '.join(_CHOSEN_BY)} or a metric of the trials,"
+            f" got {way!r}"
         )
     raise InvalidInput(
         f"expected finished trials that all have one of {', '.join(names)} for best={way}"
@@ -267,18 +255,14 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
 def choose(
     records: Sequence[TrialRecord], *, best: str | None = None, epsilon_max: float | None = None
 ) -> list[TrialRecord]:
-    """The best trial (the front for `pareto`) of each corpus among finished ones that are no
-    baseline.
+    """The best trial of each corpus among finished ones that are no baseline.
 
     `best` is as in `metric_of_choice`; `rank_groups` orders several. With `epsilon_max` only
     trials whose sound epsilon is at most that.
 
     Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
     """
-    found = candidates(records, epsilon_max=epsilon_max)
-    if best == "pareto":
-        return front(found)
-    return best_of_each(found, best)
+    return best_of_each(candidates(records, epsilon_max=epsilon_max), best)
 
 
 def best_of_each(found: Sequence[TrialRecord], best: str | None = None) -> list[TrialRecord]:

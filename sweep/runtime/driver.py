@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from sweep import interrupts, phases
-from sweep.results import leakage
 from sweep.results.privacy_cards import write_card
 from sweep.results.tables.progress import Progress
 from sweep.runtime.events import (
@@ -268,8 +267,6 @@ class Driver:
         result = replace(result, trial_id=event.trial_id, privacy=card)
         self.folder.finish_trial(result, when=time.time(), reason=event.reason)
         checkpoint.remove(place)
-        if leakage.has_pictures(self.folder):
-            self._background.submit(leakage.draw, place, priced.trial.name)
         return TrialStatus.STOPPED if result.stopped_early else TrialStatus.DONE
 
     def _fail(self, priced: PricedTrial, reason: str) -> None:

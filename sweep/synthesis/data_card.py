@@ -5,8 +5,11 @@ Its fields are an allow list, and none of them depends on the content of a recor
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from sweep.results.privacy_cards import JSON
 from sweep.store.files import read_json
@@ -15,6 +18,7 @@ from trainables import accountants
 from trainables.cards import card as cards
 from trainables.cards.card import Document
 from trainables.cards.page import percent
+from trainables.errors import InvalidInput
 from trainables.privacy.claim import meaning
 from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -41,14 +45,43 @@ class Draws(Document):
     decoding: dict[str, Any]
 
 
-class UsedFilters(Document):
-    """The counts of dropped texts. No filter reads a private record."""
+class Filters(Document):
+    """What drops texts. `patterns` maps a name to a regular expression; texts that match are
+    dropped. No filter reads a private record.
 
-    min_words: int
-    max_words: int
+    Raises: InvalidInput for limits that nothing is between, or what is no regular expression.
+    """
+
+    min_words: int = 1
+    max_words: int = 60
     patterns: dict[str, str]
-    drop_repeats: bool
-    read_private_records: bool = False
+    drop_repeats: bool = False
+    read_private_records: Literal[False] = False
+
+    @model_validator(mode="after")
+    def _can_hold(self) -> Filters:
+        if not 0 <= self.min_words <= self.max_words:
+            raise InvalidInput(
+                f"expected 0 <= min-words <= max-words, got {self.min_words} and {self.max_words}"
+            )
+        for pattern in self.patterns.values():
+            try:
+                re.compile(pattern)
+            except re.error as problem:
+                raise InvalidInput(
+                    f"expected a regular expression, got {pattern!r} ({problem})"
+                ) from None
+        return self
+
+    def reason(self, text: str, seen: set[str]) -> str | None:
+        """The reason for dropping a text; None: it is kept."""
+        words = len(text.split())
+        if not self.min_words <= words <= self.max_words:
+            return "length"
+        for name, pattern in self.patterns.items():
+            if re.search(pattern, text):
+                return name
+        return "repeated" if self.drop_repeats and text in seen else None
 
 
 class Claim(Document):
@@ -83,12 +116,12 @@ class DataCard(Claim):
     method: str
     corpus: str
     provenance: tuple[str, ...]
-    filters: UsedFilters
+    filters: Filters
     not_covered: tuple[str, ...]
     drawn: Draws
 
 
-def data_card(trained: Trained, *, draws: Draws, filters: UsedFilters) -> DataCard:
+def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
     """The card of utterances drawn from the models of `trained`."""
     mechanism, declared = trained.mechanism, trained.n_is_declared
     released = [f"weights of the model of {stage}" for stage in trained.about["stages"]]

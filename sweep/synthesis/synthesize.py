@@ -8,16 +8,14 @@ no further epsilon. Filters read only the drawn text; one that compared it with 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sweep.store.files import require_new_file, write_json, write_text
-from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
+from sweep.synthesis.data_card import DataCard, Draws, Filters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained, models_of
 from trainables import catalogue
 from trainables.errors import InvalidInput
@@ -35,39 +33,6 @@ KNOWN_PATTERNS = {
 }
 _CARDS = (".card.json", ".card.md")  # beside the utterances
 _ROUNDS = 20  # rounds of drawing replacements for dropped texts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filters:
-    """The filters. `patterns` maps a name to a regular expression; texts that match are dropped."""
-
-    min_words: int = 1
-    max_words: int = 60
-    patterns: Mapping[str, str]
-    drop_repeats: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.min_words <= self.max_words:
-            raise InvalidInput(
-                f"expected 0 <= min-words <= max-words, got {self.min_words} and {self.max_words}"
-            )
-        for pattern in self.patterns.values():
-            try:
-                re.compile(pattern)
-            except re.error as problem:
-                raise InvalidInput(
-                    f"expected a regular expression, got {pattern!r} ({problem})"
-                ) from None
-
-    def reason(self, text: str, seen: set[str]) -> str | None:
-        """The reason for dropping a text; None: it is kept."""
-        words = len(text.split())
-        if not self.min_words <= words <= self.max_words:
-            return "length"
-        for name, pattern in self.patterns.items():
-            if re.search(pattern, text):
-                return name
-        return "repeated" if self.drop_repeats and text in seen else None
 
 
 def write_utterances(
@@ -101,8 +66,7 @@ def write_utterances(
             for name in ("num_beams", "top_k", "temperature", "max_tokens")
         },
     )
-    used = UsedFilters.model_validate(filters, from_attributes=True)
-    card = data_card(trained, draws=draws, filters=used)
+    card = data_card(trained, draws=draws, filters=filters)
     lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in kept]
     # The cards first: an interrupted command leaves no utterances without them.
     write_json(to.with_suffix(_CARDS[0]), card.to_dict())

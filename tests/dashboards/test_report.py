@@ -242,14 +242,6 @@ def test_every_chart_comes_as_a_picture(sweep):
         assert render.png(chart).startswith(b"\x89PNG")
 
 
-def test_roc_curves_with_and_without_a_rate_that_a_logarithm_shows():
-    curves = {"lira": {"fpr": [0.0, 0.1, 1.0], "tpr": [0.0, 0.2, 1.0]}}
-    empty = {"blind": {"fpr": [0.0], "tpr": [0.0]}}
-    pictures = [render.roc_png(each, title="dp") for each in (curves, curves | empty, empty)]
-    assert all(picture.startswith(b"\x89PNG") for picture in pictures)
-    assert len(set(pictures)) == 3
-
-
 def test_a_slice_has_each_trial_at_its_value_in_the_colour_of_its_epsilon(sweep):
     by_name = {chart.name: chart for chart in charts.slices(sweep)}
     numbers, words = by_name["slice-c"], by_name["slice-decay"]

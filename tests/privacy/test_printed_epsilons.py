@@ -102,9 +102,7 @@ def synthetic_card(epsilon):
             method="one_stage",
             corpus="pairs",
             provenance=(),
-            filters=data_card.UsedFilters(
-                min_words=1, max_words=60, patterns={}, drop_repeats=False
-            ),
+            filters=data_card.Filters(min_words=1, max_words=60, patterns={}, drop_repeats=False),
             not_covered=(),
             drawn=data_card.Draws(number=1, drawn=1, dropped={}, seed=0, decoding={}),
         )

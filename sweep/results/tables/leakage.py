@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from rich.text import Text
 
-from sweep.results import select
 from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.sweeps import TrialRecord
@@ -20,7 +18,7 @@ _SHORT = {"loss_threshold": "loss", "calibrated": "calibr.", "shadow": "shadow (
 def leakage_table(records: Sequence[TrialRecord]) -> FittedTable | None:
     """The results of attacks on each finished trial; None where no attack ran.
 
-    The strongest attack's interval holds for all attacks together, the others' each alone.
+    The strongest attack's interval holds for all attacks together.
     """
     found = [(r, best) for r in records if r.status.is_finished and (best := strongest(r.metrics))]
     if not found:
@@ -72,15 +70,9 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
         column("ΔMIA", lambda r: _change(r, "mia"), worth=55, legend=change),
         column(
             "blind",
-            lambda r: _area(r, "blind"),
+            _blind,
             worth=45,
             legend="blind: an attack without the model, expected at 50",
-        ),
-        *(
-            column(_SHORT.get(name, name), partial(_area, attack=name), worth=30 - place)
-            for place, name in enumerate(
-                sorted({name for record in records for name in select.attacks_of(record)})
-            )
         ),
     ]
     if any("epsilon_lower_bound" in record.metrics for record in records):
@@ -117,9 +109,9 @@ def _name(best: Strongest) -> str:
     return _SHORT.get(best.attack, best.attack) + (" inverted" if best.inverted else "")
 
 
-def _area(record: TrialRecord, attack: str) -> str:
+def _blind(record: TrialRecord) -> str:
     value, low, high = (
-        record.metrics.get(f"{auc_of(attack)}{end}") for end in ("", "_low", "_high")
+        record.metrics.get(f"{auc_of('blind')}{end}") for end in ("", "_low", "_high")
     )
     if value is None:
         return "-"

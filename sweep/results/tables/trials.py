@@ -124,11 +124,11 @@ def _figures(
         Column(head="epsilon", cells=[_epsilon(record) for record in records], worth=100),
         column(
             figures.EPSILON_PAPER,
-            worth=45,
+            worth=35,
             head="paper",
             legend="paper: epsilon by the paper's formula, no guarantee",
         ),
-        Column(head="time", cells=[_time(record) for record in records], worth=39),
+        Column(head="time", cells=[_time(record) for record in records], worth=45),
         ratio("seconds", "time", worth=10),
     ]
 

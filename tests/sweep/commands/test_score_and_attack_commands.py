@@ -86,12 +86,6 @@ def test_attack_compares_scores_with_a_claim(line, tmp_path):
     assert line.facts(*given, 20)["inconsistent_with_claim"] == []
 
 
-def test_attack_certifies_one_run(line):
-    found = line.facts("attack", "--one-run", 1_000, 100, 95, "--delta", 1e-5)
-    assert found["epsilon_lower_bound"] == pytest.approx(2.1652, abs=1e-4)
-    assert found["epsilon_estimate_fdp"] == pytest.approx(3.3233, abs=1e-4)
-
-
 def test_scores_of_one_class_cannot_be_evaluated(line, tmp_path):
     assert "members and non-members" in line.refused(
         "attack", "--scores", _scores(tmp_path, [1, 2], [1, 1])

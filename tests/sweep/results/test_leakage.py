@@ -125,7 +125,6 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(quiet):
     assert sgd.metrics["mia_loss_threshold_auc_low"] > 0.85
     assert sgd.metrics["mia_rmia_auc_low"] > 0.7
     assert sgd.metrics["epsilon_lower_bound"] > 0.5
-    assert select.attacks_of(sgd)[0] != "blind"
     for record in dp:
         assert record.metrics["mia_rmia_auc_low"] < 0.55
         assert record.metrics["delta_mia_significant"] == 1
@@ -161,7 +160,7 @@ def test_the_tracking_store_has_the_strongest_attack_marked(quiet):
         assert "curator_only.violation" not in found.tags
         kept = client.list_artifacts(runs[record.plan.id].info.run_id, "curator_only")
         names = {Path(each.path).name for each in kept}
-        assert names == {"roc.json", "roc.png"}
+        assert names == {"roc.json"}
 
 
 def test_computing_panels_again_changes_nothing(quiet):
@@ -174,7 +173,7 @@ def test_computing_panels_again_changes_nothing(quiet):
 def test_the_table_has_intervals_bounds_and_claims(quiet):
     table = leakage_table(quiet[1].records())
     heads = [column.head for column in table.columns]
-    assert {"lira", "loss", "rmia", "TPR", "blind", "ΔSER", "ΔMIA"} <= set(heads)
+    assert {"strongest", "by", "TPR", "blind", "ΔSER", "ΔMIA"} <= set(heads)
     assert heads[-2:] == ["ε ≥", "claimed"]
     assert violations(quiet[1].records()) == []
 

@@ -8,7 +8,8 @@ import pytest
 
 from sweep.results.export import export_trial
 from sweep.results.report_files import write as write_report
-from sweep.synthesis.synthesize import Filters, write_utterances
+from sweep.synthesis.data_card import Filters
+from sweep.synthesis.synthesize import write_utterances
 from sweep.synthesis.trained_text import open_trained
 from sweep.tracking.mlflow_store import Tracker
 from tests.sweep.neighbours import (

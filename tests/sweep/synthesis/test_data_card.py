@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sweep import cli
 from sweep.synthesis import synthesize, trained_text
-from sweep.synthesis.data_card import Draws, UsedFilters, data_card, to_markdown
+from sweep.synthesis.data_card import Draws, Filters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
 from trainables.accountants import account
 from trainables.config import PrivacyConfig, TrainingConfig, part
@@ -34,7 +34,7 @@ def trained(*stages, noise=20.0, **fields):
 
 def card_of(home):
     draws = Draws(number=1, drawn=1, dropped={}, seed=0, decoding={})
-    filters = UsedFilters(min_words=1, max_words=9, patterns={}, drop_repeats=False)
+    filters = Filters(min_words=1, max_words=9, patterns={}, drop_repeats=False)
     return data_card(home, draws=draws, filters=filters)
 
 

@@ -14,7 +14,8 @@ from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.sweeps import open_sweep
-from sweep.synthesis.synthesize import Filters, write_utterances
+from sweep.synthesis.data_card import Filters
+from sweep.synthesis.synthesize import write_utterances
 from sweep.synthesis.trained_text import open_trained
 from tests.fixed_keys import fixed_keys
 from tests.libraries import IGNORED
