@@ -20,7 +20,6 @@ from dashboards.results import Sweep, Trial
 from trainables import formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import page
-from trainables.cards.card import PrivacyCard, Selection
 from trainables.figures import EPSILON_REPLACE_ONE, LEAKAGE, label
 from trainables.privacy.rounding import format_delta
 
@@ -40,12 +39,6 @@ def html(sweep: Sweep, *, public: bool = False) -> str:
     )
     template = environment.get_template("report.html.j2")
     return template.render(**_words(), **_content(sweep, public=public))
-
-
-def _selection(card: PrivacyCard | None) -> Selection | None:
-    """The private selection whose best trial this is, from the card; None for other sweeps."""
-    found = None if card is None else card.selection
-    return None if found is None or found.law is None else found
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
@@ -68,7 +61,8 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "cost_time": sweep.time_factor(sweep.chosen_trial) if sweep.chosen_trial else None,
         "worst": strongest(sweep.chosen_trial.metrics) if sweep.chosen_trial else None,
         "total": card.sweep_total if card else None,
-        "selection": _selection(card),
+        # The private selection whose best trial this is.
+        "selection": card.selection if card and card.selection and card.selection.law else None,
         "front": sorted(
             (t for t in sweep.measured_trials if t.on_front and t.epsilon is not None),
             key=lambda t: t.epsilon or 0.0,

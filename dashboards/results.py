@@ -34,10 +34,7 @@ class Trial:
 
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
     infinity without a guarantee, None where unknown; `compared_epsilon` is the one that a choice
-    goes by, its target where it was calibrated. `rank` is the place of its setting among those of
-    the sweep, of the seed in the middle; None for other seeds, and without a figure to rank by.
-    `metrics` holds every figure by
-    name; every figure that `curator_only` names is for the curator alone. `audited` is
+    goes by, its target where it was calibrated. `metrics` holds every figure by name. `audited` is
     the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
     equal for trials of the same data and of the same model, whatever else they say. `values` are
     those of the searched axes that this trial has.
@@ -50,9 +47,7 @@ class Trial:
     status: str
     baseline: bool
     epochs_done: int
-    epochs: int
     seconds: float
-    rank: int | None = None
     epsilon: float | None = None
     compared_epsilon: float | None = None
     epsilon_paper: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dashboards.results import Sweep
 
@@ -58,16 +58,15 @@ def epochs(sweep: Sweep) -> list[dict[str, Cell]]:
 
 
 def text(rows: Sequence[Mapping[str, Cell]]) -> str:
-    """Rows of equal keys as CSV.
+    """One or more rows of equal keys as CSV.
 
     >>> text([{"a": 1.5, "b": None}, {"a": math.inf, "b": "x, y"}])
     'a,b\\n1.5,\\ninf,"x, y"\\n'
     """
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    names: Iterable[str] = rows[0].keys() if rows else ()
-    writer.writerow(names)
-    writer.writerows([_cell(row[name]) for name in names] for row in rows)
+    writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return out.getvalue()
 
 

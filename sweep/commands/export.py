@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,6 @@ from sweep.commands._output import print_json, say
 from trainables.figures import EPSILON
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sweep.store.sweeps import SweepFolder, TrialRecord
     from trainables.cards.card import Review
 
@@ -58,9 +56,12 @@ def export(
 
     A sweep over several corpora has a best trial of each, in a folder of its own.
     """
-    from sweep.results.export import export_trial, require_new
+    from sweep.results import select
+    from sweep.results.export import config_to_repeat, export_trial, require_new
+    from sweep.results.gap import USABLE, sentences
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
+    from trainables import formats
 
     review = _review(reviewer, decision)
     folder = store.open_sweep(from_environment().home, name)
@@ -74,38 +75,17 @@ def export(
         require_new(path)
     for record, path in zip(chosen, places, strict=True):
         export_trial(folder, record, path, chosen_by=chosen_by, review=review)
-    if as_json:
-        print_json("export", {**_what_left(chosen, places), "chosen_by": chosen_by})
-        return
-    _say_what_left(folder, chosen, places, epsilon_max=epsilon_max)
-
-
-def _what_left(chosen: Sequence[TrialRecord], places: Sequence[Path]) -> dict[str, Any]:
-    from sweep.results import select
-
     epsilons = [select.value(record, EPSILON) for record in chosen]
-    return {"exported": [str(path) for path in places], "epsilons": epsilons}
-
-
-def _say_what_left(
-    folder: SweepFolder,
-    chosen: Sequence[TrialRecord],
-    places: Sequence[Path],
-    *,
-    epsilon_max: float | None,
-) -> None:
-    """Each folder with its epsilon, and how far the best private trial is from the baseline."""
-    from sweep.results import select
-    from sweep.results.export import config_to_repeat
-    from sweep.results.gap import USABLE, sentences
-    from trainables import formats
-
-    for record, path in zip(chosen, places, strict=True):
-        epsilon = formats.epsilon(select.value(record, EPSILON))
-        repeat = (
-            f"`sweep run {formats.argument(config_to_repeat(folder, record, path))}` repeats it"
+    if as_json:
+        left = {"exported": [str(path) for path in places], "epsilons": epsilons}
+        print_json("export", {**left, "chosen_by": chosen_by})
+        return
+    for record, path, epsilon in zip(chosen, places, epsilons, strict=True):
+        again = formats.argument(config_to_repeat(folder, record, path))
+        say(
+            f"{path}: {record.plan.name}, epsilon {formats.epsilon(epsilon)}"
+            f" (`sweep run {again}` repeats it)"
         )
-        say(f"{path}: {record.plan.name}, epsilon {epsilon} ({repeat})")
     for sentence in sentences(
         folder.records(), limit=USABLE if epsilon_max is None else epsilon_max
     ):

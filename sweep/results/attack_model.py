@@ -58,8 +58,7 @@ def attack_run(
     records = [*kept[0], *kept[1]]
     if not records:
         raise InvalidInput("expected members that are not also non-members, got none")
-    columns = saved.Columns(records, schema=model.schema)
-    known = columns.known
+    known = saved.Columns(records, schema=model.schema).known
     notes = []
     if both:
         notes.append(f"{len(both)} utterances are in both files and were left out")
@@ -78,7 +77,10 @@ def attack_run(
         features=predicted.features,
         log_confidence=predicted.log_confidence,
     )
-    knowledge = Knowledge(texts=_texts(chosen, model))
+    columns = saved.Columns(chosen, schema=model.schema)
+    lengths = np.diff(columns.offsets)
+    texts = attacks.bag_of_words(columns.tokens, lengths, num_types=len(columns.types))
+    knowledge = Knowledge(texts=texts)
     possible = attacks.possible(signals, knowledge, sampling="shuffle")
     scores = attacks.record_scores(signals, knowledge, attacks=possible)
     figures = attacks.panel(
@@ -99,10 +101,3 @@ def attack_run(
 def _read(path: Path) -> list[Utterance]:
     reader = catalogue.entry("datasets", "json_lines")
     return list(reader.read(path, config=data_config(name="json_lines", path=str(path))))
-
-
-def _texts(records: list[Utterance], model: saved.SavedModel) -> Any:
-    columns = saved.Columns(records, schema=model.schema)
-    return attacks.bag_of_words(
-        columns.tokens, np.diff(columns.offsets), num_types=len(columns.types)
-    )

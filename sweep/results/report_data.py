@@ -12,7 +12,7 @@ from dashboards import results
 from search_spaces.domains import rank
 from sweep.results import select
 from sweep.results.exported import damages
-from sweep.results.gap import gaps
+from sweep.results.gap import Gap, gap
 from sweep.results.importance import advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
@@ -48,33 +48,41 @@ def gather(
     for sentence in damages(folder, finished).values():
         raise InvalidData(sentence)
     front = {record.plan.id for record in select.front(records)}
-    ranks = _ranks(records)
     paths = varied_paths([record.plan for record in records])
     trials = tuple(
         _trial(
             folder,
             record,
             on_front=record.plan.id in front,
-            place=ranks.get(record.plan.id),
             public=public,
             paths=paths,
         )
         for record in records
         if record.status is not TrialStatus.PLANNED
     )
-    from sweep.results.export import card_of  # which imports the accounting library
-
     about, space, document = folder.about(), folder.space(), folder.state().space
-    choice, chosen, answer = _choice(records, epsilon_max)
-    found = gaps(records, limit=epsilon_max)
+    found: Gap | None = None
+    answer: tuple[str, ...] = ("no trial other than baselines has finished",)
+    by = ""
+    try:
+        if (found := gap(records, limit=epsilon_max)) is not None:
+            answer = found.answer()
+            if found.best is not None:
+                allowed = select.candidates(records, epsilon_max=epsilon_max)
+                by = select.metric_of_choice(allowed)
+    except InvalidInput as problem:
+        answer = (str(problem),)
+    chosen = None if found is None else found.best
     folders = [p for record in records for p in paths_in(record.plan.fields)] if public else []
     return results.Sweep(
         name=folder.name,
         dataset=_most_common([r.plan.config.data.name for r in finished]),
         model=_most_common([r.plan.config.model.name for r in finished]),
         trials=trials,
-        choice=choice,
-        answer=tuple(in_text(w, folders) for w in (found[0].answer() if found else (answer,))),
+        choice=results.Choice(
+            epsilon_max=epsilon_max, trial=None if chosen is None else chosen.plan.id, by=by
+        ),
+        answer=tuple(in_text(words, folders) for words in answer),
         description=" ".join((space.description or "").split()),
         source=space.source or "",
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
@@ -84,11 +92,9 @@ def gather(
         git_commit=str(about["git_commit"] or ""),
         versions={str(key): str(value) for key, value in about["versions"].items()},
         space=format_yaml(without_folders(document) if public else document),
-        config=_config(chosen, public=public),
-        card=None if chosen is None else card_of(folder, chosen),
-        delta=None if chosen is None else _delta(chosen.plan, public=public),
+        **({} if chosen is None else _of_chosen(folder, chosen, public=public)),
         axes=tuple(map(label, paths)),
-        helps=tuple(words for each in found for words in each.helps()),
+        helps=() if found is None else tuple(found.helps()),
         **({} if public else _answers(records)),
     )
 
@@ -105,11 +111,15 @@ def _answers(records: Sequence[TrialRecord]) -> dict[str, Any]:
     return {"mattered": shares, "explains": explains, "next_steps": tuple(next_steps)}
 
 
-def _config(chosen: TrialRecord | None, *, public: bool) -> str:
-    if chosen is None:
-        return ""
-    fields = chosen.plan.fields
-    return format_yaml(without_folders(fields) if public else fields)
+def _of_chosen(folder: SweepFolder, chosen: TrialRecord, *, public: bool) -> dict[str, Any]:
+    from sweep.results.export import card_of  # which imports the accounting library
+
+    fields, plan = chosen.plan.fields, chosen.plan
+    return {
+        "config": format_yaml(without_folders(fields) if public else fields),
+        "card": card_of(folder, chosen),
+        "delta": None if public and plan.reveals_count("delta") else plan.delta,
+    }
 
 
 def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
@@ -129,7 +139,6 @@ def _trial(
     record: TrialRecord,
     *,
     on_front: bool,
-    place: int | None,
     public: bool,
     paths: Sequence[str],
 ) -> results.Trial:
@@ -150,9 +159,7 @@ def _trial(
         decay=privacy.noise_decay.kind if privacy else "none",
         status=record.status,
         baseline=plan.baseline and not select.is_prior(record),
-        rank=place,
         epochs_done=record.epochs_done,
-        epochs=plan.epochs,
         seconds=record.seconds,
         epsilon=select.value(record, EPSILON),
         compared_epsilon=select.compared(record, EPSILON),
@@ -191,35 +198,6 @@ def _finite_figures(
         for name, value in metrics.items()
         if value is not None and (not public or plan.may_publish(name))
     }
-
-
-def _ranks(records: Sequence[TrialRecord]) -> dict[str, int]:
-    """The place of each setting by the trial in the middle of its seeds; none without a figure that
-    all trials have.
-    """
-    found = select.finished(records)
-    try:
-        metric = select.metric_of_choice(found)
-    except InvalidInput:
-        return {}
-    ordered = select.rank_groups(select.groups(found), metric)
-    return {group.middle(metric).plan.id: place for place, group in enumerate(ordered)}
-
-
-def _choice(
-    records: Sequence[TrialRecord], epsilon_max: float
-) -> tuple[results.Choice, TrialRecord | None, str]:
-    """The choice, its trial, and why there is none."""
-    try:
-        chosen = select.choose_one(records, epsilon_max=epsilon_max)
-    except InvalidInput as problem:
-        return results.Choice(epsilon_max=epsilon_max), None, str(problem)
-    by = select.metric_of_choice(select.candidates(records, epsilon_max=epsilon_max))
-    return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen, ""
-
-
-def _delta(plan: PlannedTrial, *, public: bool) -> float | None:
-    return None if public and plan.reveals_count("delta") else plan.delta
 
 
 def _most_common(names: Sequence[str]) -> str:

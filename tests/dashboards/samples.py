@@ -49,14 +49,12 @@ def trial(trial_id, engine, ser, epsilon, **fields):
         status="done",
         baseline=engine == "sgd",
         epochs_done=3,
-        epochs=3,
         seconds=6.0,
         epsilon=epsilon,
         compared_epsilon=fields.pop("compared_epsilon", epsilon),
         epsilon_paper=fields.pop("epsilon_paper", None),
         metrics=metrics,
         history=history,
-        rank=fields.pop("rank", round(1_000 * ser)),
         **fields,
     )
 
@@ -71,7 +69,6 @@ def sweep(**fields):
         status="refused",
         baseline=False,
         epochs_done=0,
-        epochs=3,
         seconds=0.0,
         epsilon=1e9,
         reason="epsilon 1e+09 exceeds the budget",

@@ -211,7 +211,6 @@ def test_a_sweep_of_one_bare_trial_makes_a_page():
         status="done",
         baseline=True,
         epochs_done=1,
-        epochs=1,
         seconds=1.0,
         epsilon=math.inf,
         metrics={"ser": 0.2},

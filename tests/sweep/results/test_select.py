@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.results import gap, select
-from sweep.results.report_data import _ranks
 from sweep.results.tables.trials import results_table
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
@@ -87,17 +86,6 @@ def test_each_corpus_has_its_best_trial_and_its_front():
         "at epsilon ≤ 8 on snips use dear (dear, epsilon 7): 40.0 errors in 100;"
         " no finished baseline to compare it with",
     ]
-
-
-def test_a_report_ranks_settings_by_their_means_and_shows_the_seed_in_the_middle():
-    found = [
-        record("lucky", group="a", ser=0.01),
-        record("unlucky", group="a", ser=0.90),
-        record("steady", group="b", ser=0.30),
-        record("baseline", ser=0.001, baseline=True),
-    ]
-    assert _ranks(found) == {"steady": 0, "lucky": 1}
-    assert _ranks([record("stopped", mauve=0.5)]) == {}
 
 
 def test_a_lucky_seed_is_on_no_front():
