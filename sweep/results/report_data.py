@@ -16,7 +16,7 @@ from sweep.results.gap import Gap, gap
 from sweep.results.importance import advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
-from sweep.store.plans import PlannedTrial, label, noise_at, short
+from sweep.store.plans import label, noise_at, short
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.attacks import audited
@@ -144,11 +144,15 @@ def _trial(
 ) -> results.Trial:
     plan = record.plan
     folders = tuple(paths_in(plan.fields)) if public else ()
-    noisy = claims_privacy(plan.engine) and plan.is_config
-    privacy = plan.config.privacy if noisy else None
+
+    def shown(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
+        return {n: v for n, v in metrics.items() if not public or plan.may_publish(n)}
+
+    is_noisy = claims_privacy(plan.engine) and plan.is_config
+    privacy = plan.config.privacy if is_noisy else None
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
-        | _finite_figures(row["metrics"], plan, public=public)
+        | {n: v for n, v in shown(row["metrics"]).items() if v is not None}
         | noise_at(plan, int(row["epochs_done"]))
         for row in folder.epochs(plan.id)
     ]
@@ -168,14 +172,10 @@ def _trial(
             if public and plan.reveals_count(EPSILON_PAPER)
             else select.value(record, EPSILON_PAPER)
         ),
-        noise_multiplier=plan.noise_multiplier if noisy else None,
+        noise_multiplier=plan.noise_multiplier if privacy else None,
         max_grad_norm=privacy.max_grad_norm if privacy else None,
         decay_tau=privacy.noise_decay.tau if privacy else None,
-        metrics={
-            name: value
-            for name, value in record.metrics.items()
-            if not public or plan.may_publish(name)
-        },
+        metrics=shown(record.metrics),
         history=tuple(history),
         reason=in_text(record.reason or "", folders),
         on_front=on_front,
@@ -188,16 +188,6 @@ def _trial(
             if (value := value_at(plan, path)) is not None
         },
     )
-
-
-def _finite_figures(
-    metrics: Mapping[str, float | None], plan: PlannedTrial, *, public: bool
-) -> dict[str, float]:
-    return {
-        name: value
-        for name, value in metrics.items()
-        if value is not None and (not public or plan.may_publish(name))
-    }
 
 
 def _most_common(names: Sequence[str]) -> str:

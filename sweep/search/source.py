@@ -16,7 +16,6 @@ from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import figures
-from trainables.config import TrialConfig
 
 
 def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
@@ -126,14 +125,15 @@ def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> 
     since.
     """
     # Fields that were added since the trial was planned have their defaults.
-    mine = _dump(record.plan.config) if record.plan.is_config else record.plan.fields
+    plan = record.plan
+    mine = plan.config.model_dump(mode="json") if plan.is_config else plan.fields
     for branch in found:
-        if branch.variant.name != record.plan.variant:
+        if branch.variant.name != plan.variant:
             continue
-        values = branch.inside(record.plan.values)
+        values = branch.inside(plan.values)
         # The others differ by their seed.
         point = next(points_at(space, branch.variant, branch.lowest() | values))
-        if not _same_law(_dump(point.config) or point.fields, mine):
+        if _law(_fields(point)) != _law(mine):
             continue
         # A field that the point's entries lack has no value.
         read = [path for path in branch.domains if path in point.values]
@@ -142,26 +142,18 @@ def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> 
     return None
 
 
-def _dump(config: TrialConfig | None) -> dict[str, Any]:
-    return {} if config is None else config.model_dump(mode="json")
+def _law(fields: dict[str, Any]) -> str:
+    """Equal for configs that differ by their seed and their evaluation alone."""
+    return group_of({**fields, "evaluation": None})
 
 
-def _same_law(one: dict[str, object], other: dict[str, object]) -> bool:
-    return _without_seed(one) == _without_seed(other)
-
-
-def _without_seed(fields: dict[str, object]) -> dict[str, object]:
-    training = fields.get("training")
-    kept = {key: value for key, value in fields.items() if key != "evaluation"}
-    if isinstance(training, dict):
-        kept["training"] = {k: v for k, v in training.items() if k != "seed"}
-    return kept
+def _fields(point: Point) -> dict[str, Any]:
+    return point.fields if point.config is None else point.config.model_dump(mode="json")
 
 
 def group_at(point: Point) -> str:
     """The group of the trials at a point, whatever their seed."""
-    config = point.config
-    return group_of(config.model_dump(mode="json") if config is not None else point.fields)
+    return group_of(_fields(point))
 
 
 def num_chosen(plan: Plan) -> int:

@@ -62,12 +62,10 @@ def open_trained(folder: Path) -> Trained:
 
 
 def _open(place: Path, about: dict[str, Any]) -> Trained:
-    fields = about["mechanism"]
+    about = SynthesisFile.model_validate(about).model_dump()
     Config.model_validate(about["model"])
     part("synthesis", about["synthesis"])
-    for name in ("stages", "frequencies", "corpus", "provenance"):
-        about[name]
-    about = {**about, **SynthesisFile.model_validate(about).model_dump()}
+    fields = about["mechanism"]
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
     unknown = {name: hidden[name] for name in hidden if fields[name] is None}

@@ -9,11 +9,10 @@ from sweep.synthesis.trained_text import open_trained
 from tests.refusals import refused
 
 _MODEL = {"name": "causal_lm"}
-_SYNTHESIS = {"method": "one_stage"}
 _WHOLE = {
     "mechanism": {},
     "model": _MODEL,
-    "synthesis": _SYNTHESIS,
+    "synthesis": {"method": "one_stage"},
     "stages": ["utterances"],
     "frequencies": {"a": 1.0},
     "corpus": "pairs",
@@ -24,18 +23,11 @@ _WHOLE = {
 @pytest.mark.parametrize(
     ("about", "why"),
     [
-        ({}, "synthesis.json has no mechanism"),
-        ({"mechanism": {}}, "synthesis.json has no model"),
-        ({"mechanism": {}, "model": {**_MODEL, "hiden_size": 8}}, "unknown field hiden_size"),
-        ({"mechanism": {}, "model": {**_MODEL, "hidden_size": 0}}, "hidden_size: .*got 0"),
-        (
-            {"mechanism": {}, "model": _MODEL, "synthesis": {"method": "three_stage"}},
-            "one_stage.*three_stage",
-        ),
-        (
-            {"mechanism": {}, "model": _MODEL, "synthesis": _SYNTHESIS, "stages": []},
-            "synthesis.json has no frequencies",
-        ),
+        ({}, "expected model, got none"),
+        (_WHOLE, "synthesis.json has no expected_batch_size"),
+        (_WHOLE | {"model": {**_MODEL, "hiden_size": 8}}, "unknown field hiden_size"),
+        (_WHOLE | {"model": {**_MODEL, "hidden_size": 0}}, "hidden_size: .*got 0"),
+        (_WHOLE | {"synthesis": {"method": "three_stage"}}, "one_stage.*three_stage"),
         ([], "list"),
         (_WHOLE | {"stages": None}, "stages: expected a list, got None"),
         (_WHOLE | {"frequencies": [1]}, "frequencies: expected a mapping, got"),
