@@ -12,7 +12,6 @@ from rich.console import Console
 from sweep import cli
 from sweep.commands import run as command
 from sweep.guard import Guard
-from sweep.results import leakage
 from sweep.results.tables import progress, trials
 from sweep.runtime import ray_metrics as metrics
 from sweep.runtime import runner, shown
@@ -56,7 +55,6 @@ def require_results(home):
         (rich.live.Live, "start", True, "the live table"),
         (rich.live.Live, "refresh", True, "the live table"),
         (rich.live.Live, "stop", True, "the live table"),
-        (leakage, "draw", False, "a picture of curves"),
         (trials, "results_table", False, "the table of results"),
     ],
 )
