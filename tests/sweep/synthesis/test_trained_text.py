@@ -28,7 +28,7 @@ _WHOLE = {
         (_WHOLE | {"model": {**_MODEL, "hiden_size": 8}}, "unknown field hiden_size"),
         (_WHOLE | {"model": {**_MODEL, "hidden_size": 0}}, "hidden_size: .*got 0"),
         (_WHOLE | {"synthesis": {"method": "three_stage"}}, "one_stage.*three_stage"),
-        ([], "list"),
+        ([], "expected a mapping, got \\[\\]"),
         (_WHOLE | {"stages": None}, "stages: expected a list, got None"),
         (_WHOLE | {"frequencies": [1]}, "frequencies: expected a mapping, got"),
         (_WHOLE | {"frequencies": {"a": None}}, "frequencies.a: expected a number, got None"),
