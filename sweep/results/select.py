@@ -218,7 +218,8 @@ def _front(records: Sequence[TrialRecord], names: tuple[str, str]) -> list[Trial
         quality, epsilon = map(group.cost, names)
         if quality is not None and epsilon is not None:
             known.append((group, (quality, epsilon)))
-    best, least = set(), math.inf
+    best: set[tuple[float, float]] = set()
+    least = math.inf
     # With less error than all that have less epsilon; infinities are on it where nothing is less.
     for point in sorted({(epsilon, quality) for _, (quality, epsilon) in known}):
         if point[1] < least or not best:

@@ -169,7 +169,7 @@ def test_a_small_space_is_searched_whole_and_ends(place):
 def test_a_point_refused_by_the_accountant_is_reported_and_never_runs(place):
     folder = run_search(
         place,
-        axes={Z: {"range": {"low": 0.5, "high": 50, "log": True}}},
+        axes={Z: {"range": {"low": 0.05, "high": 50, "log": True}}},
         budget={"epsilon": 20},
         search={"num_samples": 5},
     )
