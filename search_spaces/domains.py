@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from search_spaces.expansion import axes_of, searched_variants, seeds_at
+from search_spaces.expansion import axes_of, seeds_at
 from search_spaces.parts import Axis, Range, Variant
 from search_spaces.space import SearchSpace
 from trainables.errors import InvalidInput
@@ -111,7 +111,7 @@ def branches(space: SearchSpace) -> tuple[Branch, ...]:
     """
     found = tuple(
         Branch(variant, {path: domain_of(axis) for path, axis in axes_of(space, variant).items()})
-        for variant in searched_variants(space)
+        for variant in space.searched_variants
     )
     if not found or (len(found) == 1 and not found[0].domains):
         raise InvalidInput(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,7 @@ from pydantic import ValidationError
 
 from search_spaces import constraints
 from search_spaces.parts import Axis, Constraint, Variant
-from search_spaces.paths import is_within, section_fields, set_all, set_path
-from search_spaces.search import STRATEGIES
+from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.config import SHELVES, TAGS, TrialConfig, classes_of, entry_fields, entry_of
@@ -33,9 +32,7 @@ from trainables.seeding import generator
 
 _SEED = "training.seed"
 MAX_POINTS = 100_000
-_BECAUSE = {
-    "training.expected_batch_size": ", whose batches are full (B = n)",
-}
+_BATCH = "training.expected_batch_size"
 # Names in constraints that only the plan knows, which checks those constraints.
 PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_records"})
 
@@ -70,23 +67,19 @@ def expand(space: SearchSpace) -> Expansion:
     a grid, a constraint over an unknown name.
     """
     kept: dict[str, Point] = {}
-    merged = 0
     every: list[Point] = []
-    chosen_later = searched_variants(space) if space.search.is_adaptive else ()
+    chosen_later = space.searched_variants if space.search.is_adaptive else ()
     for variant in space.all_variants:
-        if variant in chosen_later:
-            continue
-        for point in _points(space, variant):
-            every.append(point)
-            key = point.config.id if point.config is not None else repr(point.fields)
-            if key in kept:
-                merged += 1
+        for values in () if variant in chosen_later else _values(space, axes_of(space, variant)):
+            for point in points_at(space, variant, values):
+                every.append(point)
+                key = point.config.id if point.config is not None else repr(point.fields)
                 # A point of a baseline is one, whichever variant named it first.
-                kept[key] = replace(kept[key], baseline=kept[key].baseline or point.baseline)
-            else:
-                kept[key] = point
-            if len(kept) > MAX_POINTS:
-                raise InvalidInput(f"expected at most {MAX_POINTS} points in a space")
+                first = kept.get(key, point)
+                kept[key] = replace(first, baseline=first.baseline or point.baseline)
+                if len(kept) > MAX_POINTS:
+                    raise InvalidInput(f"expected at most {MAX_POINTS} points in a space")
+    merged = len(every) - len(kept)
     _refuse_hopeless(every)
     if space.search.kind != "listed":  # draws may miss a value
         every += [point for v in space.all_variants for point in _samples(space, v)]
@@ -94,47 +87,39 @@ def expand(space: SearchSpace) -> Expansion:
     return Expansion(points=tuple(kept.values()), merged=merged)
 
 
-def searched_variants(space: SearchSpace) -> tuple[Variant, ...]:
-    """The variants of an adaptive search: all but the baselines."""
-    return tuple(variant for variant in space.all_variants if not variant.baseline)
-
-
-def point_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> tuple[Point, ...]:
-    """The point at `values` of a variant's axes, checked: one for each seed of `repeats`.
+def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> Iterator[Point]:
+    """The points at `values` of a variant's axes, checked: one for each seed of `repeats`.
 
     Raises: InvalidInput for a value that no config can have, a constraint over an unknown name.
     """
-    return tuple(points_at(space, variant, values))
-
-
-def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> Iterator[Point]:
-    """The points of `point_at`, made one at a time."""
-    given = (*variant.fixed.items(), *values.items())
     for seed in seeds_at(space, variant, values):
-        fields = dict(space.base)
-        for layer in (given, tuple(space.override.items())):
-            fields = set_all(_counted_anew(fields, layer), layer)
-        own = dict(values)
-        if seed is not None:
-            own[_SEED] = seed
-            fields = set_path(fields, _SEED, seed)
-        fields, dropped = own_fields(fields)
-        own = {path: value for path, value in own.items() if _field(path) not in dropped}
-        point = Point(
-            variant=variant.name,
-            baseline=variant.baseline,
-            values=own,
-            fields=fields,
-            dropped=dropped,
-        )
-        yield _judge(space, point)
+        repeat = {} if seed is None else {_SEED: seed}
+        whole = space.base
+        for layer in (variant.fixed | values, space.override, repeat):
+            whole = set_all(_counted_anew(whole, layer), layer.items())
+        fields, lost = own_fields(whole)
+        dropped = frozenset(lost)
+        own = {p: v for p, v in (values | repeat).items() if _field(p) not in dropped}
+        point = Point(variant=variant.name, baseline=variant.baseline, values=own, fields=fields)
+        try:
+            config = TrialConfig.model_validate(fields)
+        except ValidationError as error:
+            if error.errors(include_url=False)[0]["type"] != "value_error":
+                raise InvalidInput(first_problem(error)) from None
+            yield replace(point, reason=first_problem(error), dropped=dropped)
+            continue
+        if config.privacy.sampling == "full":
+            dropped |= {_BATCH}
+        broken = broken_constraint(space, config.model_dump(mode="json"), planned=False)
+        reason = None if broken is None else broken.why
+        yield replace(point, config=config, reason=reason, dropped=dropped)
 
 
-def _counted_anew(fields: dict[str, Any], layer: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _counted_anew(fields: dict[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
     """Fields without their epochs where a later layer counts steps, and the other way round."""
-    given = {path for path, value in layer if value is not None}
-    gone = {"epochs"} if "training.steps" in given else set()
-    gone |= {"steps", "evaluate_every"} if "training.epochs" in given else set()
+    steps, epochs = (layer.get(f"training.{name}") is not None for name in ("steps", "epochs"))
+    gone = {"epochs"} if steps else set()
+    gone |= {"steps", "evaluate_every"} if epochs else set()
     training = fields.get("training")
     if not gone or not isinstance(training, dict):
         return fields
@@ -144,35 +129,26 @@ def _counted_anew(fields: dict[str, Any], layer: Iterable[tuple[str, Any]]) -> d
 
 def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
     """The axes of a variant: the space's without those it drops or fixes, and added ones."""
+    dropped = space.axes if variant.drop_axes == "all" else variant.drop_axes
+    every = {p: axis for p, axis in space.axes.items() if p not in dropped} | variant.axes
     fixed = (*variant.fixed, *space.override)
-    own = set(variant.axes)
     return {
         path: axis
-        for path, axis in variant.axes_beside(space.axes).items()
-        if not any(is_within(path, other) for other in (space.override if path in own else fixed))
+        for path, axis in every.items()
+        if not any(is_within(path, o) for o in (space.override if path in variant.axes else fixed))
     }
-
-
-def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
-    for drawn in _values(space, axes_of(space, variant)):
-        yield from points_at(space, variant, drawn)
 
 
 def seeds_at(
     space: SearchSpace, variant: Variant, values: dict[str, Any]
 ) -> tuple[int | None, ...]:
     """The seeds of the points at `values` of a variant's axes; None where `repeats` gives none."""
+    given = variant.fixed | values | space.override
+    training = given.get("training")
     # Seeds of its own are a variant's repeats.
-    if _sets_a_seed((*variant.fixed.items(), *values.items(), *space.override.items())):
+    if _SEED in given or (isinstance(training, dict) and "seed" in training):
         return (None,)
     return space.repeats or (None,)
-
-
-def _sets_a_seed(given: Iterable[tuple[str, Any]]) -> bool:
-    return any(
-        path == _SEED or (path == "training" and isinstance(value, dict) and "seed" in value)
-        for path, value in given
-    )
 
 
 def _field(path: str) -> str:
@@ -180,36 +156,39 @@ def _field(path: str) -> str:
     return ".".join(path.split(".")[:2])
 
 
-def _judge(space: SearchSpace, point: Point) -> Point:
-    try:
-        config = TrialConfig.model_validate(point.fields)
-    except ValidationError as error:
-        if error.errors(include_url=False)[0]["type"] != "value_error":
-            raise InvalidInput(first_problem(error, TrialConfig)) from None
-        return replace(point, reason=first_problem(error, TrialConfig))
-    point = replace(point, config=config)
-    mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
-    broken = broken_constraint(mine, config.model_dump(mode="json"))
-    return point if broken is None else replace(point, reason=broken.why)
-
-
-def broken_constraint(rules: Iterable[Constraint], names: dict[str, Any]) -> Constraint | None:
-    """The first constraint that does not hold for `names`. One over a field that this config's
-    entries lack, such as the noise of an engine without any, does not apply. A constraint may
-    depend on earlier ones, such as one that a field is not null.
+def broken_constraint(
+    space: SearchSpace, names: dict[str, Any], *, planned: bool
+) -> Constraint | None:
+    """The first constraint that does not hold for `names`, of those over `PLANNED_NAMES` or of the
+    others. One over a field that this config's entries lack, such as the noise of an engine without
+    any, does not apply. A constraint may depend on earlier ones, such as one that a field is not
+    null.
 
     Raises: InvalidInput as `constraints.holds`.
     """
-    applying = (c for c in rules if not _lacks_a_field(constraints.names(c.require), names))
-    return next((c for c in applying if not constraints.holds(c.require, names)), None)
+    for rule in space.constraints:
+        used = constraints.names(rule.require)
+        applies = planned != used.isdisjoint(PLANNED_NAMES) and not _lacks_a_field(used, names)
+        if applies and not constraints.holds(rule.require, names):
+            return rule
+    return None
+
+
+def _lacks_a_field(paths: Collection[str], config: Mapping[str, Any]) -> bool:
+    """Whether a config's entries lack a field that others have, of those that `paths` name."""
+    for section, field in (_field(path).split(".") for path in paths if "." in path):
+        if section in SHELVES and field not in config.get(section, {}):
+            every = (entry_fields(section, entry) for entry in catalogue.names(SHELVES[section]))
+            if any(field in fields for fields in every if fields):
+                return True
+    return False
 
 
 def _refuse_hopeless(points: list[Point]) -> None:
     """Raise where a variant, or one value of an axis, is invalid in every point that has it."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points:
-        groups.setdefault(("variant", point.variant), []).append(point)
-        for path, value in point.values.items():
+        for path, value in {"variant": point.variant, **point.values}.items():
             groups.setdefault((path, repr(value)), []).append(point)
     hopeless = [
         members
@@ -229,37 +208,28 @@ def _values(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any
 
     Raises: InvalidInput for a range without `num` where values are listed, or too many points.
     """
-    if space.search.kind == "listed" or space.search.is_adaptive:
-        for path, axis in axes.items():
-            if axis.values is None and space.search.is_adaptive:
-                raise InvalidInput(
-                    f"axes.{path}: expected a baseline without a range in an adaptive search"
-                    " (drop_axes: all)"
-                )
-            if axis.values is None:
-                raise InvalidInput(
-                    f"axes.{path}: expected num in a range with strategy {space.search.strategy}"
-                )
-        yield from _product(axes)
-        return
-    if space.search.is_private_selection:
-        # One point represents all that differ from it along a range only.
-        yield from _product({path: _at_middle(axis) for path, axis in axes.items()})
-        return
-    crossed = {path: axis for path, axis in axes.items() if axis.grid is not None}
-    drawn = {path: axis for path, axis in axes.items() if axis.grid is None}
-    for sample in _distinct(space, drawn):
-        for corner in _product(crossed):
-            # In the order of the file, for listed and drawn values alike.
-            yield {path: {**sample, **corner}[path] for path in axes}
-
-
-def _product(axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
-    lists = [axis.values or () for axis in axes.values()]
-    if math.prod(len(values) for values in lists) > MAX_POINTS:
+    search = space.search
+    drawn = {p: axis for p, axis in axes.items() if search.kind == "drawn" and axis.grid is None}
+    lists: dict[str, Sequence[Any]] = {}
+    for path, axis in axes.items():
+        if axis.range is not None and search.is_private_selection:
+            # One point represents all that differ from it along a range only.
+            lists[path] = (axis.range.at(0.5),)
+        elif path not in drawn and axis.values is None:
+            raise InvalidInput(
+                f"axes.{path}: expected a baseline without a range in an adaptive search"
+                " (drop_axes: all)"
+                if search.is_adaptive
+                else f"axes.{path}: expected num in a range with strategy {search.strategy}"
+            )
+        elif path not in drawn:
+            lists[path] = axis.values or ()
+    if math.prod(map(len, lists.values())) > MAX_POINTS:
         raise InvalidInput(f"expected at most {MAX_POINTS} points in a space")
-    for corner in itertools.product(*lists):
-        yield dict(zip(axes, corner, strict=True))
+    for sample in _distinct(space, drawn) if search.kind == "drawn" else [{}]:
+        for corner in itertools.product(*lists.values()):
+            found = sample | dict(zip(lists, corner, strict=True))
+            yield {path: found[path] for path in axes}  # in the order of the file
 
 
 def _distinct(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
@@ -269,37 +239,20 @@ def _distinct(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, A
     # A finite space is exhausted long before this many repeats in a row.
     misses, patience = 0, 200 + 20 * wanted
     random = generator(space.search.seed, "search")
-    strategy = catalogue.entry(STRATEGIES, space.search.strategy, kind="drawn")
-    for shares in strategy.shares(random, num_axes=len(axes)):
+    for shares in space.search.entry.shares(random, num_axes=len(axes)):
         if len(seen) == wanted or misses > patience:
             return
-        sample = {
-            path: _draw(axis, share)
-            for (path, axis), share in zip(axes.items(), shares, strict=True)
-        }
-        if repr(sample) in seen:
-            misses += 1
-            continue
-        misses = 0
-        seen.add(repr(sample))
-        yield sample
-
-
-def _at_middle(axis: Axis) -> Axis:
-    return axis if axis.range is None else Axis(grid=(axis.range.at(0.5),))
-
-
-def _draw(axis: Axis, share: float) -> Any:
-    if axis.range is not None:
-        return axis.range.at(share)
-    choice = axis.choice or ()
-    return choice[min(int(share * len(choice)), len(choice) - 1)]
+        sample = {p: axis.at(s) for (p, axis), s in zip(axes.items(), shares, strict=True)}
+        misses = misses + 1 if repr(sample) in seen else 0
+        if not misses:
+            seen.add(repr(sample))
+            yield sample
 
 
 def _samples(space: SearchSpace, variant: Variant) -> Iterator[Point]:
     """Points of a variant that have every listed value of its axes once."""
     axes = axes_of(space, variant)
-    lists = {p: axis.values or (axis.range and axis.range.at(0.0),) for p, axis in axes.items()}
+    lists = {path: axis.values or (axis.at(0.0),) for path, axis in axes.items()}
     first = {path: values[0] for path, values in lists.items()}
     for path, values in lists.items():
         for value in values:
@@ -312,13 +265,10 @@ def _require_read(space: SearchSpace, points: Sequence[Point]) -> None:
     that none of its points reads: their entries lack it, or their other fields leave it unread.
     """
     _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
-    base = section_fields(space.base)
-    shared = {path: base[path] for path in alone} | space.override
-    _refuse_unread(shared, space.axes, points, base=space.base, alone=alone)
+    _refuse_unread(alone | space.override, space.axes, points, base=space.base, alone=alone)
     for variant in space.variants:
         own = [point for point in points if point.variant == variant.name]
-        of = f" of variant {variant.name}"
-        _refuse_unread(variant.fixed, variant.axes, own, of=of)
+        _refuse_unread(variant.fixed, variant.axes, own, of=f" of variant {variant.name}")
 
 
 def _refuse_unread(
@@ -327,32 +277,31 @@ def _refuse_unread(
     points: Sequence[Point],
     *,
     of: str = "",
-    base: Mapping[str, Any] | None = None,
+    base: dict[str, Any] | None = None,
     alone: Collection[str] = (),
 ) -> None:
     """Raises: InvalidInput as `_require_read`. `alone` are fields that the `base` alone leaves
     unread. Of a section that is set as a whole, as an exported config has it, only fields that no
     entry has are refused.
     """
-    values = {path: value for path, value in given.items() if value is not None}
-    found = [(path, f"{path}{of}", f", got {quote(v)}", points) for path, v in values.items()]
-    found += [(path, f"axis {path}{of}", "", points) for path in axes]
-    wholes = [(path, value, points) for path, value in values.items()]
-    wholes += [
-        (path, value, [point for point in points if point.values.get(path) == value])
-        for path, axis in axes.items()
-        if "." not in path
-        for value in axis.values or ()
+    found = [
+        (p, f"{p}{of}", f", got {quote(v)}", points) for p, v in given.items() if v is not None
     ]
+    found += [(path, f"axis {path}{of}", "", points) for path in axes]
+    wholes = [(path, value, points) for path, value in given.items()]
+    for path, axis in axes.items():
+        for value in axis.values or () if "." not in path else ():
+            wholes.append((path, value, [p for p in points if p.values.get(path) == value]))
     for path, whole, some in wholes:
         if isinstance(whole, dict) and "." not in path:
             found += [(f"{path}.{name}", "", "", some) for name in whole]
     for path, what, got, some in found:
-        section, _, name = _field(path).partition(".")
+        field = _field(path)
+        section, _, name = field.partition(".")
         if any(_reads(point, section, name) for point in some):
             continue
-        if path not in alone and not any(_leaves_unread(p, section, name) for p in some):
-            continue
+        if path not in alone and not any(field in point.dropped for point in some):
+            continue  # another value is in its place
         configs = [*([base] if base else []), *(point.fields for point in some)]
         entries = [entry_of(section, fields) for fields in configs]
         known = {e: known for e in entries if (known := entry_fields(section, e))}
@@ -364,28 +313,22 @@ def _refuse_unread(
                 f"{nearest(name, every)}"
             )
         if what:
+            because = ", whose batches are full (B = n)" if path == _BATCH else ""
             raise InvalidInput(
-                f"expected no {what}, which no trial reads with its other fields"
-                f"{_BECAUSE.get(path, '')}{got}"
+                f"expected no {what}, which no trial reads with its other fields{because}{got}"
             )
 
 
 def _reads(point: Point, section: str, name: str) -> bool:
     part = point.fields.get(section)
-    return isinstance(part, dict) and name in part and not _leaves_unread(point, section, name)
+    return isinstance(part, dict) and name in part and f"{section}.{name}" not in point.dropped
 
 
-def _leaves_unread(point: Point, section: str, name: str) -> bool:
-    if (section, name) == ("training", "expected_batch_size") and point.config is not None:
-        return point.config.privacy.sampling == "full"
-    return f"{section}.{name}" in point.dropped
-
-
-def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A config's fields without those that its entries lack, or do not read beside the others, and
-    the paths of these.
+    these by their paths.
     """
-    kept, dropped = dict(fields), set()
+    kept, dropped = dict(fields), {}
     for section in SHELVES:
         part, entry = fields.get(section), entry_of(section, fields)
         known = entry_fields(section, entry)
@@ -394,18 +337,6 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
         own = {name: value for name, value in part.items() if name in known}
         for each in classes_of(section, entry):
             own = {name: value for name, value in own.items() if name not in each.unread(own)}
-        dropped |= {f"{section}.{name}" for name in part if name not in own}
+        dropped |= {f"{section}.{name}": part[name] for name in part if name not in own}
         kept[section] = own
-    return kept, frozenset(dropped)
-
-
-def _lacks_a_field(paths: Iterable[str], config: Mapping[str, Any]) -> bool:
-    """Whether a config's entries lack a field that others have, of those that `paths` name."""
-    for path in paths:
-        section, _, rest = path.partition(".")
-        field = rest.split(".")[0]
-        if section in SHELVES and field and field not in config.get(section, {}):
-            known = (entry_fields(section, entry) for entry in catalogue.names(SHELVES[section]))
-            if any(field in fields for fields in known if fields):
-                return True
-    return False
+    return kept, dropped

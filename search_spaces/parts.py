@@ -24,6 +24,8 @@ from trainables.frozen import MAX_NUMBER, MAX_ROWS, Frozen, Listed
 MAX_LISTED = 100_000  # values of one axis
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
+Few = Annotated[int, Field(ge=1, le=10_000)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Part(Frozen):
@@ -35,11 +37,11 @@ class Part(Frozen):
 class Range(Part):
     """Numbers between `low` and `high`, both included; a grid takes `num` of them."""
 
-    low: float = Field(ge=-MAX_NUMBER, le=MAX_NUMBER)
-    high: float = Field(ge=-MAX_NUMBER, le=MAX_NUMBER)
+    low: Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+    high: Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     log: bool = False
     integer: bool = False
-    num: int | None = Field(default=None, ge=2, le=MAX_LISTED)
+    num: Annotated[int, Field(ge=2, le=MAX_LISTED)] | None = None
 
     @model_validator(mode="after")
     def _require_order(self) -> Range:
@@ -106,6 +108,13 @@ class Axis(Part):
         last = self.range.num - 1
         return tuple(dict.fromkeys(self.range.at(i / last) for i in range(last + 1)))
 
+    def at(self, share: float) -> Any:
+        """The value at `share` in [0, 1] of the way."""
+        if self.range is not None:
+            return self.range.at(share)
+        values = self.values or ()
+        return values[min(int(share * len(values)), len(values) - 1)]
+
 
 def _as_axes(axes: Any) -> Any:
     """Axes from plain data; a list is a grid."""
@@ -155,11 +164,6 @@ class Variant(Part):
             raise ValueError(f"expected printable characters, got {quote(name)}")
         return name
 
-    def axes_beside(self, shared: dict[str, Axis]) -> dict[str, Axis]:
-        """Those of the shared axes that it does not drop, and its own."""
-        kept = () if self.drop_axes == "all" else shared.keys() - {*self.drop_axes}
-        return {p: axis for p, axis in shared.items() if p in kept} | self.axes
-
 
 class Constraint(Part):
     """A point is refused, with `reason`, unless `require` is true of it."""
@@ -185,19 +189,16 @@ class Constraint(Part):
 class Budget(Part):
     """The budgets. `epsilon` is that of a trial, `total` of the whole sweep; None: no bound."""
 
-    epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="largest epsilon of a trial; others are refused"
-    )
-    accountant: str = Field(default="sound", description="sound | paper | an entry of accountants")
-    total: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="largest epsilon of all trials of the sweep together"
-    )
-    trials: int | None = Field(
-        default=None, ge=1, le=MAX_ROWS, description="largest number of trials"
-    )
-    seconds: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="largest wall-clock time of the sweep in seconds"
-    )
+    epsilon: Positive | None = None
+    """largest epsilon of a trial; others are refused"""
+    accountant: str = "sound"
+    """sound | paper | an entry of accountants"""
+    total: Positive | None = None
+    """largest epsilon of all trials of the sweep together"""
+    trials: Annotated[int, Field(ge=1, le=MAX_ROWS)] | None = None
+    """largest number of trials"""
+    seconds: Positive | None = None
+    """largest wall-clock time of the sweep in seconds"""
 
     @field_validator("accountant")
     @classmethod
@@ -211,33 +212,19 @@ class Budget(Part):
 class Resources(Part):
     """The resources of trials. They change neither results nor ids."""
 
-    executor: Literal["gang", "local"] = Field(
-        default="gang",
-        description="gang: Ray workers that take one trial after another; local: one trial at a"
-        " time, without Ray",
-    )
-    workers: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
-        description="worker processes per trial; default: training.num_workers",
-    )
-    slots: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
-        description="number of concurrent trials; default: as many as the CPUs, the GPUs and the"
-        " memory permit",
-    )
-    cpus_per_worker: int = Field(default=1, ge=1, le=10_000, description="CPUs per worker")
-    gpus_per_worker: float | None = Field(
-        default=None,
-        ge=0,
-        le=10_000,
-        description="GPUs per worker, which computes on a CPU without any; default: 1 where the"
-        " machine or cluster has GPUs, otherwise 0; below 1 several trials share a GPU (Ray's"
-        " fractional GPUs); executor local: 0 or 1",
-    )
+    executor: Literal["gang", "local"] = "gang"
+    """gang: Ray workers that take one trial after another; local: one trial at a time, without Ray
+    """
+    workers: Few | None = None
+    """worker processes per trial; default: training.num_workers"""
+    slots: Few | None = None
+    """number of concurrent trials; default: as many as the CPUs, the GPUs and the memory permit"""
+    cpus_per_worker: Few = 1
+    """CPUs per worker"""
+    gpus_per_worker: Annotated[float, Field(ge=0, le=10_000)] | None = None
+    """GPUs per worker, which computes on a CPU without any; default: 1 where the machine or cluster
+    has GPUs, otherwise 0; below 1 several trials share a GPU (Ray's fractional GPUs); executor
+    local: 0 or 1"""
 
     @model_validator(mode="after")
     def _local_has_one_gpu(self) -> Resources:

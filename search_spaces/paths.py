@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from trainables.errors import InvalidInput, quote
-
-_Value = TypeVar("_Value")
 
 
 def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -34,32 +32,17 @@ def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 def set_all(base: Mapping[str, Any], *layers: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Nested fields with the values of each layer at their dotted paths, a later layer over an
-    earlier one and within a layer the outermost path first.
+    earlier one. Within a layer the outermost path is first: a section that is set as a whole must
+    not remove a field of it that is set by itself.
 
     >>> set_all({}, [("model.dropout", 0.5), ("model", {"name": "clc"})], [("model.name", "bert")])
     {'model': {'name': 'bert', 'dropout': 0.5}}
     """
     fields = dict(base)
     for layer in layers:
-        for path, value in outermost_first(layer):
+        for path, value in sorted(layer, key=lambda pair: pair[0].count(".")):
             fields = set_path(fields, path, value)
     return fields
-
-
-def section_fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by their dotted paths, with those of a section that is set in part one by one, so that
-    its other fields stay.
-
-    >>> section_fields({"training": {"epochs": 2}, "model.name": "clc"})
-    {'training.epochs': 2, 'model.name': 'clc'}
-    """
-    found: dict[str, Any] = {}
-    for path, value in given.items():
-        if isinstance(value, dict) and "." not in path:
-            found |= {f"{path}.{name}": inner for name, inner in value.items()}
-        else:
-            found[path] = value
-    return found
 
 
 def is_within(path: str, outer: str) -> bool:
@@ -69,27 +52,3 @@ def is_within(path: str, outer: str) -> bool:
     (True, True, False)
     """
     return f"{path}.".startswith(f"{outer}.")
-
-
-def outermost_first(given: Iterable[tuple[str, _Value]]) -> list[tuple[str, _Value]]:
-    """Values by their dotted paths, in the order in which they are set: a section that is set as a
-    whole must not remove a field of it that is set by itself.
-
-    >>> outermost_first([("model.dropout", 0.5), ("model", {"name": "clc"})])
-    [('model', {'name': 'clc'}), ('model.dropout', 0.5)]
-    """
-    return sorted(given, key=lambda pair: pair[0].count("."))
-
-
-def replaced(first: Mapping[str, _Value], last: Mapping[str, _Value]) -> dict[str, _Value]:
-    """Values by their dotted paths, with those of `last` in place of all at or below their paths.
-
-    >>> replaced({"data.name": "health", "training.epochs": 2}, {"data": {"name": "snips"}})
-    {'training.epochs': 2, 'data': {'name': 'snips'}}
-    """
-    kept = {
-        path: value
-        for path, value in first.items()
-        if not any(is_within(path, other) for other in last)
-    }
-    return {**kept, **last}

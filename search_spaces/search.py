@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from search_spaces.parts import Part
+from search_spaces.parts import Part, Positive
 from trainables import catalogue, figures
 from trainables.catalogue import NameOf
-from trainables.frozen import MAX_EPOCHS, MAX_SEED, Listed
+from trainables.frozen import Listed
+from trainables.sections import Epochs, Seed
 
 STRATEGIES = "search_spaces.strategies"  # the shelf
 
@@ -21,9 +23,7 @@ def _require_objective(name: str) -> str:
 
 
 Objective = Annotated[str, AfterValidator(_require_objective)]
-Strategy = Annotated[str, NameOf(STRATEGIES)]
-
-
+Samples = Annotated[int, Field(ge=1, le=100_000)]
 _RESULTS = "its theorem needs trials that are drawn without regard to results"
 _NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none of them
     "num_samples": "the number of trials is drawn from the law in num_trials",
@@ -40,10 +40,10 @@ class NumTrials(Part):
     Geometric and logarithmic numbers are at least 1; a Poisson number may be 0.
     """
 
-    law: Literal["geometric", "logarithmic", "poisson"] = Field(
-        default="geometric", description="law of the number of trials"
-    )
-    mean: float = Field(gt=1, le=10_000, description="mean number of trials")
+    law: Literal["geometric", "logarithmic", "poisson"] = "geometric"
+    """law of the number of trials"""
+    mean: Annotated[float, Field(gt=1, le=10_000)]
+    """mean number of trials"""
 
 
 class Search(Part):
@@ -54,55 +54,38 @@ class Search(Part):
     variants.
     """
 
-    strategy: Strategy = Field(
-        default=catalogue.default(STRATEGIES),
-        description="entry of search_spaces/strategies",
-    )
-    num_samples: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        description="number of draws for each variant; in an adaptive search number of"
-        " configurations over all variants",
-    )
-    num_trials: NumTrials | None = Field(
-        default=None, description="private_selection: distribution of the number of trials"
-    )
-    target_epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="private_selection: epsilon of the released trial, for which one"
-        " noise multiplier of all trials is calibrated",
-    )
-    seed: int = Field(default=0, ge=0, le=MAX_SEED, description="seed of the draws")
-    objectives: Listed[Objective] = Field(
-        default=("validation_ser",),
-        min_length=1,
-        description="objectives of an adaptive search; several are searched for their"
-        " Pareto front; default with task=synthesis: mauve",
-    )
-    num_startup: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        description="adaptive: number of space-filling configurations before the"
-        " first one that a model suggests",
-    )
-    scheduler: Literal["none", "asha", "median"] = Field(
-        default="none",
-        description="scheduler that stops trials early by validation SER, or by loss"
-        " with task=synthesis",
-    )
-    grace_epochs: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_EPOCHS,
-        description="epochs that every trial completes before it may be stopped",
-    )
+    strategy: Annotated[str, NameOf(STRATEGIES)] = catalogue.default(STRATEGIES)
+    """entry of search_spaces/strategies"""
+    num_samples: Samples | None = None
+    """number of draws for each variant; in an adaptive search number of configurations over all
+    variants"""
+    num_trials: NumTrials | None = None
+    """private_selection: distribution of the number of trials"""
+    target_epsilon: Positive | None = None
+    """private_selection: epsilon of the released trial, for which one noise multiplier of all
+    trials is calibrated"""
+    seed: Seed = 0
+    """seed of the draws"""
+    objectives: Annotated[Listed[Objective], Field(min_length=1)] = ("validation_ser",)
+    """objectives of an adaptive search; several are searched for their Pareto front; default with
+    task=synthesis: mauve"""
+    num_startup: Samples | None = None
+    """adaptive: number of space-filling configurations before the first one that a model suggests
+    """
+    scheduler: Literal["none", "asha", "median"] = "none"
+    """scheduler that stops trials early by validation SER, or by loss with task=synthesis"""
+    grace_epochs: Epochs = 1
+    """epochs that every trial completes before it may be stopped"""
 
     @property
     def kind(self) -> str | None:
         """The kind of the strategy: listed, drawn, adaptive or private_selection."""
         return catalogue.kind_of(STRATEGIES, self.strategy)
+
+    @property
+    def entry(self) -> ModuleType:
+        """The module of the strategy."""
+        return catalogue.entry(STRATEGIES, self.strategy)
 
     @property
     def is_adaptive(self) -> bool:

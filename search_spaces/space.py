@@ -25,7 +25,7 @@ from search_spaces.parts import (
     Resources,
     Variant,
 )
-from search_spaces.paths import replaced, set_path
+from search_spaces.paths import is_within, set_path
 from search_spaces.search import STRATEGIES, Search
 from trainables import catalogue, figures, goals
 from trainables.documents import DocumentProblem, require_storable
@@ -51,41 +51,32 @@ def check_name(name: str) -> str:
 class SearchSpace(Part):
     """The definition of a sweep's trials. `override` is applied last, to every trial."""
 
-    name: Annotated[str, AfterValidator(check_name)] = Field(
-        description="name of the sweep, if --name gives none"
-    )
-    description: str = Field(default="", description="free text")
-    source: str = Field(default="", description="origin of the values, as free text")
-    extends: None = Field(
-        default=None,
-        description="in a file: shipped space or file whose fields are the defaults of this one;"
-        " base is merged field by field",
-    )
-    base: dict[str, Any] = Field(
-        default_factory=dict, description="fields of the config that all trials share"
-    )
-    variants: Listed[Variant] = Field(
-        default=(),
-        description="kinds of trials, each with a name, and optionally baseline, set and axes",
-    )
-    axes: Axes = Field(
-        default_factory=dict, description="values to try, as a list or a range, by field"
-    )
-    constraints: Listed[Constraint] = Field(
-        default=(), description="conditions (require) that refuse points, with a reason"
-    )
+    name: Annotated[str, AfterValidator(check_name)]
+    """name of the sweep, if --name gives none"""
+    description: str = ""
+    """free text"""
+    source: str = ""
+    """origin of the values, as free text"""
+    extends: None = None
+    """in a file: shipped space or file whose fields are the defaults of this one; base is merged
+    field by field"""
+    base: dict[str, Any] = Field(default_factory=dict)
+    """fields of the config that all trials share"""
+    variants: Listed[Variant] = ()
+    """kinds of trials, each with a name, and optionally baseline, set and axes"""
+    axes: Axes = Field(default_factory=dict)
+    """values to try, as a list or a range, by field"""
+    constraints: Listed[Constraint] = ()
+    """conditions (require) that refuse points, with a reason"""
     search: Search = Search()
-    repeats: Listed[int] = Field(
-        default=(), description="values of training.seed; a number n stands for 0 to n-1"
-    )
+    repeats: Listed[int] = ()
+    """values of training.seed; a number n stands for 0 to n-1"""
     budget: Budget = Budget()
     resources: Resources = Resources()
-    fallback: Fields = Field(
-        default_factory=dict, description="overrides that apply if the data set is not available"
-    )
-    override: Fields = Field(
-        default_factory=dict, description="fields applied last, to every trial, as by --set"
-    )
+    fallback: Fields = Field(default_factory=dict)
+    """overrides that apply if the data set is not available"""
+    override: Fields = Field(default_factory=dict)
+    """fields applied last, to every trial, as by --set"""
 
     @field_validator("constraints", mode="before")
     @classmethod
@@ -116,7 +107,8 @@ class SearchSpace(Part):
         if catalogue.kind_of(STRATEGIES, str(search.get("strategy"))) != "adaptive":
             return fields
         task = _task_of(fields.get("base"), fields.get("override"))
-        return {**fields, "search": {**search, "objectives": default_objectives(task)}}
+        best = goals.quality(task)[0]
+        return {**fields, "search": {**search, "objectives": (best,)}}
 
     @model_validator(mode="after")
     def _variants_differ(self) -> SearchSpace:
@@ -134,7 +126,9 @@ class SearchSpace(Part):
         return self
 
     @model_validator(mode="after")
-    def _adaptive(self) -> SearchSpace:
+    def _permitted_by_the_strategy(self) -> SearchSpace:
+        if self.search.is_private_selection:
+            require_independent_draws(self)
         if not self.search.is_adaptive:
             return self
         if self.budget.accountant == "selection":
@@ -146,18 +140,9 @@ class SearchSpace(Part):
         for path in {path for axes in (self.axes, *chosen) for path in axes}:
             if path == "privacy.delta" or path.split(".")[0] == "data":
                 raise ValueError(f"expected no axis {path} in an adaptive search")
-        return self
-
-    @model_validator(mode="after")
-    def _permitted_by_the_strategy(self) -> SearchSpace:
-        if self.search.is_private_selection:
-            require_independent_draws(self)
-        return self
-
-    @model_validator(mode="after")
-    def _objectives_are_measured(self) -> SearchSpace:
-        """Refuse objectives that the trials do not measure."""
-        require_objectives(self)
+        for name in self.search.objectives:  # others would be observed as failures
+            if name not in figures.objectives(self.task):
+                raise ValueError(f"expected no objective {name} with task={self.task}")
         return self
 
     @property
@@ -174,6 +159,11 @@ class SearchSpace(Part):
     def all_variants(self) -> tuple[Variant, ...]:
         """The variants; one of all trials where the space has none."""
         return self.variants or (Variant(name="all"),)
+
+    @property
+    def searched_variants(self) -> tuple[Variant, ...]:
+        """The variants of a search that chooses or draws its trials: all but the baselines."""
+        return tuple(variant for variant in self.all_variants if not variant.baseline)
 
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""
@@ -202,7 +192,12 @@ def rename(space: SearchSpace, name: str) -> SearchSpace:
 
 def with_fallback(space: SearchSpace) -> SearchSpace:
     """The space with its fallback values in every trial; overridden values are kept."""
-    return space.model_copy(update={"override": replaced(space.fallback, space.override)})
+    kept = {
+        path: value
+        for path, value in space.fallback.items()
+        if not any(is_within(path, other) for other in space.override)
+    }
+    return space.model_copy(update={"override": kept | space.override})
 
 
 def parse(document: dict[str, Any]) -> SearchSpace:
@@ -210,7 +205,7 @@ def parse(document: dict[str, Any]) -> SearchSpace:
 
     Raises: InvalidInput, one sentence for the first problem.
     """
-    return validated(SearchSpace, document)
+    return validated(SearchSpace.model_validate, document)
 
 
 def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> SearchSpace:
@@ -256,20 +251,3 @@ def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict
             allowed = ", ".join(sorted({*CONFIG_FIELDS, "budget", "search", "resources"}))
             raise InvalidInput(f"expected a path that starts with one of {allowed}, got {path!r}")
     return merged
-
-
-def default_objectives(task: str) -> tuple[str, ...]:
-    """The default objective of a search: the first measure of quality."""
-    return (goals.quality(task)[0],)
-
-
-def require_objectives(space: SearchSpace) -> None:
-    """Raises: ValueError for an objective that some trial would not measure, which the search would
-    observe as failures.
-    """
-    if not space.search.is_adaptive:
-        return
-    allowed = figures.objectives(space.task)
-    for name in space.search.objectives:
-        if name not in allowed:
-            raise ValueError(f"expected no objective {name} with task={space.task}")

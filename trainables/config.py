@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.errors import InvalidInput
-from trainables.frozen import Frozen, first_problem, validated, written_fields
+from trainables.frozen import Frozen, validated, written_fields
 from trainables.sections import (
     COUNTED_BY_STEPS,
     SPLITS_WITH_COINS,
@@ -66,11 +65,11 @@ def classes_of(section: str, entry: str) -> tuple[type[Frozen], ...]:
 def union_of(section: str, *, kind: str | None = None) -> Any:
     """The type of a section: one of the classes of its entries, of one `kind` if given."""
     names = catalogue.names(SHELVES[section], kind=kind)
-    every = [each for name in names for each in classes_of(section, name)]
-    return Union[tuple(dict.fromkeys(every))]  # noqa: UP007
+    every = dict.fromkeys(each for name in names for each in classes_of(section, name))
+    tag = "counted" if section == "training" else TAGS[section].rpartition(".")[2]
+    return Annotated[Union[tuple(every)], Field(discriminator=tag)]  # noqa: UP007
 
 
-Engine = Annotated[str, NameOf("engines")]
 if TYPE_CHECKING:  # code of any entry reads these, and constants where an entry has no field
     Data = DataConfig
     Model = ModelConfig
@@ -78,20 +77,16 @@ if TYPE_CHECKING:  # code of any entry reads these, and constants where an entry
     Training = TrainingConfig
     Synthesis = SynthesisConfig
 else:
-    Data = Annotated[union_of("data"), Field(discriminator="name")]
-    Model = Annotated[union_of("model"), Field(discriminator="name")]
-    Privacy = Annotated[union_of("privacy"), Field(discriminator="engine")]
-    Training = Annotated[union_of("training"), Field(discriminator="counted")]
-    Synthesis = Annotated[union_of("synthesis"), Field(discriminator="method")]
+    Data, Model, Privacy, Training, Synthesis = map(union_of, SHELVES)
 
 
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
 
-    task: Annotated[str, NameOf("tasks")] = Field(
-        catalogue.default("tasks"), description="entry of trainables/tasks"
-    )
-    engine: Engine = Field(catalogue.default("engines"), description="entry of trainables/engines")
+    task: Annotated[str, NameOf("tasks")] = catalogue.default("tasks")
+    """entry of trainables/tasks"""
+    engine: Annotated[str, NameOf("engines")] = catalogue.default("engines")
+    """entry of trainables/engines"""
     data: Data = Field(default_factory=dict, validate_default=True)
     model: Model = Field(default_factory=dict, validate_default=True)
     privacy: Privacy = Field(default_factory=dict, validate_default=True)
@@ -106,37 +101,67 @@ class TrialConfig(Frozen):
         """Each section with the name of its entry, the default one where none is named."""
         if not isinstance(fields, dict):
             return fields
-        found = dict(fields)
-        task = fields.get("task", catalogue.default("tasks"))
-        known = catalogue.about("tasks", task) if isinstance(task, str) else None
-        generates = known is not None and known.generation
-        for section in SHELVES:
-            part = fields.get(section, {})
-            if section in ("privacy", "training"):
-                found[section] = _of_engine(section, part, entry_of(section, fields))
-            elif isinstance(part, dict) and (
-                section != "synthesis" or section in fields or generates
-            ):
-                tag = TAGS[section].rpartition(".")[2]
-                found[section] = {tag: catalogue.default(SHELVES[section]), **part}
-        return found
+        task = catalogue.about("tasks", str(fields.get("task", catalogue.default("tasks"))))
+        generates = getattr(task, "generation", False)
+        return fields | {
+            section: _named(section, fields.get(section, {}), entry_of(section, fields))
+            for section in SHELVES
+            if section != "synthesis" or generates or section in fields
+        }
 
     @model_validator(mode="after")
-    def _entries_fit_the_task(self) -> TrialConfig:
+    def _parts_fit(self) -> TrialConfig:
+        task = catalogue.about("tasks", self.task)
         for section, own in (("data", self.data.name), ("model", self.model.name)):
-            shelf = SHELVES[section]
-            able = catalogue.names(shelf, kind=kind_for(self.task, shelf))
+            able = catalogue.names(SHELVES[section], kind=getattr(task, SHELVES[section]))
             if own not in able:
                 raise ValueError(
                     f"expected {section}.name to be one of {', '.join(able)} with"
                     f" task={self.task}, got {own!r}"
                 )
-        trains = {n: catalogue.entry("engines", n).TASKS for n in catalogue.names("engines")}
-        if self.task not in trains[self.engine]:
-            able = tuple(name for name, tasks in trains.items() if self.task in tasks)
+        engines = catalogue.names("engines")
+        able = tuple(n for n in engines if self.task in catalogue.entry("engines", n).TASKS)
+        if self.engine not in able:
             raise ValueError(
                 f"expected engine {' or '.join(able)} with task={self.task}, got {self.engine}"
             )
+        data, privacy, training = self.data, self.privacy, self.training
+        if training.steps is not None and privacy.sampling not in COUNTED_BY_STEPS:
+            raise ValueError(
+                "expected privacy.sampling poisson or full with training.steps"
+                " (a shuffled epoch is spent as a whole), got"
+                f" privacy.sampling={privacy.sampling} and training.steps={training.steps}"
+            )
+        rate, norm = training.learning_rate, training.gradient_clip_norm
+        if isinstance(rate, TotalNoise) and privacy.noise_multiplier == 0:
+            raise ValueError(
+                "expected training.learning_rate to be a number where no noise is added, got"
+                f" total_noise={rate.total_noise:g} with engine={self.engine}"
+            )
+        if norm is not None and catalogue.kind_of("engines", self.engine) != "plain":
+            raise ValueError(
+                "expected no training.gradient_clip_norm with an engine that clips by"
+                f" privacy.max_grad_norm, got {norm:g} with engine={self.engine}"
+            )
+        counted = data.num_records is None and self.trains and privacy.sampling == "full"
+        if counted and not catalogue.entry("datasets", data.name).PUBLIC:
+            raise ValueError(
+                "expected data.num_records to declare n with privacy.sampling=full on private"
+                " data (every step divides by n, so a counted one would be revealed), got none"
+            )
+        # With unit "group" the mechanism's n counts groups, which only their owner can declare.
+        if data.num_records is None and privacy.unit == "group":
+            raise ValueError(
+                "expected data.num_records to declare the number of groups with"
+                " privacy.unit=group, got none"
+            )
+        for attack in self.evaluation.attacks or ():
+            needs = catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}
+            if needs and data.split not in SPLITS_WITH_COINS:  # which have one for each record
+                raise ValueError(
+                    f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for"
+                    f" evaluation.attacks={attack}, got data.split={data.split}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -177,61 +202,6 @@ class TrialConfig(Frozen):
             )
         return self
 
-    @model_validator(mode="after")
-    def _steps_and_noise_fit(self) -> TrialConfig:
-        privacy, training = self.privacy, self.training
-        if training.steps is not None and privacy.sampling not in COUNTED_BY_STEPS:
-            raise ValueError(
-                "expected privacy.sampling poisson or full with training.steps"
-                " (a shuffled epoch is spent as a whole), got"
-                f" privacy.sampling={privacy.sampling} and training.steps={training.steps}"
-            )
-        rate, norm = training.learning_rate, training.gradient_clip_norm
-        if isinstance(rate, TotalNoise) and privacy.noise_multiplier == 0:
-            raise ValueError(
-                "expected training.learning_rate to be a number where no noise is added, got"
-                f" total_noise={rate.total_noise:g} with engine={self.engine}"
-            )
-        if norm is not None and catalogue.kind_of("engines", self.engine) != "plain":
-            raise ValueError(
-                "expected no training.gradient_clip_norm with an engine that clips by"
-                f" privacy.max_grad_norm, got {norm:g} with engine={self.engine}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _sizes_are_declared(self) -> TrialConfig:
-        if self.data.num_records is not None:
-            return self
-        private = not catalogue.entry("datasets", self.data.name).PUBLIC
-        if private and self.privacy.sampling == "full" and self.trains:
-            raise ValueError(
-                "expected data.num_records to declare n with privacy.sampling=full on private"
-                " data (every step divides by n, so a counted one would be revealed), got none"
-            )
-        # With unit "group" the mechanism's n counts groups, which only their owner can declare.
-        if self.privacy.unit == "group":
-            raise ValueError(
-                "expected data.num_records to declare the number of groups with"
-                " privacy.unit=group, got none"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _attacks_exist(self) -> TrialConfig:
-        for attack in self.evaluation.attacks or ():
-            if attack not in catalogue.names("attacks"):
-                allowed = ", ".join(catalogue.names("attacks"))
-                raise ValueError(f"expected evaluation.attacks from {allowed}, got {attack!r}")
-            # Each entry lists its needs; a fixed split has no coin for each record.
-            coins = self.data.split in SPLITS_WITH_COINS
-            if not coins and catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}:
-                raise ValueError(
-                    f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for"
-                    f" evaluation.attacks={attack}, got data.split={self.data.split}"
-                )
-        return self
-
     @property
     def trains(self) -> bool:
         """Whether its engine takes steps at all."""
@@ -251,17 +221,20 @@ class TrialConfig(Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def _of_engine(section: str, part: Any, engine: Any) -> Any:
-    """A section of an engine with the tag that discriminates its union."""
-    if isinstance(part, Frozen):
+def _named(section: str, part: Any, entry: Any) -> Any:
+    """A section's fields with the tag that discriminates its union."""
+    if SHELVES[section] != "engines":
+        tag = TAGS[section].rpartition(".")[2]
+        return {tag: entry, **part} if isinstance(part, dict) else part
+    if isinstance(part, Frozen):  # it may be another engine's
         part = part.model_dump(exclude_unset=True)
     if not isinstance(part, dict):
         return part
-    tag, value = "engine", engine
+    tag, value = "engine", entry
     if section == "training":
-        steps = "steps" if part.get("steps") is not None else "epochs"
-        prior = isinstance(engine, str) and catalogue.kind_of("engines", engine) == "prior"
-        tag, value = "counted", "nothing" if prior else steps
+        prior = catalogue.kind_of("engines", str(entry)) == "prior"
+        steps = part.get("steps") is not None
+        tag, value = "counted", "not at all" if prior else "in steps" if steps else "in epochs"
     if tag in part:
         raise ValueError(f"expected no {section}.{tag}, which follows from other fields")
     return {**part, tag: value}
@@ -272,7 +245,7 @@ def parse(fields: dict[str, Any]) -> TrialConfig:
 
     Raises: InvalidInput, one sentence for the first problem.
     """
-    return validated(TrialConfig, fields)
+    return validated(TrialConfig.model_validate, fields)
 
 
 def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
@@ -291,29 +264,14 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(every))
 
 
-def kind_for(task: str, shelf: str) -> str:
-    """The kind of the entries of datasets or of models that a task uses.
-
-    >>> kind_for("nlu", "models")
-    'frames'
-    """
-    return str(getattr(catalogue.about("tasks", task), shelf))
-
-
 def data_config(**fields: Any) -> DataConfig:
-    """The data part of a config alone, of any kind of corpus.
-
-    Raises: InvalidInput, one sentence for the first thing that is wrong.
-    """
+    """The section `data` alone, as `part`."""
     found: DataConfig = part("data", fields)
     return found
 
 
 def model_part(**fields: Any) -> ModelConfig:
-    """The model part of a config alone, of any kind of model.
-
-    Raises: InvalidInput, one sentence for the first thing that is wrong.
-    """
+    """The section `model` alone, as `part`."""
     found: ModelConfig = part("model", fields)
     return found
 
@@ -324,19 +282,11 @@ def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    if engine is not None:
-        fields = _of_engine(section, fields, engine)
-    tag = TAGS[section].rpartition(".")[2]
-    if isinstance(fields, dict) and section != "training":
-        fields = {tag: catalogue.default(SHELVES[section]), **fields}
-    try:
-        return _adapter(section, catalogue.names(SHELVES[section])).validate_python(fields)
-    except ValidationError as error:
-        raise InvalidInput(first_problem(error, union_of(section), section=section)) from None
+    named = _named(section, fields, engine or catalogue.default(SHELVES[section]))
+    alone = _alone(section, catalogue.names(SHELVES[section]))
+    return getattr(validated(alone.model_validate, {section: named}), section)
 
 
 @cache
-def _adapter(section: str, names: tuple[str, ...]) -> TypeAdapter[Any]:
-    tag = "counted" if section == "training" else TAGS[section].rpartition(".")[2]
-    union: Any = Annotated[union_of(section), Field(discriminator=tag)]
-    return TypeAdapter(union)
+def _alone(section: str, names: tuple[str, ...]) -> type[BaseModel]:
+    return create_model("Alone", **{section: (union_of(section), ...)})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -39,8 +38,9 @@ _EXPECTED = {
     "int_type": "expected a whole number",
     "too_short": "expected at least one value",
 }
+# Of a place in a document pydantic also names the form of a union that it tried.
+_FORMS = {"str", "int", "float", "bool", "constrained-str", "constrained-int", "constrained-float"}
 Item = TypeVar("Item")
-Model = TypeVar("Model", bound=BaseModel)
 Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 
@@ -87,6 +87,19 @@ class Frozen(BaseModel):
     whose: ClassVar[str | None] = None  # in a message on an unknown field; None: that of its tag
 
     @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        _FORMS.update({cls.__name__, *cls.tag().values()})
+
+    @classmethod
+    def tag(cls) -> dict[str, str]:
+        """The field whose only value tells the class from others of a union."""
+        return {
+            name: info.default
+            for name, info in cls.model_fields.items()
+            if get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
+        }
+
+    @classmethod
     def unread(cls, given: Mapping[str, Any]) -> dict[str, list[With]]:
         """Fields that are not read beside the `given` ones, and what they are read with."""
         marks = marks_of(cls)
@@ -99,10 +112,16 @@ class Frozen(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _whole_numbers(cls, fields: Any) -> Any:
-        """3.0 is 3, as in JSON."""
+    def _known_fields(cls, fields: Any) -> Any:
+        """3.0 is 3, as in JSON. Raises: PydanticCustomError for an unknown field."""
         if not isinstance(fields, dict):
             return fields
+        known = {*cls.model_fields, *written_fields(cls)}
+        for name in fields:
+            if name not in known:
+                raise PydanticCustomError(
+                    "unknown", "unknown field {name}", {"name": name, "of": cls}
+                )
         whole = (n for n, v in fields.items() if type(v) is float and v.is_integer())
         return {**fields, **{name: int(fields[name]) for name in whole}}
 
@@ -137,19 +156,6 @@ def written_fields(model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(info.alias or name for name, info in fields if not info.exclude)
 
 
-def forms(annotation: Any) -> list[Any]:
-    """The alternatives of a type, without None and without what annotates them.
-
-    >>> forms(Annotated[int | Annotated[str, "a"] | None, "b"])
-    [<class 'int'>, <class 'str'>]
-    """
-    if get_origin(annotation) in (Union, UnionType):
-        return [each for part in get_args(annotation) for each in forms(part)]
-    if get_origin(annotation) is Annotated:
-        return forms(get_args(annotation)[0])
-    return [] if annotation is type(None) else [annotation]
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown field: the nearest known one, or all of them.
 
@@ -159,65 +165,30 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) or f" (its fields: {', '.join(sorted(known))})"
 
 
-def _below(form: Any, place: str | int) -> list[Any]:
-    """The forms of what stands at a place in a value of one form."""
-    if isinstance(form, type) and issubclass(form, BaseModel):
-        fields = form.model_fields
-        found = [info for name, info in fields.items() if place in (name, info.alias)]
-        return forms(found[0].annotation) if found else []
-    inner = [each for each in get_args(form) if each is not Ellipsis]
-    return forms(inner[-1]) if inner else []
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a pydantic error in one line: field, allowed values, given value."""
 
+    def path(problem: Any) -> list[str]:
+        place = [str(each) for each in problem["loc"] if each not in _FORMS]
+        return [one_line(each, characters=80) for each in place if "[" not in each]
 
-def _tags(form: Any) -> dict[Any, str]:
-    """The words of pydantic for a form of a union, and the field whose value a word is."""
-    if not (isinstance(form, type) and issubclass(form, BaseModel)):
-        return {}
-    fields = form.model_fields.items()
-    tags = {info.default: n for n, info in fields if get_origin(info.annotation) is Literal}
-    return {form.__name__: "", **tags}
-
-
-def _walk(place: Sequence[str | int], of: Any, section: str) -> tuple[list[str], Any, str]:
-    """A problem's path in the document, the class of what stands there, and in words whose fields
-    these are. Pydantic's own place also has names for the forms of a union.
-    """
-    path = [section] * bool(section)
-    found, whose = forms(of), ""
-    for each in place:
-        if len(found) > 1:
-            word = str(each).removesuffix("]").rpartition(" ")[2]  # function-before[..., Name]
-            found = [form for form in found if word in _tags(form)]
-            tag = _tags(found[0])[word] if found else ""
-            whose = f" for {path[-1] if tag == 'name' else tag} {word}" if tag else ""
-            continue
-        path.append(one_line(str(each), characters=80))
-        found, whose = _below(found[0], each) if found else [], ""
-    model = found[0] if len(found) == 1 else None
-    own = getattr(model, "whose", None)
-    return path, model, whose if own is None else own
-
-
-def first_problem(error: ValidationError, of: Any = None, *, section: str = "") -> str:
-    """The first problem of a pydantic error in one line: field, allowed values, given value.
-
-    `of` is the type that was parsed, for the nearest name of an unknown field; `section` names the
-    part of a config that was parsed alone.
-    """
     problems = error.errors(include_url=False)
-    for problem in problems:
-        if problem["type"] in ("extra_forbidden", "invalid_key"):
-            *place, name = problem["loc"]
-            path, model, whose = _walk(place, of, section)
-            field = ".".join([*path, one_line(str(name), characters=80)])
-            known = written_fields(model) if model is not None else ()
-            return f"unknown field {field}{whose}{nearest(str(name), known) if known else ''}"
+    if unknown := [problem for problem in problems if problem["type"] == "unknown"]:
+        return _unknown(path(unknown[0]), **unknown[0]["ctx"])
     # Of a value that may have several forms, the problem with the form that was meant.
-    places = [(_walk(each["loc"], of, section)[0], each) for each in problems]
-    first = places[0][0]
-    same = [(path, each) for path, each in places if path[: len(first)] == first]
-    path, problem = min(same, key=lambda p: (p[1]["type"].endswith("_type"), -len(p[0])))
-    return _sentence(".".join(path), problem)
+    first = path(problems[0])
+    same = [each for each in problems if path(each)[: len(first)] == first]
+    problem = min(same, key=lambda p: (p["type"].endswith("_type"), -len(path(p))))
+    return _sentence(".".join(path(problem)), problem)
+
+
+def _unknown(path: list[str], name: Any, of: type[Frozen]) -> str:
+    whose = of.whose
+    if whose is None:
+        tags = of.tag().items()
+        whose = "".join(f" for {path[-1] if t == 'name' else t} {value}" for t, value in tags)
+    field = ".".join([*path, one_line(str(name), characters=80)])
+    return f"unknown field {field}{whose}{nearest(str(name), written_fields(of))}"
 
 
 def _sentence(field: str, problem: Any) -> str:
@@ -249,12 +220,12 @@ def _sentence(field: str, problem: Any) -> str:
     return f"{field}: {message[0].lower()}{message[1:]}, got {quote(value)}"
 
 
-def validated(kind: type[Model], fields: Any) -> Model:
-    """Plain data as a part of a config, a space or another description.
+def validated(check: Callable[[Any], Item], fields: Any) -> Item:
+    """Plain data as what a validator of pydantic makes of it.
 
     Raises: InvalidInput, one sentence for the first problem.
     """
     try:
-        return kind.model_validate(fields)
+        return check(fields)
     except ValidationError as error:
-        raise InvalidInput(first_problem(error, kind)) from None
+        raise InvalidInput(first_problem(error)) from None

@@ -2,8 +2,8 @@
 
 A section is a union of the classes of its shelf's entries. Each is composed of the groups of fields
 here that its entry reads, and has constants in place of those that code of any entry asks for.
-Field names are those of the glossary; each description has the paper's letter (Dupuy et al. 2021,
-"P1"; Mireshghallah et al. 2022, "P2").
+Field names are those of the glossary; the text under a field is its meaning in `sweep fields` and
+in the reference.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from trainables.frozen import (
     With,
 )
 from trainables.guarantee.mechanism import COUNTED_BY_STEPS as COUNTED_BY_STEPS
-from trainables.guarantee.mechanism import GroupScale as GroupScale
+from trainables.guarantee.mechanism import GroupScale, Normalise
 from trainables.guarantee.mechanism import NeighboringRelation as NeighboringRelation
 from trainables.guarantee.mechanism import NoiseCalibration as NoiseCalibration
-from trainables.guarantee.mechanism import Normalise as Normalise
 from trainables.guarantee.mechanism import Sampling as Sampling
 
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
@@ -38,6 +37,7 @@ SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for ea
 Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
+EpochsOrNone = Annotated[int, Field(ge=0, le=MAX_EPOCHS)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000)]
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 HANDED_IN = Field(exclude=True, repr=False)  # a tag that a config writes at its top, or never
@@ -46,32 +46,26 @@ HANDED_IN = Field(exclude=True, repr=False)  # a tag that a config writes at its
 class DataConfig(Frozen):
     """The records for training, validation and test. An entry of datasets adds its fields."""
 
-    name: str = Field(description="entry of trainables/datasets")
-    split: SplitMode = Field(
-        "paper",
-        description="paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the"
-        " corpus' own parts; bernoulli: a coin decides for each record and trial; paired: a coin"
-        " decides for each matched pair and trial",
-    )
-    split_seed: Seed = Field(0, description="seed of the split")
-    max_records: int | None = Field(
-        None,
-        ge=20,
-        le=MAX_RECORDS,
-        description="number of records sampled from the pool with split_seed; default: all",
-    )
-    num_records: Count | None = Field(
-        None,
-        description="declared, public size n of the training part (number of groups"
-        " with privacy.unit=group); without it the size of private data"
-        " is an unaccounted release",
-    )
+    name: str
+    """entry of trainables/datasets"""
+    split: SplitMode = "paper"
+    """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the corpus' own
+    parts; bernoulli: a coin decides for each record and trial; paired: a coin decides for each
+    matched pair and trial"""
+    split_seed: Seed = 0
+    """seed of the split"""
+    max_records: Annotated[int, Field(ge=20, le=MAX_RECORDS)] | None = None
+    """number of records sampled from the pool with split_seed; default: all"""
+    num_records: Count | None = None
+    """declared, public size n of the training part (number of groups with privacy.unit=group);
+    without it the size of private data is an unaccounted release"""
 
 
 class ModelConfig(Frozen):
     """The model. An entry of models adds its fields."""
 
-    name: str = Field(description="entry of trainables/models")
+    name: str
+    """entry of trainables/models"""
 
     @property
     def has_prior(self) -> bool:
@@ -82,12 +76,10 @@ class ModelConfig(Frozen):
 class NoiseDecay(Frozen):
     """d(t), the factor on the noise multiplier at epoch t."""
 
-    kind: Annotated[str, NameOf("schedules")] = Field(
-        "none", description="entry of trainables/schedules"
-    )
-    tau: float = Field(
-        0.0, ge=0, le=MAX_NUMBER, description="decay rate per epoch (training.evaluate_every)"
-    )
+    kind: Annotated[str, NameOf("schedules")] = "none"
+    """entry of trainables/schedules"""
+    tau: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.0
+    """decay rate per epoch (training.evaluate_every)"""
 
     @model_validator(mode="after")
     def _none_has_no_tau(self) -> NoiseDecay:
@@ -103,23 +95,17 @@ class GroupScaleConfig(Frozen):
     the paper says that alpha_k is proportional to the norm, not by which factor.
     """
 
-    name: GroupScale = Field(
-        "none",
-        description="source of alpha_k: none: 1 for every group; public: the gradient of public"
-        " utterances; first_step_noised: the first step's release; first_step: the first raw"
-        " gradient (the paper's), which no epsilon covers",
-    )
+    name: GroupScale = "none"
+    """source of alpha_k: none: 1 for every group; public: the gradient of public utterances;
+    first_step_noised: the first step's release; first_step: the first raw gradient (the paper's),
+    which no epsilon covers"""
     normalise: Annotated[Normalise, With(name=("public", "first_step_noised", "first_step"))] = (
-        Field(
-            "unit",
-            description="unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself",
-        )
+        "unit"
     )
-    cap: Annotated[PositiveFloat | None, With(normalise="none")] = Field(
-        None,
-        description="public bound on alpha_k; larger ones are cut. noise_calibration paper needs"
-        " it for a finite epsilon",
-    )
+    """unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself"""
+    cap: Annotated[PositiveFloat | None, With(normalise="none")] = None
+    """public bound on alpha_k; larger ones are cut. noise_calibration paper needs it for a finite
+    epsilon"""
 
     @model_validator(mode="before")
     @classmethod
@@ -133,9 +119,8 @@ LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accounta
 class TargetEpsilon(Frozen):
     """Replaces a noise multiplier by the smallest z0 whose epsilon is at most this."""
 
-    target_epsilon: PositiveFloat = Field(
-        description="epsilon of the trial; the smallest noise multiplier for it is calibrated"
-    )
+    target_epsilon: PositiveFloat
+    """epsilon of the trial; the smallest noise multiplier for it is calibrated"""
 
 
 class DeltaConfig(Frozen):
@@ -143,12 +128,8 @@ class DeltaConfig(Frozen):
     the engine's default.
     """
 
-    delta: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller",
-    )
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller"""
 
     @model_validator(mode="before")
     @classmethod
@@ -161,52 +142,39 @@ class DeltaConfig(Frozen):
 class DrawnConfig(DeltaConfig):
     """The mechanism of an engine that draws records."""
 
-    sampling: Sampling | None = Field(
-        None,
-        description="how records are assigned to steps; full: every record in every step, with"
-        " training.expected_batch_size = n",
-    )
-    unit: Literal["record", "group"] = Field(
-        "record", description="privacy unit in which neighbouring data sets differ"
-    )
-    max_records_per_group: Annotated[int, With(unit="group")] = Field(
-        1, ge=1, le=MAX_RECORDS, description="largest number of records per group"
-    )
-    reproducible_noise: bool = Field(
-        False, description="for tests: noise from the public seed, so epsilon is infinite"
-    )
+    sampling: Sampling | None = None
+    """how records are assigned to steps; full: every record in every step, with
+    training.expected_batch_size = n"""
+    unit: Literal["record", "group"] = "record"
+    """privacy unit in which neighbouring data sets differ"""
+    max_records_per_group: Annotated[Count, With(unit="group")] = 1
+    """largest number of records per group"""
+    reproducible_noise: bool = False
+    """for tests: noise from the public seed, so epsilon is infinite"""
 
 
 class PrivacyConfig(DrawnConfig):
     """The mechanism of an engine that clips and adds noise."""
 
-    max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
-    noise_multiplier: Annotated[float, Field(ge=0, le=MAX_NUMBER)] | TargetEpsilon = Field(
-        1.0, description="noise multiplier z0 at epoch 0"
-    )
+    max_grad_norm: PositiveFloat = 1.0
+    """clip norm C"""
+    noise_multiplier: Annotated[float, Field(ge=0, le=MAX_NUMBER)] | TargetEpsilon = 1.0
+    """noise multiplier z0 at epoch 0"""
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScaleConfig = GroupScaleConfig()
-    noise_calibration: NoiseCalibration | None = Field(
-        None,
-        description="standard deviation of the noise of each of N workers: paper: C z / N; central:"
-        " C z / sqrt(N)",
-    )
-    neighboring_relation: NeighboringRelation | None = Field(
-        None, description="difference between neighbouring data sets; default: that of the sampling"
-    )
-    microbatch_size: Count | None = Field(
-        None,
-        description="records whose mean gradient is clipped as one; default: 1 or a"
-        " worker's whole batch, depending on the engine",
-    )
-    secure_noise: bool = Field(
-        True,
-        description="draw noise from AES-256-CTR on every device; false: a GPU's own generator,"
-        " which is faster, no cipher, and ends near 6.7 standard deviations (a CPU ignores it)",
-    )
-    accountant: str | None = Field(
-        None, description="entry of trainables/accountants; default: the tightest sound one"
-    )
+    noise_calibration: NoiseCalibration | None = None
+    """standard deviation of the noise of each of N workers: paper: C z / N; central: C z / sqrt(N)
+    """
+    neighboring_relation: NeighboringRelation | None = None
+    """difference between neighbouring data sets; default: that of the sampling"""
+    microbatch_size: Count | None = None
+    """records whose mean gradient is clipped as one; default: 1 or a worker's whole batch,
+    depending on the engine"""
+    secure_noise: bool = True
+    """draw noise from AES-256-CTR on every device; false: a GPU's own generator, which is faster,
+    no cipher, and ends near 6.7 standard deviations (a CPU ignores it)"""
+    accountant: str | None = None
+    """entry of trainables/accountants; default: the tightest sound one"""
 
 
 class NoNoise:
@@ -230,53 +198,40 @@ class TotalNoise(Frozen):
     transfers to other numbers of records, epsilons and steps.
     """
 
-    total_noise: PositiveFloat = Field(
-        description="standard deviation of the noise that all steps add to a weight; the learning"
-        " rate is computed from it"
-    )
+    total_noise: PositiveFloat
+    """standard deviation of the noise that all steps add to a weight; the learning rate is computed
+    from it"""
 
 
 class WorkersConfig(Frozen):
     """The workers of a trial."""
 
-    physical_batch_size: Count | None = Field(
-        None, description="records per forward pass of a worker; affects memory, not the result"
-    )
-    num_workers: int = Field(
-        1,
-        ge=1,
-        le=10_000,
-        description="number of logical workers N (Algorithm 1); fewer processes may compute them",
-    )
+    physical_batch_size: Count | None = None
+    """records per forward pass of a worker; affects memory, not the result"""
+    num_workers: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """number of logical workers N (Algorithm 1); fewer processes may compute them"""
 
 
 class StepsConfig(WorkersConfig):
     """The optimisation of a trial."""
 
-    expected_batch_size: Count = Field(64, description="expected batch size B over all workers")
-    learning_rate: PositiveFloat | TotalNoise = Field(
-        1e-3,
-        description="learning rate at the first step; total_noise computes it from n,"
-        " the noise and the steps",
-    )
-    optimizer: Annotated[str, NameOf("optimizers")] = Field(
-        "adam", description="entry of trainables/optimizers"
-    )
-    learning_rate_decay: Annotated[str, NameOf("learning_rates")] = Field(
-        "constant",
-        description="schedule of the learning rate, an entry of trainables/learning_rates",
-    )
-    gradient_clip_norm: PositiveFloat | None = Field(
-        None,
-        description="largest norm of a step's mean gradient, for engines without privacy (others"
-        " clip by privacy.max_grad_norm); default: no limit",
-    )
-    precision: Literal["fp32", "bf16"] = Field(
-        "fp32",
-        description="precision of products in training passes; norms, clipped sums,"
-        " noise, weights and Adam are always fp32",
-    )
-    seed: Seed = Field(0, description="seed of initialisation and dropout, never of noise")
+    whose = ""
+    expected_batch_size: Count = 64
+    """expected batch size B over all workers"""
+    learning_rate: PositiveFloat | TotalNoise = 1e-3
+    """learning rate at the first step; total_noise computes it from n, the noise and the steps"""
+    optimizer: Annotated[str, NameOf("optimizers")] = "adam"
+    """entry of trainables/optimizers"""
+    learning_rate_decay: Annotated[str, NameOf("learning_rates")] = "constant"
+    """schedule of the learning rate, an entry of trainables/learning_rates"""
+    gradient_clip_norm: PositiveFloat | None = None
+    """largest norm of a step's mean gradient, for engines without privacy (others clip by
+    privacy.max_grad_norm); default: no limit"""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """precision of products in training passes; norms, clipped sums, noise, weights and Adam are
+    always fp32"""
+    seed: Seed = 0
+    """seed of initialisation and dropout, never of noise"""
 
     @model_validator(mode="before")
     @classmethod
@@ -303,11 +258,9 @@ _COUNTS = ("epochs", "steps", "evaluate_every")
 class TrainingConfig(StepsConfig):
     """An optimisation counted in epochs."""
 
-    whose = ""
-    counted: Annotated[Literal["epochs"], HANDED_IN] = "epochs"
-    epochs: Epochs = Field(
-        30, description="number of epochs E; with full batches an epoch is one step"
-    )
+    counted: Annotated[Literal["in epochs"], HANDED_IN] = "in epochs"
+    epochs: Epochs = 30
+    """number of epochs E; with full batches an epoch is one step"""
     steps: ClassVar[int | None] = None
     evaluate_every: ClassVar[int | None] = None
 
@@ -315,17 +268,13 @@ class TrainingConfig(StepsConfig):
 class TrainingBySteps(StepsConfig):
     """An optimisation counted in steps, of which an epoch is a piece of `evaluate_every`."""
 
-    whose = ""
-    counted: Annotated[Literal["steps"], HANDED_IN] = "steps"
-    steps: Steps = Field(
-        description="number of steps T instead of epochs; needs sampling poisson or full, which are"
-        " accounted per step",
-    )
-    evaluate_every: Steps | None = Field(
-        None,
-        description="with steps: number of steps that count as one epoch, after which the model is"
-        " validated, saved and charged; default: a tenth of the steps",
-    )
+    counted: Annotated[Literal["in steps"], HANDED_IN] = "in steps"
+    steps: Steps
+    """number of steps T instead of epochs; needs sampling poisson or full, which are accounted per
+    step"""
+    evaluate_every: Steps | None = None
+    """with steps: number of steps that count as one epoch, after which the model is validated,
+    saved and charged; default: a tenth of the steps"""
 
     @property
     def epochs(self) -> int:
@@ -354,7 +303,7 @@ class NoTraining(WorkersConfig):
     """The section of an engine that takes no step."""
 
     whose = " for an engine that takes no step"
-    counted: Annotated[Literal["nothing"], HANDED_IN] = "nothing"
+    counted: Annotated[Literal["not at all"], HANDED_IN] = "not at all"
     epochs: ClassVar[int] = 1
     expected_batch_size: ClassVar[int] = 64
     learning_rate: ClassVar[float] = 1e-3
@@ -370,122 +319,87 @@ class NoTraining(WorkersConfig):
 class EvaluationConfig(Frozen):
     """The evaluation after training."""
 
-    attacks: Listed[str] | None = Field(
-        None, description="entries of trainables/attacks; default: all that the split allows"
-    )
-    shadow_corpus: str | None = Field(
-        None,
-        description="entry of trainables/datasets; default: a public corpus that is not the target",
-    )
-    ser_align: Literal["name", "edit"] = Field(
-        "name", description="slots are aligned by name or by edit distance"
-    )
-    ser_match: Literal["span", "value"] = Field(
-        "span", description="slots are compared by their tokens or by their text"
-    )
-    bootstrap_samples: int = Field(
-        1_000, ge=0, le=1_000_000, description="resamples of intervals; 0: no intervals"
-    )
+    attacks: Listed[Annotated[str, NameOf("attacks")]] | None = None
+    """entries of trainables/attacks; default: all that the split allows"""
+    shadow_corpus: str | None = None
+    """entry of trainables/datasets; default: a public corpus that is not the target"""
+    ser_align: Literal["name", "edit"] = "name"
+    """slots are aligned by name or by edit distance"""
+    ser_match: Literal["span", "value"] = "span"
+    """slots are compared by their tokens or by their text"""
+    bootstrap_samples: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
+    """resamples of intervals; 0: no intervals"""
 
 
 class TextConfig(Frozen):
     """The generation of utterances, with task=synthesis: what every method reads."""
 
-    measuring_parser_epochs: int = Field(
-        8,
-        ge=0,
-        le=MAX_EPOCHS,
-        description="epochs of the parser that evaluates generated text, trained on"
-        " held-out human text; 0: no figures of functions",
-    )
-    public_fraction: float = Field(
-        0.1, gt=0, lt=1, description="share of the training part that is declared public"
-    )
-    remove_function: str | None = Field(
-        None, description="function that the public part must not use (Name, or Name* for a prefix)"
-    )
-    only_function: str | None = Field(
-        None, description="keep only private records that use this function (few modes)"
-    )
-    vocabulary_size: int = Field(
-        2_048, ge=300, le=1_000_000, description="vocabulary size of the public BPE"
-    )
-    max_tokens: int = Field(
-        128, ge=16, le=MAX_WIDTH, description="largest number of tokens per record, prompt included"
-    )
-    pretrain_epochs: int = Field(
-        3, ge=0, le=MAX_EPOCHS, description="epochs on public text before private training"
-    )
-    pretrain_learning_rate: PositiveFloat = Field(1e-3, description="learning rate on public text")
-    lora_rank: Width | None = Field(
-        None, description="rank of LoRA adapters, which are then the only trained weights"
-    )
-    lora_alpha: Annotated[PositiveFloat, With(lora_rank=int)] = Field(
-        32.0, description="adapters are scaled by lora_alpha / lora_rank"
-    )
-    num_generated: int = Field(
-        2_000, ge=2, le=MAX_ROWS, description="number of utterances generated for evaluation"
-    )
-    num_beams: int = Field(
-        5, ge=1, le=1_000, description="beam width for utterances with a prompt; 1 otherwise"
-    )
-    top_k: int = Field(
-        50, ge=1, le=1_000_000, description="number of most probable tokens to sample from"
-    )
-    temperature: float = Field(
-        1.0, ge=1e-6, le=MAX_NUMBER, description="temperature of the sampling"
-    )
+    measuring_parser_epochs: EpochsOrNone = 8
+    """epochs of the parser that evaluates generated text, trained on held-out human text; 0: no
+    figures of functions"""
+    public_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """share of the training part that is declared public"""
+    remove_function: str | None = None
+    """function that the public part must not use (Name, or Name* for a prefix)"""
+    only_function: str | None = None
+    """keep only private records that use this function (few modes)"""
+    vocabulary_size: Annotated[int, Field(ge=300, le=1_000_000)] = 2_048
+    """vocabulary size of the public BPE"""
+    max_tokens: Annotated[int, Field(ge=16, le=MAX_WIDTH)] = 128
+    """largest number of tokens per record, prompt included"""
+    pretrain_epochs: EpochsOrNone = 3
+    """epochs on public text before private training"""
+    pretrain_learning_rate: PositiveFloat = 1e-3
+    """learning rate on public text"""
+    lora_rank: Width | None = None
+    """rank of LoRA adapters, which are then the only trained weights"""
+    lora_alpha: Annotated[PositiveFloat, With(lora_rank=int)] = 32.0
+    """adapters are scaled by lora_alpha / lora_rank"""
+    num_generated: Annotated[int, Field(ge=2, le=MAX_ROWS)] = 2_000
+    """number of utterances generated for evaluation"""
+    num_beams: Annotated[int, Field(ge=1, le=1_000)] = 5
+    """beam width for utterances with a prompt; 1 otherwise"""
+    top_k: Annotated[int, Field(ge=1, le=1_000_000)] = 50
+    """number of most probable tokens to sample from"""
+    temperature: Annotated[float, Field(ge=1e-6, le=MAX_NUMBER)] = 1.0
+    """temperature of the sampling"""
 
 
 class StagedConfig(Frozen):
     """Two models in a row."""
 
-    parse_epochs: int | None = Field(
-        None, description="T1, epochs of the parse model (two_stage); T2 is training.epochs - T1"
-    )
-    shuffle_pairs: bool = Field(
-        False,
-        description="exchange the programs within pairs of records; a pair is then"
-        " the privacy unit",
-    )
+    parse_epochs: int | None = None
+    """T1, epochs of the parse model (two_stage); T2 is training.epochs - T1"""
+    shuffle_pairs: bool = False
+    """exchange the programs within pairs of records; a pair is then the privacy unit"""
 
 
 class PromptedConfig(Frozen):
     """Utterances behind a prompt."""
 
-    prompt: Literal["domain", "function_types"] = Field(
-        "domain", description="one_and_a_half_stage: kind of prompt"
-    )
-    histogram: Literal["dp", "public", "true"] = Field(
-        "dp",
-        description="one_and_a_half_stage: source of the prompts' frequencies; true:"
-        " private records without noise (as in the paper, no finite epsilon)",
-    )
-    histogram_noise_multiplier: Annotated[PositiveFloat, With(histogram="dp")] = Field(
-        20.0, description="standard deviation of the noise on the counts of the dp histogram"
-    )
+    prompt: Literal["domain", "function_types"] = "domain"
+    """one_and_a_half_stage: kind of prompt"""
+    histogram: Literal["dp", "public", "true"] = "dp"
+    """one_and_a_half_stage: source of the prompts' frequencies; true: private records without noise
+    (as in the paper, no finite epsilon)"""
+    histogram_noise_multiplier: Annotated[PositiveFloat, With(histogram="dp")] = 20.0
+    """standard deviation of the noise on the counts of the dp histogram"""
 
 
 class ProgramsConfig(Frozen):
     """Programs of the private records."""
 
-    parses: Annotated[Literal["parser", "gold"], With(prompt="function_types")] = Field(
-        "parser",
-        description="source of private programs: a parser trained on the public part,"
-        " or the corpus",
-    )
-    parser_epochs: Annotated[int, With(prompt="function_types")] = Field(
-        64,
-        ge=1,
-        le=MAX_EPOCHS,
-        description="epochs of the low-resource parser, many because pairs are few",
-    )
+    parses: Annotated[Literal["parser", "gold"], With(prompt="function_types")] = "parser"
+    """source of private programs: a parser trained on the public part, or the corpus"""
+    parser_epochs: Annotated[Epochs, With(prompt="function_types")] = 64
+    """epochs of the low-resource parser, many because pairs are few"""
 
 
 class SynthesisConfig(TextConfig, StagedConfig, PromptedConfig, ProgramsConfig):
     """All that code of any method asks for."""
 
-    method: str = Field("one_stage", description="entry of trainables/generation")
+    method: str = "one_stage"
+    """entry of trainables/generation"""
 
 
 class NoStages:

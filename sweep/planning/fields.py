@@ -5,9 +5,15 @@ The list is derived from the classes that parse them, so it cannot differ from t
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args, get_origin
+from functools import cache
+from itertools import pairwise
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -19,7 +25,7 @@ from trainables import catalogue
 from trainables.catalogue import NameOf
 from trainables.config import SHELVES, TAGS, TrialConfig, classes_of
 from trainables.errors import InvalidInput, nearest_name
-from trainables.frozen import With, forms
+from trainables.frozen import With
 
 _NAMES: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "true | false"}
 _BOUNDS = (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
@@ -41,7 +47,7 @@ def config_fields() -> tuple[FieldRow, ...]:
     """The fields of a trial's config, in the order of its sections."""
     rows: list[FieldRow] = []
     for name, info in TrialConfig.model_fields.items():
-        rows += _of_shelf(name) if name in SHELVES else _rows(name, info, ())
+        rows += _of_shelf(name) if name in SHELVES else _rows(name, info, TrialConfig)
     return tuple(rows)
 
 
@@ -95,12 +101,12 @@ def _of_shelf(section: str) -> list[FieldRow]:
 def _of_model(model: type[BaseModel], prefix: str) -> Iterator[FieldRow]:
     for name, info in model.model_fields.items():
         if not info.exclude:
-            yield from _rows(f"{prefix}{info.alias or name}", info, model.__mro__)
+            yield from _rows(f"{prefix}{info.alias or name}", info, model)
 
 
-def _rows(path: str, info: FieldInfo, parents: tuple[type, ...]) -> Iterator[FieldRow]:
-    """The row of a field, or the rows of its parts."""
-    every = forms(info.annotation)
+def _rows(path: str, info: FieldInfo, model: type[BaseModel]) -> Iterator[FieldRow]:
+    """The row of a field of a model, or the rows of its parts."""
+    every = _forms(info.annotation)
     parts = [each for each in every if _is_part(each)]
     plain = [each for each in every if each not in parts]
     if plain or not parts:
@@ -109,22 +115,48 @@ def _rows(path: str, info: FieldInfo, parents: tuple[type, ...]) -> Iterator[Fie
             type=" | ".join(dict.fromkeys(map(_type, plain))) or "text",
             default=_default(info),
             allowed=_allowed(info, plain),
-            description=_meaning(path, info, parents),
+            description=_meaning(path, info, model),
         )
     for part in parts:
         yield from _of_model(part, f"{path}.")
 
 
-def _meaning(path: str, info: FieldInfo, parents: tuple[type, ...]) -> str:
+def _meaning(path: str, info: FieldInfo, model: type[BaseModel]) -> str:
     """The meaning of a field, that of a parent where an entry changes its default alone, and the
     fields that it is read with.
     """
     section, _, name = path.rpartition(".")
-    same = [each.model_fields.get(name) for each in parents if issubclass(each, BaseModel)]
-    words = [each.description for each in (info, *same) if each is not None and each.description]
-    meaning = " ".join("".join(words[:1]).split())
+    texts = (_texts(each).get(name) for each in model.__mro__ if issubclass(each, BaseModel))
+    meaning = " ".join((info.description or next(filter(None, texts), "")).split())
     read = [mark.words(f"{section}.") for mark in info.metadata if isinstance(mark, With)]
     return f"{meaning} (read only with {' or '.join(read)})" if read else meaning
+
+
+@cache
+def _texts(model: type[BaseModel]) -> dict[str, str]:
+    """The texts of a class's own fields: descriptions, and those that stand under a field."""
+    found = {name: info.description or "" for name, info in model.model_fields.items()}
+    [tree] = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    for field, text in pairwise(getattr(tree, "body", ())):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str(t))
+            ):
+                found[name] = t
+    return found
+
+
+def _forms(annotation: Any) -> list[Any]:
+    """The alternatives of a type, without None and without what annotates them.
+
+    >>> _forms(Annotated[int | Annotated[str, "a"] | None, "b"])
+    [<class 'int'>, <class 'str'>]
+    """
+    if get_origin(annotation) in (Union, UnionType):
+        return [each for part in get_args(annotation) for each in _forms(part)]
+    if get_origin(annotation) is Annotated:
+        return _forms(get_args(annotation)[0])
+    return [] if annotation is type(None) else [annotation]
 
 
 def _is_part(form: Any) -> bool:
@@ -136,7 +168,7 @@ def _type(form: Any) -> str:
     if origin is Literal:
         return "choice"
     if origin is tuple:
-        inner = dict.fromkeys(map(_type, forms(get_args(form)[0])))
+        inner = dict.fromkeys(map(_type, _forms(get_args(form)[0])))
         return f"list of {' | '.join(inner)}"
     if dict in (origin, form) or _is_part(form):
         return "mapping"

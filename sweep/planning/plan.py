@@ -15,15 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from search_spaces import constraints
 from search_spaces.domains import branches
-from search_spaces.expansion import (
-    PLANNED_NAMES,
-    Point,
-    broken_constraint,
-    expand,
-    point_at,
-)
+from search_spaces.expansion import PLANNED_NAMES, Point, broken_constraint, expand, points_at
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounted, Accounting
 from sweep.spending.filter import UNFILTERED, looks_at_results
@@ -51,7 +44,7 @@ def make(space: SearchSpace, *, account: Accounting) -> Plan:
     plan = Plan(name=space.name, trials=_within_count(space, trials), merged=expansion.merged)
     points = list(expansion.points)
     if space.search.is_adaptive:
-        lowest = [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
+        lowest = [p for b in branches(space) for p in points_at(space, b.variant, b.lowest())]
         points += lowest
         logical = [int(p.config.training.num_workers) for p in lowest if p.config is not None]
         plan = replace(
@@ -118,9 +111,8 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
         warnings=summary.warnings,
         seconds=accounted.seconds,
     )
-    planned = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
-    known = {name: getattr(trial, name) for name in PLANNED_NAMES}
-    if (broken := broken_constraint(planned, {**trial.fields, **known})) is not None:
+    known = trial.fields | {name: getattr(trial, name) for name in PLANNED_NAMES}
+    if (broken := broken_constraint(space, known, planned=True)) is not None:
         return replace(trial, reason=broken.why, refused_by="constraint")
     if (over := _over_epsilon(space, trial)) is not None:
         return replace(trial, reason=over, refused_by="budget")
@@ -208,7 +200,7 @@ def probes(space: SearchSpace, *, account: Accounting) -> tuple[PlannedTrial, ..
     for _ in range(_NUM_PROBES):
         branch = found[int(random.random() * len(found))]
         values = {path: domain.at(random.random()) for path, domain in branch.domains.items()}
-        points.append(point_at(space, branch.variant, values)[0])
+        points.append(next(points_at(space, branch.variant, values)))
     trials = [plan_point(space, point, account=account) for point in points]
     return tuple({trial.id: trial for trial in trials}.values())
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from search_spaces.expansion import axes_of, point_at, searched_variants
+from search_spaces.expansion import axes_of, points_at
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
 from sweep.planning import plan as planning
@@ -157,10 +157,10 @@ def _require_equal_along_ranges(
     space: SearchSpace, trial: PlannedTrial, release: Release, *, account: Accounting
 ) -> None:
     """Require that a range, priced at its middle, costs the same at all its values."""
-    variant = next(v for v in searched_variants(space) if v.name == trial.variant)
+    variant = next(v for v in space.searched_variants if v.name == trial.variant)
     for path, (low, high) in _ranges(space, trial).items():
         for value in (low, high):
-            (point,) = point_at(space, variant, {**trial.values, path: value})
+            [point] = points_at(space, variant, {**trial.values, path: value})
             if point.config is None:
                 continue
             found = account(point.config).mechanism
@@ -173,7 +173,7 @@ def _require_equal_along_ranges(
 
 def _ranges(space: SearchSpace, trial: PlannedTrial) -> Mapping[str, tuple[float, float]]:
     """The ranges of a trial's variant that its config has, by path."""
-    variant = next(v for v in searched_variants(space) if v.name == trial.variant)
+    variant = next(v for v in space.searched_variants if v.name == trial.variant)
     return {
         path: (axis.range.at(0.0), axis.range.at(1.0))
         for path, axis in axes_of(space, variant).items()

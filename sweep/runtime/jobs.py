@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from search_spaces.domains import num_seeds
-from search_spaces.expansion import point_at
+from search_spaces.expansion import points_at
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import plan_point
@@ -118,7 +118,7 @@ class ChosenJobs:
             suggestion = suggest(
                 self._space, observations, draw=num_before + attempt, at_random=by_chance
             )
-            points = point_at(self._space, suggestion.variant, suggestion.values)
+            points = [*points_at(self._space, suggestion.variant, suggestion.values)]
             group = group_at(points[0])
             if group in known:
                 continue

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from search_spaces.expansion import Point, axes_of, point_at, searched_variants
+from search_spaces.expansion import Point, axes_of, points_at
 from search_spaces.search import NumTrials
 from search_spaces.space import SearchSpace
 from sweep.results import select
@@ -60,7 +60,7 @@ def draw_points(
     """
     if not configurations:
         raise InvalidInput("expected a configuration that may be drawn, got none")
-    variants = {variant.name: variant for variant in searched_variants(space)}
+    variants = {variant.name: variant for variant in space.searched_variants}
     found = []
     for _ in range(number):
         for _ in range(_PATIENCE):
@@ -72,7 +72,7 @@ def draw_points(
                 if axis.range is not None
             }
             values = {path: shares.get(path, value) for path, value in chosen.values.items()}
-            (point,) = point_at(space, variant, values)
+            [point] = points_at(space, variant, values)
             if point.config is not None and point.reason is None:
                 found.append(point)
                 break

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from typing import get_args
 
 import pytest
 
@@ -12,7 +13,7 @@ from trainables.config import SHELVES, TrialConfig, union_of
 def read_lists_anew():
     """Let a config be of the entries that are listed now, as in a new process."""
     for section in SHELVES:
-        TrialConfig.__pydantic_fields__[section].annotation = union_of(section)
+        TrialConfig.__pydantic_fields__[section].annotation = get_args(union_of(section))[0]
     TrialConfig.model_rebuild(force=True)
 
 

@@ -127,5 +127,5 @@ def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
     same = panel(_world(0), Knowledge(), attacks=["loss_threshold"], delta=1e-5)
     assert found["mia_guess_auc"] == same["mia_loss_threshold_auc"] > 0.6
     assert not is_public("mia_guess_auc")
-    with refused(r"evaluation\.attacks from .*guess.*, got 'gues'"):
+    with refused(r"evaluation\.attacks\.0: .* one of .*guess.*, got 'gues'"):
         parse({"evaluation": {"attacks": ["gues"]}})

@@ -6,7 +6,7 @@ import pytest
 
 from tests.refusals import refused
 from trainables import catalogue, figures, goals
-from trainables.config import kind_for, parse
+from trainables.config import parse
 from trainables.system.communication import Alone
 from trainables.tasks import Task
 from trainables.trial import run as run_trial
@@ -26,7 +26,7 @@ def test_the_contract(name):
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("shelf", ["datasets", "models"])
 def test_there_is_an_entry_for_it_on_each_shelf(name, shelf):
-    kind = kind_for(name, shelf)
+    kind = getattr(catalogue.about("tasks", name), shelf)
     assert kind is not None
     assert catalogue.names(shelf, kind=kind)
 
@@ -37,7 +37,8 @@ def test_some_engine_trains_it_with_entries_of_its_kinds(name):
     able = [e for e in engines if name in catalogue.entry("engines", e).TASKS]
     assert able
     data, model = (
-        catalogue.names(shelf, kind=kind_for(name, shelf))[0] for shelf in ("datasets", "models")
+        catalogue.names(shelf, kind=getattr(catalogue.about("tasks", name), shelf))[0]
+        for shelf in ("datasets", "models")
     )
     made = parse(
         {"task": name, "engine": able[0], "data": {"name": data}, "model": {"name": model}}

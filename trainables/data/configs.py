@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_ROWS, MAX_SEED
-from trainables.sections import DataConfig
+from trainables.frozen import MAX_ROWS
+from trainables.sections import DataConfig, Seed
 
 
 class FromFiles(DataConfig):
     """Records in files."""
 
-    path: str | None = Field(
-        None, description="file or folder; default: the data set's folder under $SWEEP_DATA_DIR"
-    )
+    path: str | None = None
+    """file or folder; default: the data set's folder under $SWEEP_DATA_DIR"""
 
 
 def path_of(config: DataConfig) -> str | None:
@@ -38,9 +39,8 @@ def refuse_too_many(wanted: int, found: int, *, public: bool) -> None:
 class FramesConfig(DataConfig):
     """Utterances with an intent and slots."""
 
-    schema_file: str | None = Field(
-        None, description="public label schema (JSON); default: the one shipped for the corpus"
-    )
+    schema_file: str | None = None
+    """public label schema (JSON); default: the one shipped for the corpus"""
 
 
 class FrameFiles(FromFiles, FramesConfig):
@@ -50,16 +50,14 @@ class FrameFiles(FromFiles, FramesConfig):
 class MadeFrames(FramesConfig):
     """Utterances that a grammar makes."""
 
-    num_utterances: int | None = Field(
-        None, ge=1_000, le=MAX_ROWS, description="number of generated utterances; default: 10,000"
-    )
-    seed: int = Field(0, ge=0, le=MAX_SEED, description="seed of the grammar's choices")
-    spelling_noise: float = Field(
-        0.0, ge=0, le=1, description="share of words of three letters or more that are misspelt"
-    )
-    label_noise: float = Field(
-        0.0, ge=0, le=1, description="share of intents, and of slots, that have another's label"
-    )
+    num_utterances: Annotated[int, Field(ge=1_000, le=MAX_ROWS)] | None = None
+    """number of generated utterances; default: 10,000"""
+    seed: Seed = 0
+    """seed of the grammar's choices"""
+    spelling_noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """share of words of three letters or more that are misspelt"""
+    label_noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """share of intents, and of slots, that have another's label"""
 
 
 class PairFiles(FromFiles):

@@ -8,79 +8,48 @@ from pydantic import Field, model_validator
 
 from trainables import catalogue
 from trainables.config import DataConfig, union_of
-from trainables.frozen import (
-    MAX_EPOCHS,
-    MAX_NUMBER,
-    MAX_RECORDS,
-    MAX_ROWS,
-    MAX_SEED,
-    Frozen,
-    Listed,
-    PositiveFloat,
-    validated,
-)
+from trainables.frozen import MAX_NUMBER, MAX_ROWS, Frozen, Listed, PositiveFloat, validated
 from trainables.layers.precision import Precision
 from trainables.models.bert import Config as BertConfig
+from trainables.sections import Count, Epochs, Seed
 
 if TYPE_CHECKING:
     Corpus = DataConfig
 else:
-    Corpus = Annotated[union_of("data", kind="frames"), Field(discriminator="name")]
+    Corpus = union_of("data", kind="frames")
 
 
 class PretrainingConfig(Frozen):
     """An encoder, the public corpora it learns from, and how long."""
 
-    name: str = Field(
-        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="name of the encoder's folder"
-    )
-    encoder: BertConfig = Field(
-        description="fields of `model` (a bert) with the encoder that it starts from"
-    )
-    corpora: Listed[Corpus] = Field(
-        min_length=1, description="public corpora, each with the fields of `data`"
-    )
-    leave_out: Listed[str] = Field(
-        (), description="corpora whose texts are excluded, by the lists in the repository"
-    )
-    vocabulary: int | None = Field(
-        None,
-        ge=100,
-        le=MAX_ROWS,
-        description="number of pieces of the vocabulary that are kept",
-    )
-    layers: Listed[int] | None = Field(
-        None,
-        min_length=1,
-        description="layers whose states are features, 0 the lowest; default: all",
-    )
-    frozen_layers: int = Field(
-        0,
-        ge=0,
-        le=1_000,
-        description="number of the lowest layers that keep their weights, and the embeddings with"
-        " them",
-    )
-    epochs: int = Field(2, ge=1, le=MAX_EPOCHS, description="epochs over all corpora together")
-    batch_size: int = Field(
-        64, ge=1, le=MAX_RECORDS, description="records per step, all of one corpus"
-    )
-    learning_rate: PositiveFloat = Field(
-        1e-4, description="learning rate of the encoder at the first step"
-    )
-    head_learning_rate: PositiveFloat = Field(
-        1e-3, description="learning rate of the heads at the first step"
-    )
-    tag_weight: PositiveFloat = Field(
-        0.3, description="weight of a record's summed tag loss relative to its intent loss"
-    )
-    weight_decay: float = Field(0.01, ge=0, le=MAX_NUMBER)
-    precision: Precision = Field(
-        "fp32",
-        description="bf16 rounds the products of linear layers, which is faster on"
-        " chips that support it",
-    )
-    seed: int = Field(0, ge=0, le=MAX_SEED)
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+    """name of the encoder's folder"""
+    encoder: BertConfig
+    """fields of `model` (a bert) with the encoder that it starts from"""
+    corpora: Annotated[Listed[Corpus], Field(min_length=1)]
+    """public corpora, each with the fields of `data`"""
+    leave_out: Listed[str] = ()
+    """corpora whose texts are excluded, by the lists in the repository"""
+    vocabulary: Annotated[int, Field(ge=100, le=MAX_ROWS)] | None = None
+    """number of pieces of the vocabulary that are kept"""
+    layers: Annotated[Listed[int], Field(min_length=1)] | None = None
+    """layers whose states are features, 0 the lowest; default: all"""
+    frozen_layers: Annotated[int, Field(ge=0, le=1_000)] = 0
+    """number of the lowest layers that keep their weights, and the embeddings with them"""
+    epochs: Epochs = 2
+    """epochs over all corpora together"""
+    batch_size: Count = 64
+    """records per step, all of one corpus"""
+    learning_rate: PositiveFloat = 1e-4
+    """learning rate of the encoder at the first step"""
+    head_learning_rate: PositiveFloat = 1e-3
+    """learning rate of the heads at the first step"""
+    tag_weight: PositiveFloat = 0.3
+    """weight of a record's summed tag loss relative to its intent loss"""
+    weight_decay: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.01
+    precision: Precision = "fp32"
+    """bf16 rounds the products of linear layers, which is faster on chips that support it"""
+    seed: Seed = 0
 
     @property
     def kept_layers(self) -> tuple[int, ...]:
@@ -128,4 +97,4 @@ def parse(fields: dict[str, Any]) -> PretrainingConfig:
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    return validated(PretrainingConfig, fields)
+    return validated(PretrainingConfig.model_validate, fields)
