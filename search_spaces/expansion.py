@@ -129,8 +129,7 @@ def _counted_anew(fields: dict[str, Any], layer: Mapping[str, Any]) -> dict[str,
 
 def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
     """The axes of a variant: the space's without those it drops or fixes, and added ones."""
-    dropped = space.axes if variant.drop_axes == "all" else variant.drop_axes
-    every = {p: axis for p, axis in space.axes.items() if p not in dropped} | variant.axes
+    every = {**({} if variant.drop_axes else space.axes), **variant.axes}
     fixed = (*variant.fixed, *space.override)
     return {
         path: axis

@@ -1,5 +1,5 @@
-"""Search spaces as YAML files: the shipped ones by name, any other by its path, each with the base
-config and the space that it refers to.
+"""Search spaces as YAML files: the shipped ones by name, any other by its path, each with the space
+that it extends.
 """
 
 from __future__ import annotations
@@ -81,8 +81,6 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
     document = _mapping_in(path)
     if is_bare_config(document):
         return {"name": name_of(path.stem), "base": document}
-    if isinstance(document.get("base"), str):
-        document["base"] = _mapping_in(path.parent / document["base"])
     document.setdefault("name", name_of(path.stem))
     if document.get("extends") is None:
         return document
@@ -97,14 +95,12 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
 
 
 def _place_of(parent: str, folder: Path) -> Path:
-    try:
-        return locate(folder / parent)
-    except InvalidInput:  # no file beside it
-        pass
-    try:
-        return locate(parent)
-    except InvalidInput as problem:
-        raise InvalidInput(f"extends: {problem}") from None
+    for place in (folder / parent, parent):  # a file beside it first
+        try:
+            return locate(place)
+        except InvalidInput as problem:
+            said = problem
+    raise InvalidInput(f"extends: {said}")
 
 
 def _merge(base: Any, own: Any) -> Any:

@@ -13,7 +13,6 @@ from search_spaces.paths import is_within
 from trainables import goals
 
 if TYPE_CHECKING:
-    from search_spaces.parts import Axis
     from search_spaces.space import SearchSpace
 
 NOISE = "privacy.noise_multiplier"
@@ -53,20 +52,27 @@ def require_independent_draws(space: SearchSpace) -> None:
                 f"expected no baseline with strategy private_selection, got variant {variant.name}:"
                 " run it as a sweep of its own, which has its own price"
             )
-    _require_one_noise(space)
-    for path, axis in _axes(space):
+    axes = [*space.axes.items(), *(axis for v in space.variants for axis in v.axes.items())]
+    given = {path for path, _ in axes} | {path for v in space.variants for path in v.fixed}
+    privacy = space.base.get("privacy")
+    if isinstance(privacy, dict) and "noise_multiplier" in privacy:
+        given.add(NOISE)
+    if space.search.target_epsilon is not None and NOISE in given:  # an override may calibrate it
+        raise ValueError(
+            f"expected no {NOISE} with search.target_epsilon: one value for all trials is found"
+            " for the target"
+        )
+    for path, axis in axes:
         _refuse_shared(path, axis.values or (), what=f"axis {path}")
-        if axis.range is not None:
-            _refuse_constraints_on(space, path)
+        for rule in space.constraints:  # so that the configurations are known before any draw
+            if axis.range is not None and path in constraints.names(rule.require):
+                raise ValueError(
+                    "expected constraints over lists of values with strategy private_selection, got"
+                    f" {rule.require!r} over the range {path}"
+                )
     for variant in space.variants:
         for path, value in variant.fixed.items():
             _refuse_shared(path, (value,), what=f"{path} in variant {variant.name}")
-
-
-def _axes(space: SearchSpace) -> Iterator[tuple[str, Axis]]:
-    yield from space.axes.items()
-    for variant in space.variants:
-        yield from variant.axes.items()
 
 
 def _refuse_shared(path: str, values: Iterable[Any], *, what: str) -> None:
@@ -85,28 +91,3 @@ def _paths(path: str, value: Any) -> Iterator[str]:
         for name, inner in value.items():
             yield f"{path}.{name}"
             yield from _paths(f"{path}.{name}", inner)
-
-
-def _require_one_noise(space: SearchSpace) -> None:
-    """Refuse axes of the noise with a target for the selection, which determines the noise.
-    `override` may contain the calibrated value.
-    """
-    given = [*(path for path, _ in _axes(space)), *(p for v in space.variants for p in v.fixed)]
-    privacy = space.base.get("privacy")
-    if isinstance(privacy, dict) and "noise_multiplier" in privacy:
-        given.append(NOISE)
-    if space.search.target_epsilon is not None and NOISE in given:
-        raise ValueError(
-            f"expected no {NOISE} with search.target_epsilon: one value for all trials is found"
-            " for the target"
-        )
-
-
-def _refuse_constraints_on(space: SearchSpace, path: str) -> None:
-    """Refuse constraints over ranges, so that the configurations are known before any draw."""
-    for constraint in space.constraints:
-        if path in constraints.names(constraint.require):
-            raise ValueError(
-                f"expected constraints over lists of values with strategy private_selection, got"
-                f" {constraint.require!r} over the range {path}"
-            )

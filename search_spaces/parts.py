@@ -153,7 +153,7 @@ class Variant(Part):
     name: str = Field(min_length=1, max_length=80)
     fixed: Fields = Field(default_factory=dict, alias="set")
     axes: Axes = Field(default_factory=dict)
-    drop_axes: Listed[str] | Literal["all"] = ()
+    drop_axes: Literal["all"] | None = None
     baseline: bool = False
 
     @field_validator("name")

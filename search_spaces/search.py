@@ -103,33 +103,23 @@ class Search(Part):
         return (names,) if isinstance(names, str) else names
 
     @model_validator(mode="after")
-    def _for_private_selection(self) -> Search:
-        if not self.is_private_selection:
-            for name in ("num_trials", "target_epsilon"):
-                if getattr(self, name) is not None:
-                    raise ValueError(
-                        f"expected {name} with strategy private_selection, got {self.strategy}"
-                    )
-            return self
-        if self.num_trials is None:
+    def _fits_the_strategy(self) -> Search:
+        for name in ("num_trials", "target_epsilon"):
+            if not self.is_private_selection and getattr(self, name) is not None:
+                raise ValueError(
+                    f"expected {name} with strategy private_selection, got {self.strategy}"
+                )
+        if self.is_private_selection and self.num_trials is None:
             raise ValueError("expected num_trials (law and mean) with strategy private_selection")
-        for name, why in _NOT_INDEPENDENT.items():
+        for name, why in _NOT_INDEPENDENT.items() if self.is_private_selection else ():
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"expected no {name} with strategy private_selection: {why}")
-        return self
-
-    @model_validator(mode="after")
-    def _for_adaptive(self) -> Search:
         if len(set(self.objectives)) < len(self.objectives):
             raise ValueError(f"expected different objectives, got {', '.join(self.objectives)}")
         for name in ("objectives", "num_startup"):
             if name in self.model_fields_set and not self.is_adaptive and getattr(self, name):
                 able = ", ".join(catalogue.names(STRATEGIES, kind="adaptive"))
                 raise ValueError(f"expected {name} with strategy {able}, got {self.strategy}")
-        return self
-
-    @model_validator(mode="after")
-    def _samples(self) -> Search:
         without = self.kind == "listed" or self.is_private_selection
         if without != (self.num_samples is None):
             word = "no num_samples" if without else "num_samples"

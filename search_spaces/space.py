@@ -29,7 +29,7 @@ from search_spaces.paths import is_within, set_path
 from search_spaces.search import STRATEGIES, Search
 from trainables import catalogue, figures, goals
 from trainables.documents import DocumentProblem, require_storable
-from trainables.errors import InvalidInput, did_you_mean, quote
+from trainables.errors import InvalidInput, quote
 from trainables.frozen import Listed, validated
 
 NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
@@ -88,8 +88,6 @@ class SearchSpace(Part):
     @field_validator("repeats", mode="before")
     @classmethod
     def _count(cls, repeats: Any) -> Any:
-        if isinstance(repeats, dict) and set(repeats) == {"seeds"}:
-            repeats = repeats["seeds"]
         if isinstance(repeats, int) and not isinstance(repeats, bool):
             if not 1 <= repeats <= 1_000:
                 raise ValueError(f"expected 1 to 1000, got {repeats}")
@@ -115,14 +113,6 @@ class SearchSpace(Part):
         names = [variant.name for variant in self.variants]
         if len(set(names)) < len(names):
             raise ValueError(f"expected variants with different names, got {', '.join(names)}")
-        axes = {*self.axes, *(path for variant in self.variants for path in variant.axes)}
-        for variant in self.variants:
-            for path in () if variant.drop_axes == "all" else variant.drop_axes:
-                if path not in axes:
-                    raise ValueError(
-                        f"expected drop_axes of variant {variant.name} to be axes of the space, got"
-                        f" {path}{did_you_mean(path, axes)}"
-                    )
         return self
 
     @model_validator(mode="after")

@@ -108,7 +108,7 @@ def test_a_variant_drops_fixes_and_replaces_axes():
         axes={LR: [0.1, 0.2], "privacy.max_grad_norm": [1, 2]},
         variants=[
             {"name": "fixes", "set": {LR: 0.5}},
-            {"name": "drops", "drop_axes": [LR]},
+            {"name": "drops", "drop_axes": "all"},
             {"name": "replaces", "axes": {LR: [0.7]}, "set": {"engine": "dp_sgd"}},
         ],
     )

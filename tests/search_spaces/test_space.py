@@ -60,11 +60,6 @@ def test_a_bare_config_is_a_space_of_one_point(tmp_path):
     assert read(write(tmp_path, fields)) == SearchSpace(name="mine", base=fields)
 
 
-def test_a_base_may_be_in_a_file_beside_the_space(tmp_path):
-    (tmp_path / "base.yaml").write_text("engine: sgd")
-    assert read(write(tmp_path, {"base": "base.yaml"})).base == {"engine": "sgd"}
-
-
 def test_overrides_reach_the_config_and_the_space(tmp_path):
     path = write(tmp_path, {"base": {"engine": "sgd"}, "budget": {"trials": 3}})
     space = read(path, overrides={"training.epochs": 5, "budget.epsilon": 2, "repeats": 2})
@@ -123,7 +118,8 @@ def test_a_logarithmic_range_is_even_on_the_logarithm():
         ("", "expected a mapping in .*, got nothing$"),
         ("a: [1", "expected YAML in .*line"),
         ("name: a\nname: b", "the key name comes twice"),
-        ({"base": "nowhere.yaml"}, "cannot read"),
+        ({"base": "nowhere.yaml"}, "^base: expected a mapping, got 'nowhere.yaml'"),
+        ({"variants": [{"name": "a", "drop_axes": ["x"]}]}, "drop_axes: input should be 'all'"),
     ],
 )
 def test_a_wrong_space_is_refused_in_one_line(tmp_path, document, message):

@@ -90,14 +90,6 @@ def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings):
     make_sweep(settings, axes={C: [0.5, 1.0]}, variants=[_EDP], search=asha)
 
 
-def test_an_axis_to_drop_is_a_field(settings):
-    axes, plain = {C: [0.5, 1.0]}, {**_SGD, "drop_axes": ["privacy.max_grad_nrm"]}
-    line = r"^expected drop_axes of variant sgd .* did you mean privacy\.max_grad_norm\?$"
-    with refused(line):
-        make_sweep(settings, axes=axes, variants=[plain, _EDP])
-    make_sweep(settings, axes=axes, variants=[{**plain, "drop_axes": [C, Z]}, _EDP])
-
-
 def test_data_that_an_override_names_as_a_whole_need_no_fallback(settings, tmp_path):
     mine = space_in(tmp_path).base["data"]
     lost = {**mine, "path": "lost.jsonl"}
