@@ -1,4 +1,5 @@
-"""From a space to its points: frozen data, a function of the space.
+"""From a space to its points, and to the domains that an adaptive search proposes points in: frozen
+data, a function of the space.
 
 A point that a constraint or a validator refuses has a reason. A value that is invalid in every
 point, such as a negative clip norm, is an error of the space and is raised.
@@ -7,30 +8,41 @@ point, such as a negative clip norm, is an error of the space and is raised.
 entry (such as `model.name`), those of their fields that the new entry lacks are dropped. Each must
 belong to at least one entry that the base or the space uses, and a field that a variant sets must
 belong to one that this variant uses; other fields are refused.
+
+An optimiser proposes a parameter, a number, which is mapped to a value of a config. Ranges map to
+themselves, lists by index, in rising order where their values have one.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from search_spaces import constraints
-from search_spaces.parts import Axis, Constraint, Variant
+from search_spaces.parts import Axis, Constraint, Range, Variant
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
-from trainables import catalogue
-from trainables.config import SHELVES, TAGS, TrialConfig, classes_of, entry_fields, entry_of
+from trainables.config import (
+    SHELVES,
+    TAGS,
+    TrialConfig,
+    classes_of,
+    entry_fields,
+    entry_of,
+    every_field,
+)
 from trainables.errors import InvalidInput, quote
 from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.frozen import first_problem, nearest
 from trainables.seeding import generator
 
 _SEED = "training.seed"
+_DIGITS = 4  # digits of a proposed number, more than results can resolve
 MAX_POINTS = 100_000
 _BATCH = "training.expected_batch_size"
 # Names in constraints that only the plan knows, which checks those constraints.
@@ -40,7 +52,8 @@ PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_record
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """One point of a space: `config` is None where the fields make no config; `reason` says why
-    the point is refused. `dropped` are the fields that its entries lack or leave unread.
+    the point is refused. `dropped` are the fields that its entries lack or leave unread; `later`
+    are the constraints over figures that only a plan knows, which checks them.
     """
 
     variant: str
@@ -50,6 +63,7 @@ class Point:
     config: TrialConfig | None = None
     reason: str | None = None
     dropped: frozenset[str] = frozenset()
+    later: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +106,10 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
 
     Raises: InvalidInput for a value that no config can have, a constraint over an unknown name.
     """
+    rules, later = [], []
+    for rule in space.constraints:
+        known_now = constraints.names(rule.require).isdisjoint(PLANNED_NAMES)
+        (rules if known_now else later).append(rule)
     for seed in seeds_at(space, variant, values):
         repeat = {} if seed is None else {_SEED: seed}
         whole = space.base
@@ -100,7 +118,13 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
         fields, lost = own_fields(whole)
         dropped = frozenset(lost)
         own = {p: v for p, v in (values | repeat).items() if _field(p) not in dropped}
-        point = Point(variant=variant.name, baseline=variant.baseline, values=own, fields=fields)
+        point = Point(
+            variant=variant.name,
+            baseline=variant.baseline,
+            values=own,
+            fields=fields,
+            later=tuple(later),
+        )
         try:
             config = TrialConfig.model_validate(fields)
         except ValidationError as error:
@@ -110,7 +134,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
             continue
         if config.privacy.sampling == "full":
             dropped |= {_BATCH}
-        broken = broken_constraint(space, config.model_dump(mode="json"), planned=False)
+        broken = broken_constraint(rules, config.model_dump(mode="json"))
         reason = None if broken is None else broken.why
         yield replace(point, config=config, reason=reason, dropped=dropped)
 
@@ -155,32 +179,36 @@ def _field(path: str) -> str:
     return ".".join(path.split(".")[:2])
 
 
-def broken_constraint(
-    space: SearchSpace, names: dict[str, Any], *, planned: bool
-) -> Constraint | None:
-    """The first constraint that does not hold for `names`, of those over `PLANNED_NAMES` or of the
-    others. One over a field that this config's entries lack, such as the noise of an engine without
-    any, does not apply. A constraint may depend on earlier ones, such as one that a field is not
-    null.
+def at_ends(
+    space: SearchSpace, variant: str, values: dict[str, Any]
+) -> Iterator[tuple[str, Point]]:
+    """The points that differ from one at `values` of a variant's axes by an end of one range, and
+    the range's path.
+    """
+    [own] = [each for each in space.searched_variants if each.name == variant]
+    for path, axis in axes_of(space, own).items():
+        if axis.range is not None and path in values:
+            for end in (axis.at(0.0), axis.at(1.0)):
+                for point in points_at(space, own, {**values, path: end}):
+                    yield path, point
+
+
+def broken_constraint(rules: Iterable[Constraint], names: dict[str, Any]) -> Constraint | None:
+    """The first constraint that does not hold for `names`. One over a field that this config's
+    entries lack, such as the noise of an engine without any, does not apply. A constraint may
+    depend on earlier ones, such as one that a field is not null.
 
     Raises: InvalidInput as `constraints.holds`.
     """
-    for rule in space.constraints:
-        used = constraints.names(rule.require)
-        applies = planned != used.isdisjoint(PLANNED_NAMES) and not _lacks_a_field(used, names)
-        if applies and not constraints.holds(rule.require, names):
+    for rule in rules:
+        used = [_field(path).split(".") for path in constraints.names(rule.require) if "." in path]
+        lacking = {
+            f"{s}.{name}" for s, name in used if s in SHELVES and name not in names.get(s, {})
+        }
+        is_known = lacking and not lacking.isdisjoint(every_field())
+        if not is_known and not constraints.holds(rule.require, names):
             return rule
     return None
-
-
-def _lacks_a_field(paths: Collection[str], config: Mapping[str, Any]) -> bool:
-    """Whether a config's entries lack a field that others have, of those that `paths` name."""
-    for section, field in (_field(path).split(".") for path in paths if "." in path):
-        if section in SHELVES and field not in config.get(section, {}):
-            every = (entry_fields(section, entry) for entry in catalogue.names(SHELVES[section]))
-            if any(field in fields for fields in every if fields):
-                return True
-    return False
 
 
 def _refuse_hopeless(points: list[Point]) -> None:
@@ -339,3 +367,122 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         dropped |= {f"{section}.{name}": part[name] for name in part if name not in own}
         kept[section] = own
     return kept, dropped
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values of one axis: a `range`, or a list of `values`; `ordered` where they rise."""
+
+    range: Range | None = None
+    values: tuple[Any, ...] = ()
+    ordered: bool = False
+
+    def value(self, param: float | int) -> Any:
+        """The value of a parameter.
+
+        >>> domain_of(Axis(grid=(5, 1, 2))).value(1)
+        2
+        """
+        if self.range is None:
+            return self.values[int(param)]
+        if self.range.integer:
+            return int(param)
+        return min(max(float(f"{param:.{_DIGITS}g}"), self.range.low), self.range.high)
+
+    def at(self, share: float) -> Any:
+        """The value at the fraction `share` in [0, 1) of the domain."""
+        return self.value(self.range.at(share) if self.range else share * len(self.values))
+
+    def param(self, value: Any) -> float | int | None:
+        """The parameter of a value; None where it is not in the domain."""
+        if self.range is None:
+            return self.values.index(value) if value in self.values else None
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not self.range.low <= value <= self.range.high:
+            return None
+        return int(value) if self.range.integer else float(value)
+
+
+def domain_of(axis: Axis) -> Domain:
+    """The domain of an axis of any kind."""
+    if axis.range is not None:
+        return Domain(range=axis.range)
+    values = tuple(axis.values or ())
+    ranks = [rank(value) for value in values]
+    if len(values) > 2 and None not in ranks:
+        rising = sorted(zip(ranks, values, strict=True), key=lambda pair: pair[0] or 0.0)
+        return Domain(values=tuple(value for _, value in rising), ordered=True)
+    return Domain(values=values)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A variant with its domains, by path."""
+
+    variant: Variant
+    domains: dict[str, Domain]
+
+    def name_of(self, path: str) -> str:
+        """The parameter's name; an axis that variants share is one parameter."""
+        return f"{self.variant.name}/{path}" if path in self.variant.axes else path
+
+    def lowest(self) -> dict[str, Any]:
+        """The first value of each axis."""
+        return {
+            path: domain.value(domain.range.ends[0] if domain.range is not None else 0)
+            for path, domain in self.domains.items()
+        }
+
+    def inside(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Those of `values` that are in the domain of their axis."""
+        return {
+            path: values[path]
+            for path, domain in self.domains.items()
+            if path in values and domain.param(values[path]) is not None
+        }
+
+    def params(self, values: dict[str, Any]) -> dict[str, float | int] | None:
+        """The parameters of `values`, which lack the axes over fields that the point's entries
+        lack; None where one is not in its domain.
+        """
+        found = {}
+        for path, value in values.items():
+            param = self.domains[path].param(value) if path in self.domains else None
+            if param is None:
+                return None
+            found[self.name_of(path)] = param
+        return found
+
+
+def branches(space: SearchSpace) -> tuple[Branch, ...]:
+    """Every variant of the search with its domains.
+
+    Raises: InvalidInput without an axis and without two variants.
+    """
+    found = tuple(
+        Branch(variant, {path: domain_of(axis) for path, axis in axes_of(space, variant).items()})
+        for variant in space.searched_variants
+    )
+    if not found or (len(found) == 1 and not found[0].domains):
+        raise InvalidInput(
+            f"expected an axis or two variants for strategy {space.search.strategy}, got none"
+        )
+    return found
+
+
+def num_seeds(space: SearchSpace) -> int:
+    """The largest number of trials, one a seed, of a configuration of an adaptive search."""
+    return max(len(seeds_at(space, b.variant, b.lowest())) for b in branches(space))
+
+
+def rank(value: Any) -> float | None:
+    """The sort key of a value of an axis; None for one without an order.
+
+    >>> rank({"target_epsilon": 8}), rank("clc")
+    (8.0, None)
+    """
+    if isinstance(value, dict) and set(value) == {"target_epsilon"}:
+        value = value["target_epsilon"]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return None

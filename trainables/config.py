@@ -264,6 +264,16 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(every))
 
 
+def every_field() -> set[str]:
+    """The paths of the fields of all entries."""
+    return {
+        f"{section}.{field}"
+        for section, shelf in SHELVES.items()
+        for name in catalogue.names(shelf)
+        for field in entry_fields(section, name) or ()
+    }
+
+
 def data_config(**fields: Any) -> DataConfig:
     """The section `data` alone, as `part`."""
     found: DataConfig = part("data", fields)

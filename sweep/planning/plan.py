@@ -15,8 +15,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from search_spaces.domains import branches
-from search_spaces.expansion import PLANNED_NAMES, Point, broken_constraint, expand, points_at
+from search_spaces.expansion import (
+    PLANNED_NAMES,
+    Point,
+    branches,
+    broken_constraint,
+    expand,
+    points_at,
+)
 from search_spaces.space import SearchSpace
 from sweep.planning.accounting import Accounted, Accounting
 from sweep.spending.filter import UNFILTERED, looks_at_results
@@ -112,7 +118,7 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
         seconds=accounted.seconds,
     )
     known = trial.fields | {name: getattr(trial, name) for name in PLANNED_NAMES}
-    if (broken := broken_constraint(space, known, planned=True)) is not None:
+    if (broken := broken_constraint(point.later, known)) is not None:
         return replace(trial, reason=broken.why, refused_by="constraint")
     if (over := _over_epsilon(space, trial)) is not None:
         return replace(trial, reason=over, refused_by="budget")

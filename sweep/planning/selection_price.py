@@ -4,19 +4,18 @@ of all of them. Pure but for `account`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from search_spaces.expansion import axes_of, points_at
+from search_spaces.expansion import at_ends
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
 from sweep.planning import plan as planning
 from sweep.planning.accounting import Accounting
 from sweep.search.private_selection import law_of
-from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.plans import Plan
 from trainables import accountants
 from trainables.accountants import Release, selection
 from trainables.errors import CannotAnalyze, InvalidInput
@@ -95,11 +94,25 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     plan = planning.make(space, account=account)
     planning.require_one_corpus(space, plan)
     planning.require_trials(plan)
-    _require_points(space, plan.to_run, mean=law.mean)
+    ends = [[*at_ends(space, trial.variant, trial.values)] for trial in plan.to_run]
+    if not any(ends) and law.mean > len(ends):
+        raise InvalidInput(
+            f"expected search.num_trials.mean of at most {len(ends)}, the points of the space, got"
+            f" {law.mean:g}"
+        )
     mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
     releases = [accountants.release(mechanism) for mechanism in mechanisms]
-    for trial, release in zip(plan.to_run, releases, strict=True):
-        _require_equal_along_ranges(space, trial, release, account=account)
+    for release, along in zip(releases, ends, strict=True):
+        for (
+            path,
+            point,
+        ) in along:  # a range, which is priced at its middle, costs the same all along
+            config = point.config
+            if config and accountants.release(account(config).mechanism) != release:
+                raise InvalidInput(
+                    f"axes.{path}: expected a list of values with strategy private_selection, got"
+                    " a range along which a trial's epsilon changes"
+                )
     delta = min(mechanism.delta for mechanism in mechanisms)
     try:
         chosen = selection.release_of(releases, search=search)
@@ -140,45 +153,6 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
 def _at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:
     """The space with one noise multiplier in every trial."""
     return space.model_copy(update={"override": {**space.override, NOISE: noise_multiplier}})
-
-
-def _require_points(
-    space: SearchSpace, configurations: Sequence[PlannedTrial], *, mean: float
-) -> None:
-    if any(_ranges(space, trial) for trial in configurations) or mean <= len(configurations):
-        return
-    raise InvalidInput(
-        f"expected search.num_trials.mean of at most {len(configurations)}, the points of the"
-        f" space, got {mean:g}"
-    )
-
-
-def _require_equal_along_ranges(
-    space: SearchSpace, trial: PlannedTrial, release: Release, *, account: Accounting
-) -> None:
-    """Require that a range, priced at its middle, costs the same at all its values."""
-    variant = next(v for v in space.searched_variants if v.name == trial.variant)
-    for path, (low, high) in _ranges(space, trial).items():
-        for value in (low, high):
-            [point] = points_at(space, variant, {**trial.values, path: value})
-            if point.config is None:
-                continue
-            found = account(point.config).mechanism
-            if accountants.release(found) != release:
-                raise InvalidInput(
-                    f"axes.{path}: expected a list of values with strategy private_selection, got"
-                    " a range along which a trial's epsilon changes"
-                )
-
-
-def _ranges(space: SearchSpace, trial: PlannedTrial) -> Mapping[str, tuple[float, float]]:
-    """The ranges of a trial's variant that its config has, by path."""
-    variant = next(v for v in space.searched_variants if v.name == trial.variant)
-    return {
-        path: (axis.range.at(0.0), axis.range.at(1.0))
-        for path, axis in axes_of(space, variant).items()
-        if axis.range is not None and path in trial.values
-    }
 
 
 def _require_within_total(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from search_spaces.domains import rank
+from search_spaces.expansion import rank
 from sweep.results import select
 from sweep.store.plans import label, short
 from sweep.store.sweeps import TrialRecord

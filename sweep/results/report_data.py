@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboards import results
-from search_spaces.domains import rank
+from search_spaces.expansion import rank
 from sweep.results import select
 from sweep.results.exported import damages
 from sweep.results.gap import Gap, gap

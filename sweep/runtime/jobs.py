@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from search_spaces.domains import num_seeds
-from search_spaces.expansion import points_at
+from search_spaces.expansion import num_seeds, points_at
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import plan_point

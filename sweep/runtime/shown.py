@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.segment import Segments
 from rich.spinner import Spinner
 
-from search_spaces.domains import num_seeds
+from search_spaces.expansion import num_seeds
 from search_spaces.space import SearchSpace
 from sweep import interrupts, phases
 from sweep.guard import Guard

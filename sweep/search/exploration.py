@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from search_spaces.domains import rank
+from search_spaces.expansion import rank
 from sweep.results import select
 from sweep.search.suggest import quietly
 from sweep.store import sweeps as store

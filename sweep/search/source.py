@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from search_spaces.domains import Branch, branches, num_seeds
-from search_spaces.expansion import Point, points_at
+from search_spaces.expansion import Branch, Point, branches, num_seeds, points_at
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.search.suggest import Observation, Suggestion

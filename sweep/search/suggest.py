@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from search_spaces.domains import Branch, Domain, branches
+from search_spaces.expansion import Branch, Domain, branches
 from search_spaces.parts import Variant
 from search_spaces.search import STRATEGIES, Search
 from search_spaces.space import SearchSpace

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from search_spaces import space as spaces
-from search_spaces.domains import branches, domain_of
+from search_spaces.expansion import branches, domain_of
 from sweep.planning import prepare
 from sweep.planning.plan import require_trials
 from sweep.runtime import runner
