@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
-from trainables.data.bio import slots_lenient
-from trainables.data.bio_files import require_bio
+from trainables.data.bio import require_bio, slots_lenient
 from trainables.data.records import NO_INTENT, Frame, Slot
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import object_lines, without_problems

@@ -106,13 +106,13 @@ def test_parts_of_a_bio_folder(tmp_path):
     [
         ({"text": f"call ann\nplay it\n{SECRET}\n"}, r"seq.out .* ends before line 3"),
         ({"label": "call\n"}, r"label .* ends before line 2"),
-        ({"text": f"call {SECRET} x\nplay it\n"}, r"3 tags in .*seq.out line 1, .* got 2"),
-        ({"tags": f"O B-who\nO {SECRET}\n"}, r"B-name or I-name in .*seq.out line 2, tag 2"),
-        ({"tags": "O B-\nO O\n"}, r"seq.out line 1, tag 2"),
+        ({"text": f"call {SECRET} x\nplay it\n"}, r"3 tags in .*seq.in line 1, .* got 2"),
+        ({"tags": f"O B-who\nO {SECRET}\n"}, r"B-name or I-name in .*seq.in line 2, tag 2"),
+        ({"tags": "O B-\nO O\n"}, r"seq.in line 1, tag 2"),
         ({"text": SECRET.encode() + b" \xff\nplay it\n"}, r"UTF-8 in .*seq.in line 1"),
-        ({"text": "", "tags": "", "label": ""}, r"seq.in, got an empty file"),
-        ({"text": "\nplay it\n", "tags": "\nO O\n"}, r"seq.in line 1, got an empty line"),
-        ({"label": "call\n \n"}, r"intent in .*label line 2"),
+        ({"text": "", "tags": "", "label": ""}, r"x, got an empty file"),
+        ({"text": "\nplay it\n", "tags": "\nO O\n"}, r"words in .*seq.in line 1"),
+        ({"label": "call\n \n"}, r"intent for every record.*seq.in line 2"),
     ],
 )
 def test_a_damaged_bio_folder_is_named_by_file_and_line(tmp_path, damage, message):
@@ -134,9 +134,9 @@ def test_missing_files_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "empty file"),
+        ("", "column scenario"),
         ("fold;scenario\n", "column intent"),
-        ("scenario;intent;answer_annotation\na;b\n", "3 fields in .* line 2, got 2"),
+        ("scenario;intent;answer_annotation\na;b\n", "3 columns in .* line 2, got 2"),
         (f"scenario;intent;answer_annotation\na;b;[x : {SECRET}\n", "line 2, got a bracket"),
         (f"scenario;intent;answer_annotation\na;;{SECRET}\n", "intent in .* line 2"),
         (f"fold;scenario;intent;answer_annotation\n11;a;b;{SECRET}\n", "fold from 1 to 10"),
@@ -170,14 +170,14 @@ def test_both_forms_of_json_lines_say_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"intent": None}, "intent in .* line 1"),
-        ({"text": ""}, "at least one token"),
+        ({"intent": 0.5}, "intent in .* line 1"),
+        ({"text": " ", "slots": []}, "at least one token"),
         ({"tokens": ["a"]}, "either text or tokens"),
         ({"tags": ["O"]}, "either tags or slots"),
         ({"slots": [["who", 1, 9]]}, "0 <= start < end <= 2"),
-        ({"slots": [["who", 0, 2], ["who", 1, 2]]}, "do not overlap"),
+        ({"slots": [["who", 0, 2], ["who", 1, 2]]}, "share no token"),
         ({"slots": 3}, "slots in"),
-        ({"part": "dev"}, "part in .* train, validation, test"),
+        ({"part": "first"}, "part in .* train, dev, valid"),
         ({SECRET: 1}, "got 1 more"),
     ],
 )

@@ -173,7 +173,7 @@ def test_a_folder_without_labels_or_tags(tmp_path):
     assert read(tmp_path / "slots") == [Utterance(CALL.tokens, CALL.tags, "")]
     assert read(tmp_path / "intents") == [Utterance(CALL.tokens, ("O",) * 3, "phone")]
     (tmp_path / "intents" / "label").write_text("")
-    with refused(r"as many lines in each file of .*intents", InvalidData):
+    with refused(r"as many lines in .*intents", InvalidData):
         read(tmp_path / "intents")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainables.data.records import Slot
+from trainables.errors import InvalidData
 
 
 def slots_lenient(tags: Sequence[str]) -> tuple[Slot, ...]:
@@ -55,3 +56,12 @@ def tags_of(slots: Sequence[Slot], length: int) -> tuple[str, ...]:
         for position in range(start + 1, end):
             tags[position] = f"I-{name}"
     return tuple(tags)
+
+
+def require_bio(tags: Sequence[str], *, where: str) -> None:
+    """Raises: InvalidData where a tag is neither O nor B- or I- with a name."""
+    for position, tag in enumerate(tags, start=1):
+        if tag != "O" and not (tag[:2] in ("B-", "I-") and len(tag) > 2):
+            raise InvalidData(
+                f"expected O, B-name or I-name in {where}, tag {position} is none of them"
+            )

@@ -7,12 +7,15 @@ and NumPy version, and a smaller corpus is the beginning of a larger one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.data.grammar import Domain, Occurrence, Rule
-from trainables.data.records import Utterance
+from trainables.data.configs import MadeFrames
+from trainables.data.grammar import Domain, Occurrence, Rule, num_utterances
+from trainables.data.records import LabelSchema, Utterance
 from trainables.data.storage import text_hash
 from trainables.errors import InvalidInput
 from trainables.seeding import GOLDEN, mix, stream_seed
@@ -22,6 +25,43 @@ _MAX_BARREN_CHUNKS = 8  # consecutive chunks with few new texts: the grammar is 
 _PER_SPEAKER = 25  # consecutive utterances of one speaker
 
 Rows = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Made:
+    """The functions of a data set's file, for one grammar."""
+
+    domain: Domain
+
+    def default_path(self) -> str:
+        """None: a made corpus exists in the cache alone."""
+        return f"made/{self.domain.name}"
+
+    def files(self, path: Path, *, config: MadeFrames) -> tuple[Path, ...]:
+        """None: nothing is read."""
+        return ()
+
+    def recipe(self, config: MadeFrames) -> str:
+        """Hash of everything that determines the utterances."""
+        return self.domain.recipe(config)
+
+    def read(self, path: Path, *, config: MadeFrames) -> Iterator[Utterance]:
+        """The utterances of a config, generated lazily."""
+        return generate(
+            self.domain,
+            seed=config.seed,
+            size=num_utterances(config),
+            spelling=config.spelling_noise,
+            labels=config.label_noise,
+        )
+
+    def schema(self, path: Path, *, config: MadeFrames) -> LabelSchema:
+        """The grammar's labels."""
+        return self.domain.schema
+
+    def pool_size(self, config: MadeFrames) -> int | None:
+        """The configured number of utterances, which are distinct."""
+        return num_utterances(config)
 
 
 def generate(

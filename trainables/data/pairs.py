@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from trainables import catalogue
-from trainables.data.bio_files import PART_FOLDERS
 from trainables.data.configs import refuse_too_many
 from trainables.data.corpus import data_path
-from trainables.data.records import Part
+from trainables.data.records import PART_NAMES, Part
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import object_lines, without_problems
@@ -31,8 +30,6 @@ from trainables.parse.lispress import LispressError
 from trainables.sections import DataConfig
 from trainables.seeding import generator
 
-# Names of the parts in official releases: whole words of the name of a file.
-_PART_NAMES: dict[str, Part] = {"training": "train", **PART_FOLDERS}
 OFFICIAL = (".dataflow_dialogues.jsonl.zip", ".dataflow_dialogues.jsonl")
 PAIRS = (".jsonl.gz", ".jsonl")
 _LEAST_UNPACKED = 1 << 24  # bytes that any packed file may hold
@@ -176,7 +173,7 @@ def part_of(file: Path) -> Part | None:
     ('validation', None)
     """
     words = [word.removesuffix("set") for word in re.split("[^a-z]+", file.name.lower())]
-    return next((part for name, part in _PART_NAMES.items() if name in words), None)
+    return next((part for name, part in PART_NAMES.items() if name in words), None)
 
 
 def read_pairs(

@@ -9,6 +9,19 @@ from typing import Literal
 from trainables.data.tokenization import Tokenization
 
 Part = Literal["train", "validation", "test"]
+# Names of the official parts as people write them.
+PART_NAMES: dict[str, Part] = {
+    "train": "train",
+    "dev": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "test": "test",
+    "training": "train",
+    "val": "validation",
+    "eval": "validation",
+    "validate": "validation",
+    "testing": "test",
+}
 MAX_TOKENS, MAX_CHARACTERS = 1_024, 1_000  # of a record, of a token
 NO_INTENT = ""  # the intent of every record of a corpus that has slots alone
 

@@ -1,4 +1,6 @@
-"""The functions that public data sets in the form `seq.in` / `seq.out` / `label` have in common."""
+"""What data sets in the form `seq.in` / `seq.out` / `label` have in common: three aligned files, a
+record a line, in one folder or in one a part.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +8,55 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainables.data import bio_files
 from trainables.data.configs import FrameFiles
-from trainables.data.records import LabelSchema, Utterance
+from trainables.data.records import PART_NAMES, LabelSchema, Part, Utterance
 from trainables.data.schema import shipped_pool_size, shipped_schema
+from trainables.errors import InvalidData
+from trainables.file_formats.reading import BIO_NAMES, File
+from trainables.file_formats.source import own_utterances
+
+
+def folders(path: Path) -> dict[Path, Part]:
+    """The folders that hold a corpus: its parts, or `path` itself, all of it training data.
+
+    Raises: InvalidData where there is none, or one of the three files of a folder is missing.
+    """
+    if not path.is_dir():
+        raise InvalidData(
+            f"expected a folder with {', '.join(BIO_NAMES)} in {path}, got"
+            f" {'a file' if path.exists() else 'nothing there'} (see data.path, SWEEP_DATA_DIR)"
+        )
+    found = {path / name: part for name, part in PART_NAMES.items() if (path / name).is_dir()}
+    if not found:
+        found = {path: "train"}
+    for folder in found:
+        for name in BIO_NAMES:
+            if not (folder / name).is_file():
+                raise InvalidData(f"expected the file {name} in {folder}, got none")
+    return found
+
+
+def files(path: Path, *, config: FrameFiles) -> tuple[Path, ...]:
+    """The files to read. Raises: InvalidData where one is missing."""
+    return tuple(folder / name for folder in folders(path) for name in BIO_NAMES)
+
+
+def read(path: Path, *, config: FrameFiles) -> Iterator[Utterance]:
+    """All parts. Raises: InvalidData with file and line, see `own_utterances`."""
+    return own_utterances(
+        File(folder, "bio_folder", part=part) for folder, part in folders(path).items()
+    )
 
 
 @dataclass(frozen=True)
 class BioSet:
-    """The functions of a data set's file; its labels and its size are shipped."""
+    """The functions of a public data set's file; its labels and its size are shipped."""
 
     name: str
 
     def default_path(self) -> str:
         """Place under the data directory."""
         return self.name
-
-    def files(self, path: Path, *, config: FrameFiles) -> tuple[Path, ...]:
-        """The files to read. Raises: InvalidData where one is missing."""
-        return bio_files.files(path)
-
-    def read(self, path: Path, *, config: FrameFiles) -> Iterator[Utterance]:
-        """All parts. Raises: InvalidData, see `bio_files.read`."""
-        return bio_files.read(path)
 
     def schema(self, path: Path, *, config: FrameFiles) -> LabelSchema:
         """The union of the labels over all parts."""

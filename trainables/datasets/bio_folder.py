@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from trainables.data import bio_files
 from trainables.data import configs as data_configs
-from trainables.data.records import LabelSchema, Utterance
+from trainables.data.records import LabelSchema
 from trainables.data.schema import schema_of
+from trainables.datasets._bio_set import files as files
+from trainables.datasets._bio_set import read
 
 PUBLIC = False
 
@@ -25,19 +25,9 @@ def default_path() -> str:
     return "bio_folder"
 
 
-def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """The files to read. Raises: InvalidData where one is missing."""
-    return bio_files.files(path)
-
-
-def read(path: Path, *, config: Config) -> Iterator[Utterance]:
-    """All parts. Raises: InvalidData, see `bio_files.read`."""
-    return bio_files.read(path)
-
-
 def schema(path: Path, *, config: Config) -> LabelSchema:
     """The labels found in the private records: a release that no epsilon covers."""
-    return schema_of(bio_files.read(path), source=f"read from {path}", public=False)
+    return schema_of(read(path, config=config), source=f"read from {path}", public=False)
 
 
 def pool_size(config: Config) -> int | None:

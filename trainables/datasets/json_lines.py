@@ -11,17 +11,20 @@ for none.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.json_frames import utterances
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import schema_of
 from trainables.errors import InvalidData
+from trainables.file_formats.reading import File
+from trainables.file_formats.source import own_utterances
 
 PUBLIC = False
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Config(data_configs.FrameFiles):
@@ -47,22 +50,20 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
 
     Raises: InvalidData with file and line for another object, and for an empty file.
     """
-    files(path, config=config)
-    first: Utterance | None = None
-    for where, utterance in utterances(path):
-        first = first or utterance
-        for field, differs in (
-            ("group", (first.group is None) != (utterance.group is None)),
-            ("intent", (first.intent == NO_INTENT) != (utterance.intent == NO_INTENT)),
-        ):
-            if differs:
-                raise InvalidData(
-                    f"expected {field} for every record or for none, {where} differs from the lines"
-                    " before"
-                )
-        yield utterance
-    if first is None:
-        raise InvalidData(f"expected utterances in {path}, got an empty file")
+    return own_utterances(File(file, "json_lines") for file in files(path, config=config))
+
+
+def line(utterance: Utterance, *, slots: bool) -> str:
+    """One record with the end of its line; without `slots` it has no tags."""
+    fields: dict[str, Any] = {"tokens": list(utterance.tokens)}
+    if slots:
+        fields["tags"] = list(utterance.tags)
+    if utterance.intent != NO_INTENT:
+        fields["intent"] = utterance.intent
+    fields["part"] = utterance.part
+    if utterance.group is not None:
+        fields["group"] = utterance.group
+    return _ENCODER.encode(fields) + "\n"
 
 
 def schema(path: Path, *, config: Config) -> LabelSchema:

@@ -6,7 +6,7 @@ file (25,716 lines). An intent is scenario_intent; slots are marked `[slot : val
 
 from __future__ import annotations
 
-import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -16,11 +16,13 @@ from trainables.data.annotation import parse_annotation
 from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
 from trainables.errors import InvalidData
+from trainables.file_formats import Options, reading
 from trainables.files import file_lines, without_problems
 
 PUBLIC = True
 LICENCE = "CC BY 4.0"
 _COLUMNS = ("scenario", "intent", "answer_annotation")
+_NAMED = Options(header=True)
 
 
 class Config(data_configs.FrameFiles):
@@ -49,29 +51,20 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     Lines whose `status` starts with IRR (irrelevant answers) and lines without an answer are left
     out, as the source recommends. Raises: InvalidData with file and line for another format.
     """
-    files(path, config=config)
-    lines = without_problems(file_lines(path))
-    rows = csv.reader((f"{line}\n" for _, line in lines), delimiter=";")
-    header = next(rows, None)
-    if header is None:
-        raise InvalidData(f"expected utterances in {path}, got an empty file")
-    column = {name.strip(): index for index, name in enumerate(header)}
-    missing = [name for name in _COLUMNS if name not in column]
-    if missing:
-        raise InvalidData(f"expected the column {missing[0]} in {path} line 1, got none")
     found = False
-    for row in rows:
-        where = f"{path} line {rows.line_num}"
-        if len(row) != len(header):
-            raise InvalidData(f"expected {len(header)} fields in {where}, got {len(row)}")
-        fields = {name: row[index].strip() for name, index in column.items()}
-        if fields.get("status", "").startswith("IRR") or _is_absent(fields["answer_annotation"]):
+    [file] = files(path, config=config)
+    _, head = next(without_problems(file_lines(file)), ("", ""))
+    if missing := [name for name in _COLUMNS if name not in head.split(";")]:
+        raise InvalidData(f"expected the column {missing[0]} in {path} line 1, got none")
+    source = reading.Found([reading.File(file, "table")])
+    for where, fields, _ in without_problems(reading.rows(source, _NAMED, Counter())):
+        scenario, intent, text = (fields[name].strip() for name in _COLUMNS)
+        if fields.get("status", "").startswith("IRR") or text in ("", "null", "NaN"):
             continue
-        if not fields["scenario"] or not fields["intent"]:
+        if not scenario or not intent:
             raise InvalidData(f"expected a scenario and an intent in {where}")
-        tokens, tags = parse_annotation(fields["answer_annotation"], where=where)
-        intent = f"{fields['scenario']}_{fields['intent']}"
-        yield Utterance(tokens, tags, intent, _part(fields, where))
+        tokens, tags = parse_annotation(text, where=where)
+        yield Utterance(tokens, tags, f"{scenario}_{intent}", _part(fields, where))
         found = True
     if not found:
         raise InvalidData(f"expected utterances in {path}, got none")
@@ -93,12 +86,8 @@ def pool_size(config: Config) -> int | None:
     return shipped_pool_size("nlu_eval", default_path()) if config.path is None else None
 
 
-def _is_absent(annotation: str) -> bool:
-    return annotation in ("", "null", "NaN")
-
-
 def _part(fields: dict[str, str], where: str) -> Part:
-    fold = fields.get("fold", "1")
+    fold = fields.get("fold", "1").strip()
     if not fold.isdecimal() or not 1 <= int(fold) <= 10:
         raise InvalidData(f"expected fold from 1 to 10 in {where}")
     parts: dict[int, Part] = {9: "validation", 10: "test"}

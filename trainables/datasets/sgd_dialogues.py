@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 from trainables.data import configs as data_configs
 from trainables.data.bio import tags_of
-from trainables.data.json_frames import utterances
 from trainables.data.records import LabelSchema, Part, Slot, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
 from trainables.errors import InvalidData
+from trainables.file_formats.reading import File
+from trainables.file_formats.source import own_utterances
 from trainables.files import read_json
 
 PUBLIC = True
@@ -57,7 +58,7 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     each. Raises: InvalidData with file and place for what is neither form.
     """
     if path.is_file():
-        yield from (utterance for _, utterance in utterances(path))
+        yield from own_utterances([File(path, "json_lines")])
         return
     for file in files(path, config=config):
         part = _PARTS.get(file.parent.name, "train")

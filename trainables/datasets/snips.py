@@ -9,6 +9,8 @@ from typing import Literal
 
 from trainables.data import configs as data_configs
 from trainables.datasets._bio_set import BioSet
+from trainables.datasets._bio_set import files as files
+from trainables.datasets._bio_set import read as read
 
 PUBLIC = True
 LICENCE = "CC0 1.0"
@@ -21,5 +23,4 @@ class Config(data_configs.FrameFiles):
 
 
 _SET = BioSet("snips")
-default_path, files, read = _SET.default_path, _SET.files, _SET.read
-schema, pool_size = _SET.schema, _SET.pool_size
+default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

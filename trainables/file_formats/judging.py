@@ -9,20 +9,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from trainables.data.bio import tags_of
-from trainables.data.bio_files import PART_FOLDERS
-from trainables.data.records import NO_INTENT, Part, Slot, Utterance, size_problem
+from trainables.data.records import (
+    NO_INTENT,
+    PART_NAMES,
+    Part,
+    Slot,
+    Utterance,
+    size_problem,
+)
 from trainables.data.tokenization import Tokenization, places, tokens_of
 from trainables.errors import InvalidData
 from trainables.file_formats.fields import Options, Record, Span, SpanUnit, cut_finer
 
-PARTS: dict[str, Part] = {
-    **PART_FOLDERS,
-    "training": "train",
-    "val": "validation",
-    "eval": "validation",
-    "validate": "validation",
-    "testing": "test",
-}
 TAG = re.compile(r"([biBILESUM])-(\S.*)|[oO]", re.DOTALL)
 _KINDS = dict(zip("BILESUM", "BIIIBBI", strict=True))  # of BIOES and BILOU too
 # Letters of scripts that put no space between words.
@@ -223,7 +221,7 @@ def _intent(record: Record) -> str:
 def _part(record: Record) -> Part:
     if record.part is None:
         return "train"
-    part = PARTS.get(record.part.strip().lower())
+    part = PART_NAMES.get(record.part.strip().lower())
     if part is None:
-        raise InvalidData(f"expected part in {record.where} to be one of {', '.join(PARTS)}")
+        raise InvalidData(f"expected part in {record.where} to be one of {', '.join(PART_NAMES)}")
     return part

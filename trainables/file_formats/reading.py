@@ -16,12 +16,12 @@ from itertools import chain, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trainables.data.bio_files import NAMES as BIO_NAMES
+from trainables.data.records import PART_NAMES
 from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidData, InvalidInput, kind_of, words_of
 from trainables.file_formats import rasa
 from trainables.file_formats.fields import Options, fields_of, has_text, is_usual
-from trainables.file_formats.judging import PARTS, TAG
+from trainables.file_formats.judging import TAG
 from trainables.files import Opener, file_lines, file_text, without_problems
 
 _SUFFIXES = {
@@ -35,11 +35,12 @@ _SUFFIXES = {
 _TEXTS = (".conll", ".iob", ".iob2", ".bio", ".txt", "")  # whose content decides
 _MOST_BYTES = 1 << 30  # of a file that is held as a whole
 _MOST_FILES, _MOST_LINES = 1_000, 100  # of a folder, of a row
+BIO_NAMES = ("seq.in", "seq.out", "label")
 _COLUMNS = ("text", "intent", "tags", "slots", "part", "group")
 _COMMENT = re.compile(r"#\s*(\w+)\s*[:=]\s*(.*?)\s*$")
 _COMMENTS = {"intent": "intent", "label": "intent", "part": "part", "split": "part"}
 _COMMENTS |= {"group": "group"}
-_OWN_PART = re.compile(rf"(?:^|[^a-z])({'|'.join(PARTS)})(?:[^a-z]|$)")
+_OWN_PART = re.compile(rf"(?:^|[^a-z])({'|'.join(PART_NAMES)})(?:[^a-z]|$)")
 # What Windows-1252 has beside letters, in text.
 _SIGNS = frozenset("\xa0¡¢£¥§©«®°±²³´·¹»¼½¾¿×÷€‚„…†‡ˆ‰‹‘’“”•–—˜™›ªº")
 _CONVERT = (
@@ -153,7 +154,7 @@ _OF_TOOLS = ("dataset_info.json", "dataset_dict.json", "state.json", "dataset_in
 
 def _in_order(file: File) -> tuple[int, Path]:
     parts = ["train", "validation", "test"]
-    return parts.index(PARTS[file.part]) if file.part else 0, file.path
+    return parts.index(PART_NAMES[file.part]) if file.part else 0, file.path
 
 
 def _part_of(file: Path, folder: Path) -> str | None:
@@ -310,7 +311,7 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
             f" field; {_CONVERT})"
         )
     ends = [next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists]
-    in_parts = len(lists) > 1 and all(end.lower() in PARTS for end in ends)
+    in_parts = len(lists) > 1 and all(end.lower() in PART_NAMES for end in ends)
     by_intent = all(_is_pieces(each) for _, listed in lists for each in listed[:1])
     if len(lists) > 1 and not in_parts and not by_intent:
         named = _shown([".".join(keys) for keys, _ in lists])
@@ -522,7 +523,7 @@ def _excel(file: File, options: Options, notes: Counter[str]) -> Rows:
             f"expected an Excel file in {file.path}, got {type(error).__name__}"
         ) from None
     sheets = {str(name): sheet for name, sheet in sheets.items() if not sheet.empty}
-    in_parts = all(name.lower() in PARTS for name in sheets)
+    in_parts = all(name.lower() in PART_NAMES for name in sheets)
     if len(sheets) > 1 and not in_parts:
         named = ", ".join(list(sheets)[:5])
         raise InvalidInput(f"expected one sheet in {file.path}, or a sheet a part, got {named}")
@@ -671,17 +672,19 @@ def _bio_folder(file: File, options: Options, notes: Counter[str]) -> Rows:
     if len(there) == 1:
         yield InvalidData(f"expected seq.out or label in {file.path}, got neither")
         return
-    for row in zip_longest(*(file_lines(path) for path in there.values())):
+    for number, row in enumerate(zip_longest(*map(file_lines, there.values())), start=1):
         cells = [cell for cell in row if isinstance(cell, tuple)]
         if len(cells) == len(row):
             yield Row(cells[0][0], {role: cell[1] for role, cell in zip(there, cells, strict=True)})
-            continue
-        yield next(
-            (cell for cell in row if isinstance(cell, InvalidData)),
-            InvalidData(f"expected as many lines in each file of {file.path}, one ends before"),
-        )
-        if None in row:
+        elif None in row:
+            short = list(there.values())[row.index(None)]
+            yield InvalidData(
+                f"expected as many lines in {short} as in the files beside it, it ends before line"
+                f" {number}"
+            )
             return
+        else:
+            yield next(cell for cell in row if isinstance(cell, InvalidData))
 
 
 def _rasa(file: File, options: Options, notes: Counter[str]) -> Rows:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainables.data.records import NO_INTENT, Part, Utterance
+from trainables.data.records import NO_INTENT, PART_NAMES, Part, Utterance
 from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import reading
@@ -25,7 +25,8 @@ from trainables.file_formats.fields import (
     literal,
     record_of,
 )
-from trainables.file_formats.judging import PARTS, TAG, readings, utterance_of, word_places
+from trainables.file_formats.judging import TAG, readings, utterance_of, word_places
+from trainables.files import without_problems
 
 _LABELS = re.compile(
     r"intent|label|class|categ|topic|domain|slot|entit|tag|span|cats|absicht", re.I
@@ -35,6 +36,8 @@ _OTHERS = re.compile(
 )
 _MOST_LABELS = 100  # different values of a column that looks like labels
 _PACKED = 1_000  # records that are kept together
+_OWN = Options()
+_FIELDS = ("text", "tokens", "tags", "slots", "intent", "part", "group")  # of our own forms
 
 
 @dataclass
@@ -137,7 +140,7 @@ class Survey:
         self.with_group += record.group is not None
         self.with_part += record.part is not None
         part = record.part
-        self.parts.add("train" if part is None else PARTS.get(part.strip().lower(), "train"))
+        self.parts.add("train" if part is None else PART_NAMES.get(part.strip().lower(), "train"))
         self.read.update(record.read.items())
         for name, value in record.unread.items():
             self.unread.setdefault(name, Column(name)).add(value)
@@ -262,6 +265,46 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
         unit=survey.unit(options.spans),
         packed=packed,
     )
+
+
+def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
+    """The utterances of files in forms of this project, in which spans count tokens and every field
+    has its own name: all have an intent or a group, or none has.
+
+    Raises: InvalidData with file and line for the first record that is not so, and for an empty
+        file.
+    """
+    first: Utterance | None = None
+    for file in files:
+        is_empty = True
+        for where, fields, part in without_problems(
+            reading.rows(reading.Found([file]), _OWN, Counter())
+        ):
+            if unknown := len(fields.keys() - _FIELDS):
+                raise InvalidData(
+                    f"expected only the fields {', '.join(_FIELDS)} in {where}, got {unknown} more"
+                )
+            if ("text" in fields) == ("tokens" in fields):
+                raise InvalidData(f"expected either text or tokens in {where}")
+            if {"tags", "slots"} <= fields.keys():
+                raise InvalidData(f"expected either tags or slots in {where}")
+            record = record_of(fields, where=where, options=_OWN, notes=Counter(), part=part)
+            if isinstance(record, InvalidData):
+                raise record
+            utterance = utterance_of(record, options=_OWN, unit="tokens", adjusted=Counter())
+            first, is_empty = first or utterance, False
+            for name, differs in (
+                ("group", (first.group is None) != (utterance.group is None)),
+                ("intent", (first.intent == NO_INTENT) != (utterance.intent == NO_INTENT)),
+            ):
+                if differs:
+                    raise InvalidData(
+                        f"expected {name} for every record or for none, {where} differs from the"
+                        " records before"
+                    )
+            yield utterance
+        if is_empty:
+            raise InvalidData(f"expected utterances in {file.path}, got an empty file")
 
 
 def _surveyed(

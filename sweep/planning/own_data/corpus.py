@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sweep.planning.own_data.parts import part_of
-from trainables.data import json_frames
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.storage import PARTS, text_hash
+from trainables.datasets.json_lines import line
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Source
 
@@ -103,7 +103,7 @@ def write_lines(path: Path, utterances: Iterable[Utterance], source: Source) -> 
     """Write a new file of JSON lines; without slots in the source no record has tags."""
     with path.open("x", encoding="utf-8", newline="\n") as file:
         for utterance in utterances:
-            file.write(json_frames.line(utterance, slots=source.has_slots))
+            file.write(line(utterance, slots=source.has_slots))
 
 
 def _why(parts: frozenset[Part]) -> str:
