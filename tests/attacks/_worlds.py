@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainables.attacks import gather
+from trainables.attacks import Knowledge, gather, panel, possible, sweep_panel, sweep_scores
 
 
 def signals(
@@ -54,3 +54,19 @@ def paired_coins(num_pairs, seed):
     member = np.empty(2 * num_pairs, dtype=bool)
     member[::2], member[1::2] = first, ~first
     return member, np.repeat(np.arange(num_pairs), 2)
+
+
+NOTHING = Knowledge()
+
+
+def every_figure(target, knowledge=NOTHING, *, sampling="shuffle", unit="record"):
+    """Those of every attack that is possible."""
+    how = {"sampling": sampling, "unit": unit}
+    return panel(target, knowledge, delta=1e-5, attacks=possible(target, knowledge, **how), **how)
+
+
+def of_sweep(trials, *, sampling="shuffle"):
+    """The figures of each trial against all the others."""
+    n, scores = len(trials), sweep_scores(trials)
+    how = {"sampling": [sampling] * n, "units": ["record"] * n}
+    return sweep_panel(trials, deltas=[1e-5] * n, scores=scores, **how)

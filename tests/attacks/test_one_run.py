@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from tests.attacks._worlds import coins, paired_coins, signals
+from tests.attacks._worlds import coins, every_figure, paired_coins, signals
 from tests.refusals import refused
 from trainables.attacks import Knowledge, _estimates, one_run, panel
 from trainables.privacy.audit import epsilon_lower_bound
@@ -257,7 +257,7 @@ def test_impossible_counts_are_refused(arguments, message):
 def test_splits_without_coins_are_refused():
     world = signals(coins(100, 0), mode="paper")
     with refused(r"got data\.split=paper"):
-        one_run.audit(world.psi, world, delta=1e-5)
+        one_run.refuse_unless_comparable(world.mode, "poisson")
     with refused("sampling shuffle"):
         one_run.refuse_unless_comparable("bernoulli", "shuffle")
     for sampling in ("poisson", "random_allocation", "full"):
@@ -271,12 +271,19 @@ def test_coins_of_records_certify_nothing_about_groups():
     member, pairs = paired_coins(200, 0)
     for mode, own in (("bernoulli", None), ("paired", pairs)):
         world = signals(member, strength=9.0, mode=mode, pairs=own)
-        assert "epsilon_lower_bound" in panel(world, delta=1e-5, sampling="poisson")
-        found = panel(world, delta=1e-5, sampling="poisson", unit="group")
+        assert "epsilon_lower_bound" in every_figure(world, sampling="poisson")
+        found = every_figure(world, sampling="poisson", unit="group")
         assert "epsilon_lower_bound" not in found
         assert "mia_loss_threshold_auc" in found
         with refused(r"expected privacy\.unit record .* got group"):
-            panel(world, delta=1e-5, attacks=["one_run"], sampling="poisson", unit="group")
+            panel(
+                world,
+                Knowledge(),
+                delta=1e-5,
+                attacks=["one_run"],
+                sampling="poisson",
+                unit="group",
+            )
 
 
 def test_damaged_pairs_are_refused():

@@ -6,10 +6,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from tests.attacks._worlds import coins, paired_coins, signals
+from tests.attacks._worlds import coins, every_figure, of_sweep, paired_coins, signals
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.attacks import Knowledge, bag_of_words, panel, sweep_panel, valid_attacks
+from trainables.attacks import Knowledge, bag_of_words, panel, valid_attacks
 from trainables.attacks._panel import evaluation_rows
 from trainables.config import SplitMode
 from trainables.figures import is_public
@@ -49,9 +49,9 @@ def _knowledge(n=N):
 
 @pytest.mark.parametrize("mode", get_args(SplitMode))
 def test_each_split_runs_what_it_allows(mode):
-    found = panel(_world(mode), _knowledge(), delta=1e-5)
+    found = every_figure(_world(mode), _knowledge())
     if mode in ("bernoulli", "paired"):
-        found |= sweep_panel([_world(mode, seed=seed) for seed in range(5)], deltas=[1e-5] * 5)[0]
+        found |= of_sweep([_world(mode, seed=seed) for seed in range(5)])[0]
     ran = {name for name in catalogue.names("attacks") if f"mia_{name}_auc" in found}
     if "epsilon_lower_bound" in found:
         ran.add("one_run")
@@ -61,8 +61,8 @@ def test_each_split_runs_what_it_allows(mode):
 
 
 def test_every_figure_is_for_the_curator_only():
-    found = panel(_world("paired"), _knowledge(), delta=1e-5)
-    found |= sweep_panel([_world("paired", seed=seed) for seed in range(5)], deltas=[1e-5] * 5)[0]
+    found = every_figure(_world("paired"), _knowledge())
+    found |= of_sweep([_world("paired", seed=seed) for seed in range(5)])[0]
     assert not [name for name in found if is_public(name)]
     for attack in catalogue.names("attacks"):
         if attack == "one_run":
@@ -81,9 +81,9 @@ def test_untrained_model_is_at_one_half():
     misses = total = 0
     for seed in range(16):
         world = _world(strength=0.0, seed=seed + 40)
-        found = panel(world, _knowledge(), delta=1e-5)
+        found = every_figure(world, _knowledge())
         others = [_world(seed=number) for number in range(1, 5)]
-        found |= sweep_panel([world, *others], deltas=[1e-5] * 5)[0]
+        found |= of_sweep([world, *others])[0]
         for name in ("shadow", "loss_threshold", "quantile", "rmia", "lira", "blind"):
             misses += not found[f"mia_{name}_auc_low"] <= 0.5 <= found[f"mia_{name}_auc_high"]
             total += 1
@@ -115,21 +115,21 @@ def test_wrong_combinations_are_refused_by_name():
     world = _world("paper")
     for name in ("bavaria", "lira", "rmia", "calibrated", "one_run"):
         with refused(f"attack {name}, got data.split=paper"):
-            panel(world, delta=1e-5, attacks=[name])
+            panel(world, Knowledge(), delta=1e-5, attacks=[name])
     with refused(r"expected attacks from .* got 'oracle'"):
-        panel(world, delta=1e-5, attacks=["oracle"])
+        panel(world, Knowledge(), delta=1e-5, attacks=["oracle"])
     with refused("expected shadow for the attack shadow, got none"):
-        panel(world, delta=1e-5, attacks=["shadow"])
+        panel(world, Knowledge(), delta=1e-5, attacks=["shadow"])
     with refused("sampling shuffle"):
-        panel(_world(), delta=1e-5, attacks=["one_run"])
+        panel(_world(), Knowledge(), delta=1e-5, attacks=["one_run"])
 
 
 def test_panels_cost_little():
     """Everything on 5000 records with 8 references: seconds, where a trial trains for minutes."""
     trials = [_world(n=5_000, seed=seed) for seed in range(9)]
-    panel(_world(), _knowledge(), delta=1e-5)  # imports
+    every_figure(_world(), _knowledge())  # imports
     started = time.process_time()
-    panel(trials[0], _knowledge(n=5_000), delta=1e-5)
+    every_figure(trials[0], _knowledge(n=5_000))
     alone = time.process_time() - started
-    sweep_panel(trials, deltas=[1e-5] * 9)
+    of_sweep(trials)
     assert alone + (time.process_time() - started - alone) / 9 < 5

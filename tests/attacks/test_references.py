@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tests.attacks._worlds import coins, paired_coins, signals
+from tests.attacks._worlds import coins, of_sweep, paired_coins, signals
 from tests.refusals import refused
 from trainables.attacks import (
     Knowledge,
@@ -19,7 +19,6 @@ from trainables.attacks import (
     one_run,
     panel,
     rmia,
-    sweep_panel,
     sweep_scores,
 )
 from trainables.attacks._gaussians import log_ratio, ratio
@@ -29,7 +28,7 @@ from trainables.attacks._references import (
     moments_of,
     standardized_psi,
 )
-from trainables.attacks._relative import likelihood_ratio, share_beaten
+from trainables.attacks.rmia import likelihood_ratio, share_beaten
 from trainables.metrics.membership import auc, roc, tpr_at_fpr
 
 N, TRIALS = 2_000, 16
@@ -247,21 +246,21 @@ def test_references_must_lie_on_the_targets_records():
     wider = signals(coins(150, 1))
     assert np.isfinite(calibrated.all_scores([target, wider])[0]).all()
     with refused("expected references for the attack lira, got none"):
-        panel(target, delta=1e-5, attacks=["lira"])
+        panel(target, Knowledge(), delta=1e-5, attacks=["lira"])
     for attack in ATTACKS:
         with refused("at least 2 trials"):
             attack.all_scores([target])
 
 
 def test_sweep_panel_gives_every_trial_its_figures():
-    found = sweep_panel(_sweep(strength=1.5, population=200), deltas=[1e-5] * TRIALS)
+    found = of_sweep(_sweep(strength=1.5, population=200))
     assert len(found) == TRIALS
     for figures in found:
         for attack in ("bavaria", "calibrated", "lira", "rmia"):
             assert figures[f"mia_{attack}_auc_low"] > 0.7
             assert 0 <= figures[f"mia_{attack}_tpr_01pct"] <= figures[f"mia_{attack}_tpr_1pct"]
         assert "epsilon_lower_bound" not in figures, "shuffling has no add-or-remove epsilon"
-    poisson = sweep_panel(_sweep(trials=3), deltas=[1e-5] * 3, sampling=["poisson"] * 3)
+    poisson = of_sweep(_sweep(trials=3), sampling="poisson")
     assert all("epsilon_lower_bound" in figures for figures in poisson)
 
 
@@ -270,7 +269,7 @@ def test_sweep_panel_of_pairs_certifies_every_trial_at_a_share_of_the_error():
     for seed in range(10):
         member, pairs = paired_coins(600, seed)
         trials.append(signals(member, 2.0, seed=900 + seed, mode="paired", pairs=pairs))
-    found = sweep_panel(trials, deltas=[1e-5] * 10)
+    found = of_sweep(trials)
     for figures in found:
         assert figures["epsilon_lower_bound_p"] == pytest.approx(0.05 / 10)
         assert figures["epsilon_lower_bound"] > 0.3
@@ -288,7 +287,7 @@ def test_masks_that_tell_of_each_other_are_refused(design):
         masks = np.stack([coins(N, seed % 3) for seed in range(4)])
     trials = [signals(mask, 1.0, seed=i) for i, mask in enumerate(masks)]
     with refused("independent membership mask"):
-        sweep_panel(trials, deltas=[1e-5] * len(trials))
+        of_sweep(trials)
 
 
 @pytest.mark.parametrize("seeds", [(0, 1, 1), (0, 0, 1, 1), (0, *[1] * 18)])
@@ -322,6 +321,6 @@ def test_a_fixed_split_has_no_reference_models():
     member = coins(500, 0)
     trials = [signals(member, 1.0, seed=i, mode="paper") for i in range(3)]
     with refused(r"data\.split bernoulli or paired for the attack"):
-        sweep_panel(trials, deltas=[1e-5] * 3)
+        of_sweep(trials)
     with refused(r"attack lira, got data\.split=paper"):
-        panel(trials[0], delta=1e-5, attacks=["lira"])
+        panel(trials[0], Knowledge(), delta=1e-5, attacks=["lira"])

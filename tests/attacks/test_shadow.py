@@ -55,8 +55,6 @@ def test_probabilities_of_0_and_1_are_no_trouble():
 
 def test_refusals():
     target = signals(coins(50, 0))
-    with refused("expected shadow for the attack shadow, got none"):
-        shadow.scores(target, Knowledge())
     with refused("another corpus"):
         shadow.scores(target, Knowledge(shadow=target))
     few = signals(np.arange(50) < 3, corpus="public")

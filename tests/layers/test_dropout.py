@@ -57,11 +57,6 @@ def test_bits_are_uncorrelated(pair):
     assert abs(float(correlation)) <= 5 / math.sqrt(a.numel())
 
 
-def test_a_rate_of_one_is_refused():
-    with pytest.raises(ValueError, match=r"expected 0 <= dropout < 1, got dropout=1"):
-        masks(1, torch.arange(2))
-
-
 @pytest.mark.parametrize("width", [1, 2, 33, 1501])
 def test_compiled_or_not_the_factors_are_the_same_bit_for_bit(width, monkeypatch):
     if dropout._native_factors() is None:

@@ -12,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 
 from tests.refusals import refused
 from trainables.metrics import membership
-from trainables.metrics._auc import placements
 from trainables.metrics.membership import (
     auc,
     auc_change,
@@ -20,6 +19,7 @@ from trainables.metrics.membership import (
     figures,
     log_curve,
     max_advantage,
+    placements,
     roc,
     tpr_at_fpr,
 )

@@ -1,9 +1,7 @@
 """Nearest-neighbour precision (plausibility) and recall (coverage)."""
 
 import numpy as np
-import pytest
 
-from tests.refusals import refused
 from trainables.metrics import neighbours
 
 
@@ -40,15 +38,3 @@ def test_exchanging_the_sides_exchanges_the_figures():
 def test_repeated_rows_are_inside_their_own_ball_of_radius_zero():
     same = np.ones((10, 3))
     assert neighbours.of_features(same, same) == neighbours.Coverage(precision=1.0, recall=1.0)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "message"),
-    [
-        (np.ones((5, 2)), np.ones((5, 3)), r"\[5, 2\] and \[5, 3\]"),
-        (np.ones((3, 2)), np.ones((9, 2)), "more than 3 rows of each side, got 3 and 9"),
-    ],
-)
-def test_sides_that_cannot_be_compared_are_refused(one, other, message):
-    with refused(message):
-        neighbours.of_features(one, other)

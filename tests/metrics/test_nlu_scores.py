@@ -8,12 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.metrics.nlu_scores import score
-from tests.refusals import refused
 from trainables.data.bio import slots_lenient, slots_strict, tags_of
 from trainables.data.records import Frame
 from trainables.metrics import compare, count_frames
 from trainables.metrics._counts import table
-from trainables.metrics._score import resampled_totals
+from trainables.metrics._score import distinct, totals_of_distinct
 
 
 def _frame(intent, **values):
@@ -322,7 +321,8 @@ def test_intervals_cover_where_few_utterances_are_wrong_or_right(n, share):
 
 def test_resampling_distinct_rows_has_the_moments_of_resampling_utterances():
     rows = np.array([[1, 0], [1, 3], [1, 3], [1, 5]])
-    totals = resampled_totals(rows, samples=40_000, rng=np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    totals = totals_of_distinct(*distinct(rows), samples=40_000, rng=rng)
     assert (totals[:, 0] == 4).all()
     # Mean n * m and variance n * s2; five standard errors of each (false alarm below 1e-5).
     mean, variance = 4 * rows[:, 1].mean(), 4 * rows[:, 1].var()
@@ -374,18 +374,3 @@ def test_slots_as_multisets():
     hypothesis = [Frame("a", (("s", 0, 1),))]
     scores = score(reference, hypothesis)
     assert (scores["num_slots_correct"], scores["num_slots_deleted"]) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("references", "hypotheses", "how", "message"),
-    [
-        ([], [], {}, "at least one utterance"),
-        (TRUTH[:1], [], {}, "as many hypotheses"),
-        (TRUTH[:1], TRUTH[:1], {"align": "sclite"}, "align to be name or edit, got 'sclite'"),
-        (TRUTH[:1], TRUTH[:1], {"match": "text"}, "match to be span or value"),
-        ([Frame("a", (("s", 0, 1),))], TRUTH[:1], {"match": "value"}, "expected tokens"),
-    ],
-)
-def test_what_cannot_be_scored_is_refused(references, hypotheses, how, message):
-    with refused(message):
-        score(references, hypotheses, **how)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from trainables.parse.graph import graph, is_well_formed
-from trainables.parse.linearise import anonymise, arity, delinearise, linearise
+from trainables.parse.linearise import PrefixState, anonymise, arity, delinearise, linearise
 from trainables.parse.lispress import LispressError, read, write
-from trainables.parse.prefix_state import PrefixState
 
 
 @pytest.mark.parametrize(

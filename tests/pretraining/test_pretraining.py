@@ -15,8 +15,7 @@ from trainables.models import bert
 from trainables.models.features import build, require_usable
 from trainables.pretraining import left_out, loop, result
 from trainables.pretraining.config import parse
-from trainables.pretraining.loop import pretrain
-from trainables.pretraining.model import SMALL
+from trainables.pretraining.loop import SMALL, pretrain
 from trainables.pretraining.result import write
 
 _FIELDS = {

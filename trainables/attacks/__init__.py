@@ -22,11 +22,11 @@ from trainables.attacks._knowledge import Knowledge as Knowledge
 from trainables.attacks._knowledge import valid_attacks as valid_attacks
 from trainables.attacks._signals import FEATURES as FEATURES
 from trainables.attacks._signals import Signals as Signals
+from trainables.attacks._signals import bag_of_words as bag_of_words
 from trainables.attacks._signals import features_of as features_of
 from trainables.attacks._signals import gather as gather
 from trainables.attacks._signals import read_signals as read_signals
 from trainables.attacks._signals import write_signals as write_signals
-from trainables.attacks._texts import bag_of_words as bag_of_words
 
 if TYPE_CHECKING:
     from trainables.attacks._estimates import require_delta as require_delta

@@ -20,6 +20,8 @@ from trainables.metrics.membership import roc
 from trainables.privacy.audit import epsilon_lower_bound
 from trainables.seeding import generator
 
+_ERROR = 0.05  # of `clopper_pearson_of_scores`
+
 
 def require_delta(delta: float) -> None:
     """Raises: InvalidInput unless 0 <= delta < 1."""
@@ -79,7 +81,7 @@ def _of_gaussian(mu: float, delta: float) -> float:
 
 
 def clopper_pearson_of_scores(
-    scores: Floats, member: Bools, *, delta: float, p: float = 0.05, seed: int = 0
+    scores: Floats, member: Bools, *, delta: float, seed: int = 0
 ) -> float:
     """`privacy.audit.epsilon_lower_bound` at a threshold chosen on a random half of the records and
     counted on the other half, because counting on the same half would overfit. The records of one
@@ -91,9 +93,9 @@ def clopper_pearson_of_scores(
             return 0.0
     curve = roc(scores[half], member[half])
     missed = curve.num_members - curve.true_positives
-    fnr = betaincinv(missed + 1, curve.true_positives, 1 - p / 2)
+    fnr = betaincinv(missed + 1, curve.true_positives, 1 - _ERROR / 2)
     fpr = betaincinv(
-        curve.false_positives + 1, curve.num_nonmembers - curve.false_positives, 1 - p / 2
+        curve.false_positives + 1, curve.num_nonmembers - curve.false_positives, 1 - _ERROR / 2
     )
     fnr, fpr = np.nan_to_num(fnr, nan=1.0), np.nan_to_num(fpr, nan=1.0)
     threshold = curve.thresholds[int(np.argmax((1 - fnr - delta) / fpr))]
@@ -104,5 +106,5 @@ def clopper_pearson_of_scores(
         false_positives=int((called & ~members).sum()),
         negatives=int((~members).sum()),
         delta=delta,
-        false_alarm=p,
+        false_alarm=_ERROR,
     )

@@ -63,15 +63,6 @@ def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:
         )
 
 
-def require(attack: str, needs: frozenset[str], knowledge: Knowledge) -> None:
-    """Raises: InvalidInput naming what the attack lacks."""
-    missing = needs - knowledge.parts
-    if missing:
-        raise InvalidInput(
-            f"expected {', '.join(sorted(missing))} for the attack {attack}, got none"
-        )
-
-
 def same_records(target: Signals, other: Signals) -> Signals:
     """`other` restricted to the target's records.
 

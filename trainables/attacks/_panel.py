@@ -17,7 +17,6 @@ from trainables.attacks._headline import strongest
 from trainables.attacks._knowledge import (
     Knowledge,
     refuse_unless_allowed,
-    require,
     valid_attacks,
 )
 from trainables.attacks._signals import Bools, Floats, Signals
@@ -65,10 +64,10 @@ def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
 
 def panel(
     target: Signals,
-    knowledge: Knowledge | None = None,
+    knowledge: Knowledge,
     *,
     delta: float,
-    attacks: Collection[str] | None = None,
+    attacks: Collection[str],
     sampling: Sampling = "shuffle",
     unit: str = "record",
     num_trials: int = 1,
@@ -77,21 +76,18 @@ def panel(
 ) -> dict[str, float]:
     """Figures of one trial's attacks.
 
-    `attacks` None: all that are possible. `delta` is that of the claimed epsilon, `unit` what it
+    `delta` is that of the claimed epsilon, `unit` what it
     protects. `num_trials`: how many trials of the sweep are audited; it divides the error of the
     certified bound. `scores` holds record scores [n] computed already, by attack.
 
     Raises: InvalidInput for an attack that the split does not allow, or that lacks what it needs.
     """
-    known = knowledge or Knowledge()
-    able = possible(target, known, sampling=sampling, unit=unit) if attacks is None else attacks
-    names = tuple(able)
-    rest = record_scores(target, known, attacks=set(names) - set(scores or ()), seed=seed)
+    rest = record_scores(target, knowledge, attacks=set(attacks) - set(scores or ()), seed=seed)
     every = {**rest, **(scores or {})}
     rows = evaluation_rows(target, seed=seed)
     member = target.member[rows]
     result: dict[str, float] = {}
-    for name in names:
+    for name in attacks:
         found = every[name]
         if name == "one_run":
             result |= certificate(
@@ -116,7 +112,10 @@ def record_scores(
     """
     for name in attacks:
         refuse_unless_allowed(name, target.mode)
-        require(name, catalogue.entry("attacks", name).NEEDS - {"coins"}, knowledge)
+        if missing := catalogue.entry("attacks", name).NEEDS - {"coins"} - knowledge.parts:
+            raise InvalidInput(
+                f"expected {', '.join(sorted(missing))} for the attack {name}, got none"
+            )
     return {
         name: np.asarray(
             catalogue.entry("attacks", name).scores(target, knowledge, seed=seed), dtype=np.float64
@@ -125,14 +124,12 @@ def record_scores(
     }
 
 
-def curves(
-    target: Signals, scores: Mapping[str, Floats], *, seed: int = 0
-) -> dict[str, dict[str, list[float]]]:
+def curves(target: Signals, scores: Mapping[str, Floats]) -> dict[str, dict[str, list[float]]]:
     """Each attack's ROC on logarithmic axes (`membership.log_curve`), on the rows of its figures.
 
     The one-run audit guesses pairs and has no such curve.
     """
-    rows = evaluation_rows(target, seed=seed)
+    rows = evaluation_rows(target)
     member = target.member[rows]
     return {
         name: membership.log_curve(membership.roc(found[rows], member))
@@ -148,10 +145,6 @@ def sweep_scores(trials: Sequence[Signals]) -> list[dict[str, Floats]]:
     Raises: InvalidInput for fewer than two trials, other records, or masks that are not independent
     coins (other trials' masks would then tell the target's).
     """
-    if len(trials) < 2:
-        raise InvalidInput(
-            f"expected at least 2 trials as each other's references, got {len(trials)}"
-        )
     every = {name: catalogue.entry("attacks", name) for name in catalogue.names("attacks")}
     names = [name for name, entry in every.items() if "references" in entry.NEEDS]
     for name in names:
@@ -166,33 +159,28 @@ def sweep_panel(
     trials: Sequence[Signals],
     *,
     deltas: Sequence[float],
-    sampling: Sequence[Sampling] | None = None,
-    units: Sequence[str] | None = None,
-    seed: int = 0,
-    scores: Sequence[Mapping[str, Floats]] | None = None,
+    sampling: Sequence[Sampling],
+    units: Sequence[str],
+    scores: Sequence[Mapping[str, Floats]],
 ) -> list[dict[str, float]]:
     """For each trial the figures of the attacks that use all the others (bavaria, calibrated, lira,
     rmia), and the certified bound where the split has one. All trials have the same records.
 
-    `deltas`, `sampling` and `units` have one value a trial; `scores` are those of `sweep_scores`,
-    where they are already computed. The bounds hold together with probability 95 %.
-
-    Raises: InvalidInput as `sweep_scores`.
+    `deltas`, `sampling` and `units` have one value a trial; `scores` are those of `sweep_scores`.
+    The bounds hold together with probability 95 %.
     """
     results = []
-    for place, (trial, own) in enumerate(zip(trials, scores or sweep_scores(trials), strict=True)):
-        drawn: Sampling = sampling[place] if sampling else "shuffle"
-        unit = units[place] if units else "record"
+    for trial, own, delta, drawn, unit in zip(trials, scores, deltas, sampling, units, strict=True):
         can_certify = one_run.comparable(trial.mode, drawn, unit=unit)
         results.append(
             panel(
                 trial,
-                delta=deltas[place],
+                Knowledge(),
+                delta=delta,
                 attacks=[name for name in own if can_certify or name != "one_run"],
                 sampling=drawn,
                 unit=unit,
                 num_trials=len(trials),
-                seed=seed,
                 scores=own,
             )
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import DAMAGED
 from trainables.sections import SplitMode
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -123,11 +127,6 @@ def features_of(
     one record after another; `lengths` [B], each at least 1; `path_log_prob` [B]. A record's
     features depend on that record alone, not on its batch.
     """
-    if token_marginals.shape[0] != lengths.sum() or len(lengths) != len(intent_log_probs):
-        raise InvalidInput(
-            f"expected {int(lengths.sum())} rows of token marginals for {len(lengths)} records,"
-            f" got {token_marginals.shape[0]}"
-        )
     starts = np.r_[0, np.cumsum(lengths)[:-1]]
     tokens = _top(np.asarray(token_marginals, dtype=np.float64))
     # A token's sorted posteriors are summed in its record's own order of tokens.
@@ -214,3 +213,21 @@ def _top(probabilities: Floats) -> Floats:
     width = min(_TOP, probabilities.shape[1])
     top = -np.sort(-probabilities, axis=1)[:, :width]
     return np.pad(top, ((0, 0), (0, _TOP - width)))
+
+
+def bag_of_words(
+    token_ids: NDArray[np.integer], lengths: NDArray[np.integer], *, num_types: int
+) -> sparse.csr_matrix:
+    """[n, num_types + 1]: whether each token type occurs, then log(1 + length).
+
+    `token_ids` are the tokens of n records one after another, `lengths` [n] how many each has.
+    """
+    from scipy import sparse  # imported by every plan of a space with attacks otherwise
+
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    counts = sparse.coo_matrix(
+        (np.ones(len(token_ids)), (rows, token_ids)), shape=(len(lengths), num_types)
+    ).tocsr()
+    counts.data[:] = 1.0
+    size = sparse.csr_matrix(np.log1p(np.asarray(lengths, dtype=np.float64))[:, None])
+    return sparse.csr_matrix(sparse.hstack([counts, size]))

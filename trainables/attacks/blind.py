@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-from trainables.attacks._knowledge import Knowledge, require
+from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Floats, Signals
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
@@ -24,15 +24,12 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     Both records of a pair are in one fold, because the membership of one reveals that of the other.
     Population rows are scored and never trained on.
 
-    Raises: InvalidInput without texts, or with fewer than 5 members or non-members.
+    Raises: InvalidInput with fewer than 5 members or non-members.
     """
     from sklearn.linear_model import LogisticRegression  # a second, only where it is used
 
-    require("blind", NEEDS, knowledge)
     texts = knowledge.texts
-    assert texts is not None  # required above
-    if texts.shape[0] != len(target):
-        raise InvalidInput(f"expected texts of {len(target)} records, got {texts.shape[0]}")
+    assert texts is not None  # see NEEDS
     folds = _folds(target, seed=seed)
     found = np.empty(len(target))
     for fold in range(_FOLDS):

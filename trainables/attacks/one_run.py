@@ -19,14 +19,13 @@ import numpy as np
 from scipy.special import betainc
 from scipy.stats import binom
 
-from trainables.attacks import _estimates
+from trainables.attacks import _estimates, rmia
 from trainables.attacks._gaussians import ratio
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._references import leave_one_out
-from trainables.attacks._relative import relative_scores
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.errors import InvalidInput
-from trainables.sections import SPLITS_WITH_COINS, Sampling, SplitMode
+from trainables.sections import Sampling, SplitMode
 
 _LARGEST = 64.0  # no number of units that fits in memory certifies more
 
@@ -127,7 +126,7 @@ def all_scores(trials: Sequence[Signals]) -> list[Floats]:
     """
     if len(trials) > MODELS_FOR_RATIO:
         return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]
-    return relative_scores(trials)
+    return rmia.all_scores(trials)
 
 
 def audit(
@@ -135,24 +134,15 @@ def audit(
     signals: Signals,
     *,
     delta: float,
-    p: float = ERROR,
     num_trials: int = 1,
 ) -> Audit:
     """Guess the coins of 5 % of the units of `signals` by `record_scores` [n] and bound epsilon.
 
-    p is divided by `num_trials`: all bounds of a sweep hold together with probability 1 - p.
-
-    Raises: InvalidInput for a split without coins.
+    `ERROR` is divided by `num_trials`: all bounds of a sweep hold together with probability 1 less
+    it. The split has coins (see `refuse_unless_comparable`).
     """
-    if signals.mode not in SPLITS_WITH_COINS:
-        allowed = " or ".join(SPLITS_WITH_COINS)
-        raise InvalidInput(
-            f"expected data.split {allowed} for the attack one_run, got data.split={signals.mode}"
-        )
-    if num_trials < 1:
-        raise InvalidInput(f"expected num_trials >= 1, got {num_trials}")
     evidence, coin = unit_scores(record_scores, signals)
-    level = p / num_trials
+    level = ERROR / num_trials
     order = np.argsort(-np.abs(evidence), kind="stable")
     right = np.cumsum(((evidence > 0) == coin)[order])
     num = math.ceil(GUESSED_SHARE * len(order) - 1e-9)

@@ -2,7 +2,7 @@
 2023).
 
 A regression on records that the model never saw predicts, from a record's words, the quantile of
-confidence that a share `false_positive_rate` of non-members exceeds. Records above it are members.
+confidence that a share of 0.1 of non-members exceeds. Records above it are members.
 """
 
 from __future__ import annotations
@@ -10,35 +10,31 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sparse
 
-from trainables.attacks._knowledge import Knowledge, require
+from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Floats, Signals
 from trainables.errors import InvalidInput
 from trainables.seeding import stream_seed
 
 NEEDS = frozenset({"texts"})
 
+FALSE_POSITIVE_RATE = 0.1
 _COMPONENTS = 16
 FEWEST = 50  # population records below which no quantile can be learnt
 _MOST = 2_000  # the regression is a linear program; more rows cost time and little error
 
 
-def scores(
-    target: Signals, knowledge: Knowledge, *, seed: int = 0, false_positive_rate: float = 0.1
-) -> Floats:
-    """psi minus its predicted (1 - false_positive_rate) quantile for a non-member, [n].
+def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
+    """psi minus its predicted (1 - `FALSE_POSITIVE_RATE`) quantile for a non-member, [n].
 
     Fits on the target's population rows only: records that it never trains on and that are not
     scored.
 
-    Raises: InvalidInput without texts, or with fewer than 50 population rows.
+    Raises: InvalidInput with fewer than 50 population rows.
     """
     from sklearn.linear_model import QuantileRegressor  # a second, only where it is used
 
-    require("quantile", NEEDS, knowledge)
     texts = knowledge.texts
-    assert texts is not None  # required above
-    if texts.shape[0] != len(target):
-        raise InvalidInput(f"expected texts of {len(target)} records, got {texts.shape[0]}")
+    assert texts is not None  # see NEEDS
     pool = np.flatnonzero(target.population)
     if len(pool) < FEWEST:
         raise InvalidInput(
@@ -46,7 +42,7 @@ def scores(
             f" quantile, got {len(pool)}"
         )
     described = _describe(texts, seed=seed)
-    model = QuantileRegressor(quantile=1 - false_positive_rate, alpha=1e-3, solver="highs")
+    model = QuantileRegressor(quantile=1 - FALSE_POSITIVE_RATE, alpha=1e-3, solver="highs")
     learnt = pool[:: max(1, -(-len(pool) // _MOST))]
     model.fit(described[learnt], target.psi[learnt])
     return np.asarray(target.psi - model.predict(described))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.attacks._knowledge import Knowledge, require
+from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
@@ -67,11 +67,10 @@ def fit(features: Floats, member: Bools, *, seed: int = 0) -> Callable[[Floats],
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     """Log-odds of membership for every record of the target, [n].
 
-    Raises: InvalidInput without shadow signals, or where they are the target's own corpus.
+    Raises: InvalidInput where the shadow's corpus is the target's own.
     """
-    require("shadow", NEEDS, knowledge)
     shadow = knowledge.shadow
-    assert shadow is not None  # required above
+    assert shadow is not None  # see NEEDS
     if target.corpus and shadow.corpus == target.corpus:
         raise InvalidInput(
             "expected the shadow on another corpus than the target's, got the same fingerprint"

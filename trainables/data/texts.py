@@ -17,7 +17,6 @@ from torch import Tensor
 
 from trainables.data.storage import token_places
 from trainables.data.text_keys import text_keys
-from trainables.errors import InvalidInput
 
 
 class Tokenizer(Protocol):
@@ -75,13 +74,8 @@ class EncodedTexts:
         max_tokens: int,
         prompts: Sequence[str | None] | None = None,
     ) -> None:
-        if max_tokens < 8:
-            raise InvalidInput(f"expected max_tokens >= 8, got {max_tokens}")
-        if prompts is not None and len(prompts) != len(texts):
-            raise InvalidInput(f"expected {len(texts)} prompts, got {len(prompts)}")
         rows, first, cut = [], [], []
-        for place, text in enumerate(texts):
-            prompt = None if prompts is None else prompts[place]
+        for text, prompt in zip(texts, prompts or [None] * len(texts), strict=True):
             start, is_whole = opening(tokenizer, prompt, max_tokens)
             ids = tokenizer.encode(text)
             room = max(1, max_tokens - len(start) - 1)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.data.storage import token_places
 from trainables.encoders.word_vectors import bucket
 from trainables.errors import InvalidData, InvalidInput
 
@@ -43,13 +44,10 @@ class PieceTable:
         of_record = np.repeat(np.arange(lengths.size), lengths)
         # Each record has one more in front and one behind: token t is moved by 2 * record + 1.
         first = np.cumsum(counts) - counts + 2 * of_record + 1
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         piece_lengths = np.bincount(of_record, counts, lengths.size).astype(np.int64) + 2
         ends = np.cumsum(piece_lengths)
         out = np.empty(int(ends[-1]), dtype=np.int64)
-        out[np.repeat(first, counts) + within] = self.pieces[
-            np.repeat(self.starts[token_ids], counts) + within
-        ]
+        out[token_places(first, counts)] = self.pieces[token_places(self.starts[token_ids], counts)]
         out[ends - piece_lengths] = self.begin
         out[ends - 1] = self.end
         return {

@@ -17,8 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-
-from trainables.errors import InvalidInput
+from torch.nn.utils.rnn import pad_sequence
 
 _BATCH = 256  # texts drawn at once; does not change the result's law
 
@@ -39,13 +38,6 @@ class Decoding:
     num_beams: int = 1
     top_k: int = 50
     temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("num_beams", "top_k", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"expected {name} >= 1, got {getattr(self, name)}")
-        if not self.temperature > 0:
-            raise InvalidInput(f"expected temperature > 0, got {self.temperature}")
 
 
 def draw(
@@ -221,5 +213,4 @@ def _top(scores: Tensor, number: int) -> Tensor:
 
 def _table(openings: list[list[int]]) -> Tensor:
     """[R, longest], filled up with 0."""
-    longest = max(len(opening) for opening in openings)
-    return torch.tensor([[*opening, *[0] * (longest - len(opening))] for opening in openings])
+    return pad_sequence([torch.tensor(opening) for opening in openings], batch_first=True)

@@ -53,8 +53,6 @@ class Masks:
     """
 
     def __init__(self, rate: float, *, seed: int, record: Tensor, position: Tensor) -> None:
-        if not 0 <= rate < 1:
-            raise ValueError(f"expected 0 <= dropout < 1, got dropout={rate}")
         self.dropped = round(rate * _LEVELS)
         self.scale = _LEVELS / (_LEVELS - self.dropped)
         keys = record.to(torch.int32) * _to_signed(0x9E3779B1) + _to_signed(seed)

@@ -7,8 +7,6 @@ used inside the models:
   each that has one, ... A recurrence over time then works on the first `sizes[t]` rows of a state.
 - record-major by falling length (`ByLength`): records of equal length lie side by side, so they can
   be viewed as (records, length, width) without a copy.
-
-Models of others read padded records (`Padded`).
 """
 
 from __future__ import annotations
@@ -64,16 +62,6 @@ class ByLength:
     position: Tensor  # int64[T], place of the row within its record
     first: Tensor  # int64[B], row of the first token of each record, in the batch's order
     groups: tuple[tuple[int, int, int], ...]  # first row, number of records, their length
-
-
-@dataclass(frozen=True, eq=False)
-class Padded:
-    """Packed rows of B records in the batch's order, and their cells in [B, longest]."""
-
-    record: Tensor  # int64[T], record of each row
-    cell: Tensor  # int64[T], record * longest + place of the row within its record
-    num_records: int
-    longest: int
 
 
 def lengths_array(lengths: Tensor) -> np.ndarray:
@@ -160,24 +148,6 @@ def by_length(lengths: Tensor) -> ByLength:
         position=tensor_like(position, lengths),
         first=tensor_like(starts[inverse_of(order)], lengths),
         groups=groups,
-    )
-
-
-def padded(lengths: Tensor) -> Padded:
-    """The cells of records of these `lengths` (int64[B], each >= 1).
-
-    >>> padded(torch.tensor([1, 3])).cell.tolist()
-    [0, 3, 4, 5]
-    """
-    sizes = lengths_array(lengths)
-    longest = int(sizes.max())
-    record = np.repeat(np.arange(sizes.size), sizes)
-    position = np.arange(record.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return Padded(
-        record=tensor_like(record, lengths),
-        cell=tensor_like(record * longest + position, lengths),
-        num_records=sizes.size,
-        longest=longest,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from trainables.layers.embedding import EmbeddingEntry
 from trainables.layers.linear import LinearEntry
@@ -91,10 +92,7 @@ def of_pair(entries: Sequence[Entry]) -> Entry | None:
 def _places(unit: np.ndarray, units: Units) -> tuple[Tensor, Tensor]:
     """[U, L] rows of each unit, padded with row 0, and a mask of the real ones."""
     counts = np.bincount(unit, minlength=units.num_units)
-    order = np.argsort(unit, kind="stable")
-    within = np.arange(unit.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.zeros((units.num_units, max(1, counts.max(initial=0))), dtype=np.int64)
-    there = np.zeros(rows.shape, dtype=np.bool_)
-    rows[unit[order], within] = order
-    there[unit[order], within] = True
-    return torch.from_numpy(rows).to(units.device), torch.from_numpy(there).to(units.device)
+    order = torch.from_numpy(np.argsort(unit, kind="stable"))
+    rows = pad_sequence(torch.split(order, counts.tolist()), batch_first=True)
+    there = torch.arange(rows.shape[1]) < torch.from_numpy(counts).unsqueeze(1)
+    return rows.to(units.device), there.to(units.device)

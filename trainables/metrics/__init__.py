@@ -20,7 +20,6 @@ ENTRIES = (
     "function_overlap",
     "generation",
     "intent_accuracy",
-    "loss_filter",
     "mauve",
     "membership",
     "neighbours",

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from trainables.data.bio import slots_strict
 from trainables.data.records import NO_INTENT, Frame, Slot
-from trainables.errors import InvalidInput
 
 Align = Literal["name", "edit"]
 Match = Literal["span", "value"]
@@ -88,8 +87,7 @@ def slot_keys(
     ordered = sorted(slots, key=lambda slot: (slot[1], slot[2], slot[0]))
     if match == "span":
         return [(name, (start, end)) for name, start, end in ordered]
-    if tokens is None:
-        raise InvalidInput("expected tokens with match='value', got none")
+    assert tokens is not None  # which only this rule reads
     return [
         (name, " ".join(" ".join(tokens[start:end]).lower().split()))
         for name, start, end in ordered
@@ -156,19 +154,7 @@ def count_frames(
     `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
     reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
     hold no malformed tags, so then it equals `slot_f1` of spans. Labels never seen are labels.
-
-    Raises: InvalidInput for lists of different length, none at all, or an unknown rule.
     """
-    _require_sound(
-        references,
-        align=align,
-        match=match,
-        hypotheses=hypotheses,
-        tokens=tokens,
-        hypothesis_tokens=hypothesis_tokens,
-        reference_tags=reference_tags,
-        hypothesis_tags=hypothesis_tags,
-    )
     aligner = align_by_name if align == "name" else align_by_edit
     rows = np.empty((len(references), len(NAMES)), dtype=np.int64)
     for index, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
@@ -195,27 +181,6 @@ def count_frames(
             reference.intent != NO_INTENT,
         )
     return from_table(rows)
-
-
-def _require_sound(
-    references: Sequence[Frame],
-    *,
-    align: str,
-    match: str,
-    **columns: Sequence[object] | None,
-) -> None:
-    """Raises: InvalidInput for lists of different length, none at all, or an unknown rule."""
-    if align not in ("name", "edit"):
-        raise InvalidInput(f"expected align to be name or edit, got {align!r}")
-    if match not in ("span", "value"):
-        raise InvalidInput(f"expected match to be span or value, got {match!r}")
-    for name, values in columns.items():
-        if values is not None and len(values) != len(references):
-            raise InvalidInput(
-                f"expected as many {name} as references ({len(references)}), got {len(values)}"
-            )
-    if not references:
-        raise InvalidInput("expected at least one utterance to score, got none")
 
 
 def _intersection(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:

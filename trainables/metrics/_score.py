@@ -22,9 +22,8 @@ from trainables import catalogue, figures
 from trainables.errors import InvalidInput
 from trainables.figures import public, public_count
 from trainables.metrics import semantic_error_rate
-from trainables.metrics._auc import Floats, interval
 from trainables.metrics._counts import NAMES, Counts, OfCounts, from_table, table
-from trainables.metrics.membership import clopper_pearson
+from trainables.metrics.membership import Floats, clopper_pearson, interval
 from trainables.seeding import generator
 
 Integers = NDArray[np.int64]
@@ -34,21 +33,8 @@ _ERRORS = ("intent_errors", "frame_errors", "substituted", "deleted", "inserted"
 _RIGHT = np.array([name not in _ERRORS for name in NAMES], dtype=np.int64)  # with one slot
 
 
-def resampled_totals(rows: Integers, *, samples: int, rng: np.random.Generator) -> Integers:
-    """Column sums of `samples` resamples of `rows`, drawn with replacement.
-
-    `rows` is [n, k], one row an utterance; the result is [samples, k].
-    """
-    return totals_of_distinct(*distinct(rows), samples=samples, rng=rng)
-
-
 def distinct(rows: Integers) -> tuple[Integers, Integers]:
-    """The distinct rows [m, k] of `rows` [n, k], and how often each is there [m].
-
-    Raises: InvalidInput without a row.
-    """
-    if rows.ndim != 2 or len(rows) == 0:
-        raise InvalidInput(f"expected rows of shape [n, k] with n >= 1, got {rows.shape}")
+    """The distinct rows [m, k] of `rows` [n, k], and how often each is there [m]."""
     found, times = np.unique(rows, axis=0, return_counts=True)
     return found, times
 
@@ -56,7 +42,9 @@ def distinct(rows: Integers) -> tuple[Integers, Integers]:
 def totals_of_distinct(
     rows: Integers, times: Integers, *, samples: int, rng: np.random.Generator
 ) -> Integers:
-    """`resampled_totals` of rows whose `distinct` ones are known."""
+    """[samples, k]: column sums of `samples` resamples, drawn with replacement, of those rows of
+    which `distinct` finds `rows` [m, k] and `times` [m].
+    """
     drawn = rng.multinomial(times.sum(), times / times.sum(), size=samples)
     return np.asarray(drawn @ rows, dtype=np.int64)
 
@@ -118,34 +106,6 @@ def _few(
         counted = metric(from_table(rows + _RIGHT)) != perfect  # nor is it worse
     num = int(times[counted].sum())
     return (hits, num, gap * num / hits if hits else 1.0) if num else None
-
-
-def paired_difference(
-    first: Integers,
-    second: Integers,
-    *,
-    statistic: Callable[[Integers, Integers], Floats],
-    samples: int,
-    rng: np.random.Generator,
-) -> tuple[float, float, float]:
-    """(estimate, low, high) at 95 % of `statistic` of two systems on the *same* utterances.
-
-    Both count tables are [n, k] in the same order of utterances; each resample draws an utterance
-    for both systems at once, which cancels its difficulty. `statistic` maps two tables of totals
-    [..., k] to values [...].
-
-    Raises: InvalidInput where the tables differ in shape.
-    """
-    if first.shape != second.shape:
-        raise InvalidInput(
-            f"expected counts of the same utterances, got {first.shape} and {second.shape}"
-        )
-    width = first.shape[1]
-    totals = resampled_totals(np.concatenate([first, second], axis=1), samples=samples, rng=rng)
-    values = statistic(totals[:, :width], totals[:, width:])
-    low, high = interval(values)
-    estimate = statistic(first.sum(axis=0), second.sum(axis=0))
-    return float(estimate), low, high
 
 
 LABELS = frozenset({"intents", "slots"})
@@ -231,9 +191,7 @@ def of_counts(labels: frozenset[str] = LABELS) -> OfCounts:
     }
 
 
-def compare(
-    counts: Counts, baseline: Counts, *, bootstrap_samples: int = 1_000, seed: int = 0
-) -> dict[str, float]:
+def compare(counts: Counts, baseline: Counts) -> dict[str, float]:
     """Delta SER % against a baseline on the same test utterances, by paired bootstrap.
 
     Keys `delta_ser_percent`, `_low`, `_high` (95 %) and `delta_ser_significant` (1 where the
@@ -247,13 +205,16 @@ def compare(
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(100.0 * (ser - base) / base)
 
-    estimate, low, high = paired_difference(
-        table(counts),
-        table(baseline),
-        statistic=change,
-        samples=bootstrap_samples,
-        rng=generator(seed, "bootstrap", "compare"),
-    )
+    sides = table(counts), table(baseline)
+    if sides[0].shape != sides[1].shape:
+        raise InvalidInput(
+            f"expected counts of the same utterances, got {sides[0].shape} and {sides[1].shape}"
+        )
+    # Each resample draws an utterance for both at once, which cancels its difficulty.
+    rng = generator(0, "bootstrap", "compare")
+    totals = totals_of_distinct(*distinct(np.concatenate(sides, axis=1)), samples=1_000, rng=rng)
+    low, high = interval(change(*np.split(totals, 2, axis=1)))
+    estimate = float(change(sides[0].sum(axis=0), sides[1].sum(axis=0)))
     if not math.isfinite(estimate):
         estimate = low = high = math.nan
     return {

@@ -60,11 +60,7 @@ def top_k(generated: Mapping[str, int], human: Mapping[str, int], *, k: int) -> 
 
     >>> top_k({"a": 3, "b": 2, "c": 1}, {"a": 1, "c": 1, "b": 1}, k=2)
     1.0
-
-    Raises: InvalidInput for k < 1.
     """
-    if k < 1:
-        raise InvalidInput(f"expected k >= 1, got k={k}")
     return len(_most_frequent(generated, k) & _most_frequent(human, k)) / k
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from trainables.errors import InvalidInput
 from trainables.figures import Figure, text_count, text_figure, text_rate
 from trainables.metrics import function_distance, function_overlap, mauve, neighbours, word_overlap
-from trainables.parse.function_types import FnTypes, occurrences
+from trainables.parse.function_types import occurrences
 from trainables.parse.graph import graph, is_well_formed
 from trainables.parse.lispress import LispressError
 
@@ -39,6 +39,12 @@ FIGURES = (
         written="rate",
     ),
     text_figure(name="mean_words", label="words per text"),
+    text_figure(
+        name="fluency_loss",
+        label="loss under a public language model",
+        better="lower",
+        unit="nats per token",
+    ),
 )
 
 
@@ -48,13 +54,6 @@ class Texts:
 
     utterances: Sequence[str]
     programs: Sequence[str | None] | None = None
-
-    def __post_init__(self) -> None:
-        if self.programs is not None and len(self.programs) != len(self.utterances):
-            raise InvalidInput(
-                f"expected a program for each of {len(self.utterances)} utterances,"
-                f" got {len(self.programs)}"
-            )
 
     @property
     def known_programs(self) -> list[int]:
@@ -75,7 +74,6 @@ def score(
     human: Texts,
     *,
     seed: int = 0,
-    fn_types: FnTypes = "heads+types",
     mauve_texts: int = 2_000,
 ) -> Figures:
     """Every figure of generated texts, None where it cannot be computed.
@@ -110,8 +108,8 @@ def score(
         found["num_programs_compared"] = len(
             sides[1 if human.programs is not None else 0].known_programs
         )
-        figures |= _in_functions(sides[0], sides[1], fn_types=fn_types)
-        ceiling |= _in_functions(sides[2], sides[3], fn_types=fn_types)
+        figures |= _in_functions(sides[0], sides[1])
+        ceiling |= _in_functions(sides[2], sides[3])
     if mauve_texts:
         figures |= _in_features(ours, theirs, max_texts=mauve_texts, seed=seed)
         ceiling |= _in_features(*halves, max_texts=mauve_texts, seed=seed)
@@ -173,10 +171,10 @@ def _in_words(generated: Texts, human: Texts) -> Figures:
     }
 
 
-def _in_functions(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
+def _in_functions(generated: Texts, human: Texts) -> Figures:
     """Figures of programs, all of which are known."""
     found: Figures = {}
-    ours, theirs = _bags(generated, fn_types), _bags(human, fn_types)
+    ours, theirs = _bags(generated), _bags(human)
     if not ours:
         return found
     found["well_formed_rate"] = sum(bag is not None for bag in ours) / len(ours)
@@ -212,7 +210,7 @@ def _in_features(generated: Texts, human: Texts, *, max_texts: int, seed: int) -
     }
 
 
-def _bags(texts: Texts, fn_types: FnTypes) -> list[tuple[str, ...] | None] | None:
+def _bags(texts: Texts) -> list[tuple[str, ...] | None] | None:
     """Function types of each program; None for one that does not read."""
     if texts.programs is None:
         return None
@@ -220,7 +218,7 @@ def _bags(texts: Texts, fn_types: FnTypes) -> list[tuple[str, ...] | None] | Non
     for program in texts.programs:
         assert program is not None  # see `_with_programs`
         try:
-            found.append(occurrences(graph(program), fn_types=fn_types))
+            found.append(occurrences(graph(program)))
         except LispressError:
             found.append(None)
     return found

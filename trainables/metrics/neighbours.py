@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.errors import InvalidInput
 from trainables.figures import text_rate
 
 FIGURES = (
@@ -39,29 +38,15 @@ class Coverage:
     recall: float
 
 
-def of_features(generated: Floats, human: Floats, *, k: int = K) -> Coverage:
-    """Coverage of feature rows [n, d] and [m, d], compared by their direction.
+def of_features(generated: Floats, human: Floats) -> Coverage:
+    """Coverage of feature rows [n, d] and [m, d], compared by their direction; n, m > `K`.
 
     >>> line = np.column_stack([np.ones(9), np.arange(9.0)])
     >>> of_features(line, line)
     Coverage(precision=1.0, recall=1.0)
-
-    Raises: InvalidInput for rows of different width, or fewer than k + 1 of a side.
     """
-    if generated.ndim != 2 or human.ndim != 2 or generated.shape[1] != human.shape[1]:
-        raise InvalidInput(
-            f"expected features [n, d] and [m, d], got {list(generated.shape)} and"
-            f" {list(human.shape)}"
-        )
-    if min(len(generated), len(human)) <= k:
-        raise InvalidInput(
-            f"expected more than {k} rows of each side, got {len(generated)} and {len(human)}"
-        )
     ours, theirs = _unit(generated), _unit(human)
-    return Coverage(
-        precision=_inside(ours, theirs, k=k),
-        recall=_inside(theirs, ours, k=k),
-    )
+    return Coverage(precision=_inside(ours, theirs), recall=_inside(theirs, ours))
 
 
 def _unit(rows: Floats) -> Floats:
@@ -70,13 +55,13 @@ def _unit(rows: Floats) -> Floats:
     return unit
 
 
-def _inside(rows: Floats, region: Floats, *, k: int) -> float:
+def _inside(rows: Floats, region: Floats) -> float:
     """The share of `rows` in a ball around some row of `region`."""
     from sklearn.metrics import pairwise_distances
     from sklearn.neighbors import NearestNeighbors
 
     # The first neighbour of a row on its own side is the row itself.
-    own, _ = NearestNeighbors(n_neighbors=k + 1).fit(region).kneighbors(region)
+    own, _ = NearestNeighbors(n_neighbors=K + 1).fit(region).kneighbors(region)
     radius = own[:, -1]
     # A ball's edge belongs to it, and equal texts lie on it only up to rounding.
     within = pairwise_distances(rows, region) <= radius * (1 + 1e-9) + 1e-9

@@ -142,8 +142,6 @@ class CausalLm(DropsByRecord, LmModule):
         return layout.record.index_select(0, counted), values
 
     def _hidden(self, batch: TextBatch, layout: ByLength) -> Tensor:
-        if layout.groups[0][2] > self.sizes.positions:
-            raise ValueError("expected records no longer than the model's positions")
         rows = layout.rows
         tokens = batch.inputs.index_select(0, layout.source)
         x = self.word(tokens, rows) + self.position(layout.position, rows)

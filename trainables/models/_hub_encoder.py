@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders.pieces import PieceTable, WordCutter
 from trainables.errors import InvalidInput
-from trainables.layers.packing import Rows, tensor_like, time_major
+from trainables.layers.packing import Rows, time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._nlu import Encoded, NluModel, independent_losses, mean_over_record
 
@@ -80,30 +81,21 @@ class AdaptedEncoder(Foreign, NluModel):
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """See the class."""
-        pieces, lengths = batch.inputs["pieces"], batch.inputs["piece_lengths"]
-        number = len(pieces)
-        source, record = windows(lengths.cpu().numpy(), self.positions)
-        ids = torch.cat(
-            [pieces, pieces.new_tensor([self.cutter.begin, self.cutter.end, self._padding])]
-        )
-        is_read = source < number + 2
-        of_cell = np.repeat(record, source.shape[1])
-        self.name_rows(Rows(of_cell, len(lengths)))
-        found = self.inner(
-            input_ids=ids[tensor_like(source, pieces)],
-            attention_mask=tensor_like(is_read.astype(np.int64), pieces),
-        )
-        [inner] = np.nonzero(source.ravel() < number)
-        place = np.zeros(number, dtype=np.int64)
-        place[source.ravel()[inner]] = inner
-        first = tensor_like(place, pieces)[batch.inputs["first_piece"]]
-        [cells] = np.nonzero(is_read.ravel())
-        counts = tensor_like(np.bincount(of_cell[cells], minlength=len(lengths)), pieces)
-        owner, cell = tensor_like(of_cell[cells], pieces), tensor_like(cells, pieces)
-        rows = found[0].flatten(0, 1)
-        of_records = mean_over_record(rows.index_select(0, cell), owner, counts)
+        lengths = batch.inputs["piece_lengths"].tolist()
+        rows, owners = windows(batch.inputs["pieces"], lengths, self.positions)
+        ids = pad_sequence(rows, batch_first=True, padding_value=self._padding)
+        self.name_rows(Rows(np.repeat(owners, ids.shape[1]), len(lengths)))
+        owner, sizes = ids.new_tensor(owners), ids.new_tensor([len(row) for row in rows])
+        end, column = sizes.unsqueeze(1), torch.arange(ids.shape[1], device=ids.device)
+        is_read = column < end
+        found = self.inner(input_ids=ids, attention_mask=is_read.long())[0]
+        counts = torch.zeros_like(batch.lengths).index_add(0, owner, sizes)
+        of_records = mean_over_record(found[is_read], owner.repeat_interleave(sizes), counts)
+        # Those between the ends follow each other as in the batch, where each record has two more.
+        inner = found[is_read & (column > 0) & (column < end - 1)]
+        first = batch.inputs["first_piece"] - 2 * torch.repeat_interleave(batch.lengths) - 1
         layout = time_major(batch.lengths)
-        return Encoded(rows.index_select(0, first[layout.source]), of_records, layout)
+        return Encoded(inner.index_select(0, first[layout.source]), of_records, layout)
 
     def _tried(self) -> list[PackedBatch]:
         """Records of made words together, and each alone."""
@@ -120,27 +112,20 @@ class AdaptedEncoder(Foreign, NluModel):
 
 
 def windows(
-    lengths: NDArray[np.int64], positions: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Packed records of `lengths` [B] pieces, those at their ends included, as W rows of equal
-    length, none longer than `positions`: the packed place of each cell [W, L], and the record of
-    each row [W]. Beyond the P places: P begins a record, P + 1 ends it, P + 2 pads.
+    pieces: Tensor, lengths: Sequence[int], positions: int
+) -> tuple[list[Tensor], list[int]]:
+    """Packed records of `lengths` pieces as rows of at most `positions`, each between the pieces at
+    its record's ends, and the record of each row.
 
-    >>> windows(np.array([5, 3]), 4)[0].tolist()
-    [[8, 1, 2, 9], [8, 3, 9, 10], [8, 6, 9, 10]]
+    >>> windows(torch.tensor([0, 5, 6, 7, 1, 0, 8, 1]), [5, 3], 4)
+    ([tensor([0, 5, 6, 1]), tensor([0, 7, 1]), tensor([0, 8, 1])], [0, 0, 1])
     """
-    room, total = positions - 2, int(lengths.sum())
-    inside = lengths - 2
-    many = -(-inside // room)
-    record = np.repeat(np.arange(len(lengths)), many)
-    begin = (np.arange(len(record)) - np.repeat(np.cumsum(many) - many, many)) * room
-    size = np.minimum(inside[record] - begin, room)[:, None]
-    column = np.arange(size.max() + 2)
-    source = (np.cumsum(lengths) - lengths)[record][:, None] + begin[:, None] + column
-    source = np.where(column <= size, source, total + 2)
-    source[:, 0] = total
-    np.put_along_axis(source, size + 1, total + 1, axis=1)
-    return source, record
+    rows, records = [], []
+    for record, own in enumerate(torch.split(pieces, list(lengths))):
+        for part in own[1:-1].split(positions - 2):
+            rows.append(torch.cat([own[:1], part, own[-1:]]))
+            records.append(record)
+    return rows, records
 
 
 def _chosen_maps(inner: Any, targets: Sequence[str], *, name: str) -> dict[str, nn.Linear]:

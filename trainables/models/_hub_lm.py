@@ -27,13 +27,14 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.encoders import hub
 from trainables.encoders.source import quiet, require_all_weights
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
-from trainables.layers.packing import Rows, padded
+from trainables.layers.packing import Rows
 from trainables.models import _gpt2
 from trainables.models._causal_lm import CausalLm, LmModule, LmSizes
 from trainables.models._lora import Foreign, refuse_unknown_rows
@@ -65,17 +66,14 @@ class HubLm(Foreign, LmModule):
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
-        layout = padded(batch.lengths)
-        number, longest = layout.num_records, layout.longest
-        ids = batch.inputs.new_zeros(number * longest).index_copy(0, layout.cell, batch.inputs)
-        there = torch.zeros_like(ids).index_fill(0, layout.cell, 1)
+        ids = pad_sequence(torch.split(batch.inputs, batch.lengths.tolist()), batch_first=True)
+        number, longest = ids.shape
+        there = torch.arange(longest, device=ids.device) < batch.lengths.unsqueeze(1)
         self.name_rows(Rows(np.repeat(np.arange(number), longest), number))
-        hidden = self._states(ids.view(number, longest), there.view(number, longest))
-        counted = batch.counted.nonzero().squeeze(1)
-        rows = hidden.flatten(0, 1).index_select(0, layout.cell.index_select(0, counted))
-        logits = self.inner.get_output_embeddings()(rows)  # type: ignore[operator]  # theirs
-        values = F.cross_entropy(logits, batch.targets.index_select(0, counted), reduction="none")
-        return layout.record.index_select(0, counted), values
+        hidden = self._states(ids, there.long())[there]  # packed again
+        logits = self.inner.get_output_embeddings()(hidden[batch.counted])  # type: ignore[operator]  # theirs
+        values = F.cross_entropy(logits, batch.targets[batch.counted], reduction="none")
+        return torch.repeat_interleave(batch.lengths)[batch.counted], values
 
     def _states(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Top layer's states [B, T, D]."""
@@ -505,16 +503,9 @@ def _digest(model: nn.Module) -> str:
 
 def _load(model: nn.Module, own: dict[str, Tensor], *, where: str) -> None:
     """Load a model's state, whose tensors must match; a missing one would stay random."""
-    wanted = model.state_dict()
-    missing, other = wanted.keys() - own.keys(), own.keys() - wanted.keys()
-    if missing or other:
-        raise InvalidInput(
-            f"expected the {len(wanted)} weights {where}, got {len(missing)} too few and"
-            f" {len(other)} others"
-        )
-    for name, tensor in own.items():
-        if tensor.shape != wanted[name].shape or tensor.dtype != wanted[name].dtype:
-            raise InvalidInput(f"expected weights {where} of the model's shapes, got others")
-        if not tensor.isfinite().all():
-            raise InvalidInput(f"expected finite weights {where}, got others")
-    model.load_state_dict(own)
+    try:
+        model.load_state_dict(own)
+    except RuntimeError:
+        raise InvalidInput(f"expected the weights {where} of the model, got others") from None
+    if not all(tensor.isfinite().all() for tensor in own.values()):
+        raise InvalidInput(f"expected finite weights {where}, got others")

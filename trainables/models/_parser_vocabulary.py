@@ -17,6 +17,7 @@ from trainables.parse.graph import STRING
 from trainables.parse.linearise import (
     LONG,
     NUMBER,
+    PrefixState,
     anonymous,
     arity,
     delinearise,
@@ -25,7 +26,6 @@ from trainables.parse.linearise import (
     linearise,
 )
 from trainables.parse.lispress import is_long, is_number, is_string, write
-from trainables.parse.prefix_state import PrefixState
 
 Literals = Literal["anon", "copy"]
 UNKNOWN = 0

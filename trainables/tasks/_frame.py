@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,18 @@ from trainables.system.communication import Communicator
 from trainables.training import Trained
 
 Model = TypeVar("Model", bound=nn.Module)
+
+
+@contextmanager
+def first_rank_first(comm: Communicator) -> Iterator[None]:
+    """Run the work on rank 0 first, so that the others read it from the cache."""
+    if comm.rank != 0:
+        comm.broadcast(None)
+    try:
+        yield
+    finally:
+        if comm.rank == 0:
+            comm.broadcast(None)
 
 
 def attempt_key(config: TrialConfig, comm: Communicator) -> SecretKey:

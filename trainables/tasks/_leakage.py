@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +14,9 @@ from trainables import attacks, catalogue, evidence
 from trainables.attacks import Knowledge, Signals
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
+from trainables.tasks import _shadow
 from trainables.tasks._inference import Inference
 from trainables.tasks._setup import Setup
-
-ShadowSignals = Callable[..., tuple[Signals, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +51,6 @@ def measure(
     folder: Path,
     data_dir: Path,
     cache_dir: Path,
-    shadow: ShadowSignals,
 ) -> Leakage:
     """Run the attacks on the model's predictions of the targets, and keep the signals.
 
@@ -70,7 +67,7 @@ def measure(
     notes: tuple[str, ...] = ()
     if "shadow" in chosen:
         try:
-            shadow_signals, shadow_seconds = shadow(
+            shadow_signals, shadow_seconds = _shadow.signals(
                 setup.config, setup.corpus, comm=setup.comm, data_dir=data_dir, cache_dir=cache_dir
             )
         except InvalidInput as problem:  # its scores are not finite; the trial is trained and paid

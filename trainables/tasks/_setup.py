@@ -29,7 +29,7 @@ from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._nlu import NluModel
 from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
-from trainables.tasks._frame import attempt_key, engine_setup, on_device
+from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device
 from trainables.tasks._inference import Inference, Labels, best_labels, infer
 
 
@@ -200,10 +200,10 @@ def assemble(
     return Setup(config, corpus, split, loader, model, mechanism, engine, comm, start, key)
 
 
-_OUTSIDE = 2 / 3
+_OUTSIDE, _MADE = 2 / 3, 64
 
 
-def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> PackedBatch:
+def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
     """Artificial records for alpha_k: generated utterances with labels drawn from the schema.
 
     They determine the size of the groups' gradients.
@@ -214,7 +214,7 @@ def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> Pac
         for utterance in made.read(
             Path(), config=data_config(name="communication", num_utterances=1_000)
         )
-    ][:size]
+    ][:_MADE]
     types = sorted({token for text in texts for token in text})
     ids = np.searchsorted(np.array(types), [token for text in texts for token in text])
     lengths = np.array([len(text) for text in texts], dtype=np.int64)
@@ -225,9 +225,9 @@ def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> Pac
     return PackedBatch(
         inputs=model.feature_table(types).collate(ids.astype(np.int32), lengths),
         lengths=torch.from_numpy(lengths),
-        intents=torch.from_numpy(draw.integers(len(schema.intents), size=size)),
+        intents=torch.from_numpy(draw.integers(len(schema.intents), size=_MADE)),
         tags=torch.from_numpy(tags),
-        text_keys=torch.arange(size),
+        text_keys=torch.arange(_MADE),
     )
 
 
@@ -259,15 +259,5 @@ def shared_corpus(
     config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path
 ) -> Corpus:
     """The corpus of a config; rank 0 builds the cached form before the others open it."""
-    problem = None
-    if comm.rank == 0:
-        try:
-            corpus = open_corpus(config.data, data_dir=data_dir, cache_dir=cache_dir)
-        except InvalidInput as error:
-            problem = str(error)
-    problem = comm.broadcast(problem)
-    if problem is not None:
-        raise InvalidInput(problem)
-    if comm.rank == 0:
-        return corpus
-    return open_corpus(config.data, data_dir=data_dir, cache_dir=cache_dir)
+    with first_rank_first(comm):
+        return open_corpus(config.data, data_dir=data_dir, cache_dir=cache_dir)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,8 @@ from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
 from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
-from trainables.tasks._fluency import mean_token_loss
-from trainables.tasks._frame import attempt_key, on_device
-from trainables.tasks._pretraining import mix_texts, pretrain
+from trainables.tasks._frame import attempt_key, first_rank_first, on_device
+from trainables.tasks._pretraining import mean_token_loss, mix_texts, pretrain
 from trainables.tasks._stages import StagedEngine, staged_engine
 from trainables.tasks._synthesis_checks import (
     learns_from_public_text,
@@ -92,7 +89,7 @@ def prepare(
     config, mechanism = FigureCache(cache_dir).resolve(
         config, num_records=number, undeclared=undeclared
     )
-    with _first_rank_first(comm):
+    with first_rank_first(comm):
         records = materials(config, corpus, split, method, cache_dir=cache_dir)
     private, public, held_out = (records[name] for name in ("private", "public", "validation"))
     pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
@@ -106,7 +103,7 @@ def prepare(
     public_text = {
         stage: mix_texts(stage, method.texts(stage, public), corpora) for stage in stages
     }
-    with _first_rank_first(comm):
+    with first_rank_first(comm):
         models = {
             stage: _model(config, source, stage, public_text[stage], comm=comm, cache_dir=cache_dir)
             for stage in stages
@@ -182,15 +179,3 @@ def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tup
         )
     )
     return (f"language model: {provenance}",)
-
-
-@contextmanager
-def _first_rank_first(comm: Communicator) -> Iterator[None]:
-    """Run the work on rank 0 first, so that the others read it from the cache."""
-    if comm.rank != 0:
-        comm.broadcast(None)
-    try:
-        yield
-    finally:
-        if comm.rank == 0:
-            comm.broadcast(None)

@@ -19,7 +19,7 @@ from trainables.metrics import Counts, summarize
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
-from trainables.tasks import _facts, _leakage, _shadow
+from trainables.tasks import _facts, _leakage
 from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
@@ -136,7 +136,6 @@ def _measure(
         folder=folder,
         data_dir=data_dir,
         cache_dir=cache_dir,
-        shadow=_shadow.signals,
     )
     return counts, leakage
 

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.pairs import PairCorpus
 from trainables.errors import InvalidData, InvalidInput
@@ -27,10 +28,9 @@ from trainables.metrics import parsing as scores
 from trainables.metrics.parsing import ParseScores
 from trainables.models._parser_vocabulary import Literals, Source, Vocabulary
 from trainables.models.parser import ParserModel, ParserSizes, build
-from trainables.parse.linearise import anonymise
+from trainables.parse.linearise import SLOTS, PrefixState, anonymise
 from trainables.parse.lispress import LispressError
 from trainables.parse.match import Program
-from trainables.parse.prefix_state import SLOTS, PrefixState
 from trainables.seeding import generator, stream_seed
 
 
@@ -107,6 +107,7 @@ class _Rules:
 
 _FORMAT = 1
 _FILES = ("parser.json", "weights.safetensors")
+_AT_ONCE = 64  # utterances that are parsed together
 _BUCKET = 50  # batches that are sorted by length together
 
 
@@ -126,18 +127,6 @@ class ParserSettings:
     max_grad_norm: float = 1.0
     max_length: int = 120  # tokens of a program that is written
 
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "max_length"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"expected {name} >= 1, got {name}={getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise InvalidInput(f"expected learning_rate > 0, got {self.learning_rate}")
-        if self.sizes.width % (2 * self.sizes.heads):
-            raise InvalidInput(
-                f"expected width to be a multiple of 2 heads, got width={self.sizes.width},"
-                f" heads={self.sizes.heads}"
-            )
-
 
 @dataclass(frozen=True)
 class Parser:
@@ -148,7 +137,7 @@ class Parser:
     settings: ParserSettings
     trained_on: dict[str, str | int]
 
-    def parse(self, utterances: Sequence[str], *, batch_size: int = 64) -> list[str]:
+    def parse(self, utterances: Sequence[str]) -> list[str]:
         """A program for each utterance alone, well-formed by construction.
 
         An utterance longer than the vocabulary's `MAX_PIECES` is truncated.
@@ -157,8 +146,8 @@ class Parser:
         sources = [self.vocabulary.source(utterance) for utterance in utterances]
         order = sorted(range(len(sources)), key=lambda index: len(sources[index].ids))
         self.model.eval()
-        for low in range(0, len(order), batch_size):
-            ids = order[low : low + batch_size]
+        for low in range(0, len(order), _AT_ONCE):
+            ids = order[low : low + _AT_ONCE]
             batch = [sources[index] for index in ids]
             words, padding = collate(batch)
             written = greedy(
@@ -217,7 +206,7 @@ def load_parser(folder: Path) -> Parser:
         model.load_state_dict(tensors)
         trained_on = {name: about["trained_on"][name] for name in ("name", "seed")}
         return Parser(model.eval(), vocabulary, settings, trained_on)
-    except (KeyError, TypeError, ValueError, RuntimeError):
+    except (AssertionError, KeyError, TypeError, ValueError, RuntimeError):
         raise InvalidData(
             f"expected a parser of this version in {folder}, got another or a damaged one"
         ) from None
@@ -281,12 +270,9 @@ def gold_programs(parser: Parser, pairs: PairCorpus) -> list[Program]:
 
 def collate(batch: Sequence[Source]) -> tuple[Tensor, Tensor]:
     """Piece ids [B, S] and the mask of padding (True)."""
-    lengths = [len(source.ids) for source in batch]
-    words = torch.zeros(len(batch), max(lengths), dtype=torch.long)
-    for row, source in enumerate(batch):
-        words[row, : lengths[row]] = torch.tensor(source.ids)
-    padding = torch.arange(max(lengths))[None] >= torch.tensor(lengths)[:, None]
-    return words, padding
+    words = pad_sequence([torch.tensor(source.ids) for source in batch], batch_first=True)
+    lengths = torch.tensor([len(source.ids) for source in batch])
+    return words, torch.arange(words.shape[1]) >= lengths[:, None]
 
 
 def _fit(
@@ -329,9 +315,7 @@ def _loss(
     targets: Sequence[Sequence[int]],
 ) -> Tensor:
     """Mean cross-entropy over tokens and places; the softmax of a choice is over its kind alone."""
-    gold = torch.full((len(targets), max(map(len, targets))), -1, dtype=torch.long)
-    for row, ids in enumerate(targets):
-        gold[row, : len(ids)] = torch.tensor(ids)
+    gold = pad_sequence([torch.tensor(ids) for ids in targets], batch_first=True, padding_value=-1)
     inputs = gold[:, :-1].clamp(min=0)
     found = model(model.encode(words, padding), padding, inputs, model.start(len(targets)))
     is_place = gold >= model.num_tokens

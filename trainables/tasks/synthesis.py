@@ -11,6 +11,7 @@ from typing import Any
 
 from trainables.cards.card import counted_fields
 from trainables.config import TrialConfig
+from trainables.data.texts import EncodedTexts
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
@@ -19,10 +20,9 @@ from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
 from trainables.tasks import _facts
-from trainables.tasks._fluency import fluency_of
 from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._parsers import parser_of
-from trainables.tasks._pretraining import pretrain
+from trainables.tasks._pretraining import mean_token_loss, pretrain
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.training import Trained, train
 
@@ -173,13 +173,10 @@ def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
         synthesis=config.synthesis,
         seed=config.training.seed,
         cache_dir=cache_dir,
-    ).eval()
-    return fluency_of(
-        drawn.utterances,
-        model,
-        setup.source.tokenizer,
-        max_tokens=config.synthesis.max_tokens,
-    ).mean_loss
+    )
+    most = config.synthesis.max_tokens
+    texts = EncodedTexts(drawn.utterances, setup.source.tokenizer, max_tokens=most)
+    return mean_token_loss(model, texts)
 
 
 def _n_is_declared(setup: SynthesisSetup) -> bool:
