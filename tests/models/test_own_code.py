@@ -3,23 +3,21 @@
 import random
 import sys
 from collections import OrderedDict
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from torch import nn
 
 from tests.models._builds import random_batch
 from tests.models.test_own_draws import CODE, of_seed
 from tests.models.test_own_model import here, model, replaced
-from tests.models.test_own_state import code, write
+from tests.models.test_own_state import CASES, code, write
+from tests.refusals import refused
 from trainables.config import parse
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import TrialFailed
 
 __all__ = ["here"]
-CASES = yaml.safe_load(Path(__file__).with_name("own_code.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +41,7 @@ def test_state_is_refused_by_name(here, name):
     case = dict(CASES["refused"][name])
     problem = case.pop("problem")
     write(here, code(**case))
-    with pytest.raises(InvalidInput, match=problem):
+    with refused(problem):
         model(factory="own:build")
 
 
@@ -62,7 +60,7 @@ def test_a_module_without_state_is_accepted(here, name):
 @pytest.mark.parametrize(("old", "new", "problem"), CASES["unfit"])
 def test_what_cannot_be_trained_is_refused(here, old, new, problem):
     name = f"unfit_{abs(hash((old, new)))}"
-    with pytest.raises(InvalidInput, match=problem):
+    with refused(problem):
         model(factory=replaced(here, old, new, name=name))
 
 
@@ -96,7 +94,7 @@ def test_what_is_large_is_compared_at_epochs_alone(here, change, is_large, deep)
 def test_a_factory_may_be_in_a_package(here):
     """The working directory is on the path once. A folder alone has no source to know it by."""
     (here / "own_package").mkdir()
-    with pytest.raises(InvalidInput, match=r"expected model\.factory=package\.module:function"):
+    with refused(r"expected model\.factory=package\.module:function"):
         parse({"model": {"name": "module", "factory": "own_package:build"}})
     (here / "own_package" / "__init__.py").touch()
     (here / "my_tagger.py").rename(here / "own_package" / "tagger.py")
