@@ -1,4 +1,4 @@
-"""Releases the best trial of a private selection from the vault, or all once they are unsealed."""
+"""Releases the best trial of a private selection from the vault."""
 
 from __future__ import annotations
 
@@ -52,27 +52,11 @@ def release_best(
     vault.select(trial=trial.id, draw=best.plan.id)
 
 
-def release_all(folder: SweepFolder, vault: Vault) -> None:
-    """Copy every trial into the sweep's folder; the one released before keeps its id."""
-    chosen = vault.selection() or {}
-    trials = []
-    for record in vault.draws.records(running=False):
-        drawn = record.plan
-        trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
-        result = _copy(vault, drawn.id, folder, trial, card=record.privacy)
-        if result is not None:
-            folder.release_trial(trial.id, epochs=vault.draws.epochs(drawn.id), result=result)
-        trials.append(trial)
-    folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
-
-
 def sentence_of(folder: SweepFolder) -> str | None:
     """The state of a private selection in a sentence; None for any other sweep."""
     space, price = folder.space(), folder.about().get("selection")
     if not space.search.is_private_selection or price is None:
         return None
-    if folder.is_unsealed:
-        return "The sweep was unsealed: its trials cost their composition (`sweep ledger`)."
     selected = Vault(folder).selection()
     if selected is None:
         return (
@@ -85,8 +69,7 @@ def sentence_of(folder: SweepFolder) -> str | None:
     return (
         f"The best of a {price['law']} number of trials with mean {price['mean']:g}:"
         f" epsilon_selected {format_epsilon(float(price['epsilon_selected']))} at delta"
-        f" {delta}. The others are sealed (`sweep unseal {folder.name}` shows them, at the price of"
-        " their composition)."
+        f" {delta}. The others stay sealed."
     )
 
 

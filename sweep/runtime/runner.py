@@ -35,7 +35,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.sweeps import SweepFolder, about, require_storage
+from sweep.store.sweeps import SweepFolder, Vault, about, require_storage
 from sweep.tracking.delivery import Delivery, Tracking, for_sweep
 from trainables import catalogue
 from trainables.config import TrialConfig
@@ -137,7 +137,7 @@ def resume(
     prepared = Prepared(space=folder.space(), plan=folder.plan(), notes=())
     waiting = [r.plan for r in folder.records(running=False) if r.status.is_resumed]
     if prepared.space.search.is_private_selection:
-        if selection.is_over(folder):
+        if Vault(folder).is_over:
             tracker.open(must_answer=False)
             return Run(folder=folder, tracking_problem=tracker.deliver(folder, running=False))
         prepared = prepare_space(prepared.space, settings=settings)

@@ -164,11 +164,6 @@ class SweepFolder:
         """Add facts to those of the sweep."""
         self.add(log.Noted(facts=facts))
 
-    @property
-    def is_unsealed(self) -> bool:
-        """Whether all trials of a private selection are shown."""
-        return "unsealed" in self.about()
-
     def deny_search(self, reason: str | None) -> None:
         """Record why a search may choose no further trial; None: it may."""
         if reason != self.state().search_denied:
@@ -442,10 +437,10 @@ def _place(home: Path, name: str) -> Path:
 
 class Vault:
     """The vault of a private selection in the folder of a sweep: its trials, which no command
-    shows. It is private to its owner (0700), and read by `sweep resume` and `sweep unseal`.
+    shows. It is private to its owner (0700), and read by `sweep resume` alone.
 
-    `draws` is a separate sweep with every drawn trial; `ledger_file` has the releases of each
-    trial, which are charged at unsealing.
+    `draws` is a separate sweep with every drawn trial; `ledger_file` has the epochs of each, which
+    the selection's charge has paid for.
     """
 
     def __init__(self, sweep: SweepFolder) -> None:

@@ -15,7 +15,6 @@ from trainables.guarantee.releases import (
     Number,
     Sampled,
     Training,
-    Unaccounted,
 )
 from trainables.privacy.summary import plain
 
@@ -31,7 +30,6 @@ PART = Training(
 BEST = BestOf(
     number=Number(law="poisson", mean=7.5),
     configurations=(PART,),
-    shown=(Unaccounted(reasons=("no noise",), neighboring_relation="replace_one", unit="group"),),
 )
 ENTRY_OF_PART = Entry(
     dataset="d",

@@ -136,9 +136,6 @@ def test_facts_are_added_and_none_is_lost(folder):
     assert before["command"] == ["sweep", "run"]
     folder.note(budget_total=8.0)
     assert folder.about() == before | {"budget_total": 8.0}
-    assert not folder.is_unsealed
-    folder.note(unsealed=1.0)
-    assert folder.is_unsealed
 
 
 def test_a_trial_is_found_by_the_beginning_of_its_id(folder):
