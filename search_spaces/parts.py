@@ -197,8 +197,6 @@ class Budget(Part):
     """largest epsilon of all trials of the sweep together"""
     trials: Annotated[int, Field(ge=1, le=MAX_ROWS)] | None = None
     """largest number of trials"""
-    seconds: Positive | None = None
-    """largest wall-clock time of the sweep in seconds"""
 
     @field_validator("accountant")
     @classmethod

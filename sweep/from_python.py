@@ -38,7 +38,7 @@ def run(
     from sweep.runtime import shown
 
     chosen = settings or from_environment()
-    found = read(space, overrides=overrides, name=name)
+    found = read(space, settings=chosen, overrides=overrides, name=name)
     # Lines on stderr: a table that redraws itself is for terminals, not for a notebook's cells.
     screen = Console(
         stderr=True, force_terminal=False, force_jupyter=False, highlight=False, quiet=quiet

@@ -28,15 +28,17 @@ GRACE_SECONDS = 10.0
 class _State:
     """Plain flags, because a handler that waits for a lock of the interrupted thread deadlocks."""
 
-    number = 0  # of the first signal; 0: none has come
-    has_printed = has_raised = is_leaving = is_expected = False
-    read = -1  # of the pipe that Python writes signals to; -1: in a library
+    def __init__(self) -> None:
+        self.number = 0  # of the first signal; 0: none has come
+        self.has_printed = self.has_raised = self.is_leaving = False
+        self.read = -1  # of the pipe that Python writes signals to; -1: in a library
+        self.explain: Callable[[], str] = lambda: (
+            "no file is incomplete; run the same command again"
+        )
+        self.is_requested: Callable[[], bool] = lambda: False
 
 
 _now = _State()
-_stops: list[Callable[[], bool]] = []
-_BY_DEFAULT = "no file is incomplete; run the same command again"
-_explanations: list[Callable[[], str]] = [lambda: _BY_DEFAULT]
 
 
 def run(work: Callable[[], int]) -> int:
@@ -82,7 +84,7 @@ def is_stopping() -> bool:
 
 def explain(message: Callable[[], str]) -> None:
     """What an interrupt says from now on: what is saved, and how to resume."""
-    _explanations.append(message)
+    _now.explain = message
 
 
 @contextmanager
@@ -90,19 +92,11 @@ def stop_when(requested: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
     """Interrupt as by SIGTERM once `requested`, called often in the block, returns True. Yields
     a function for whether an interrupt has come; in a library the block must poll it.
     """
-    _stops.append(requested)
+    _now.is_requested = requested
     try:
         yield is_stopping if _now.read >= 0 else requested
     finally:
-        _stops.remove(requested)
-
-
-@contextmanager
-def expected() -> Iterator[None]:
-    """A block that an interrupt ends, without a line and with the exit code 0."""
-    _now.is_expected = True
-    with suppress(KeyboardInterrupt):
-        yield
+        _now.is_requested = lambda: False
 
 
 def _handle(number: int, frame: object = None) -> None:
@@ -126,13 +120,12 @@ def _watch() -> None:
             first = os.read(_now.read, 1)[0]
             continue
         with suppress(OSError):
-            if any(requested() for requested in _stops):
+            if _now.is_requested():
                 # Sent to that thread, so that it wakes up.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     _now.number = first
     with suppress(Exception):
-        if not _now.is_expected:
-            _print_line(_explanations[-1]())
+        _print_line(_now.explain())
     _now.has_printed = True
     select.select([_now.read], [], [], GRACE_SECONDS)
     _end()
@@ -177,4 +170,4 @@ def _end() -> NoReturn:
                     pass
             time.sleep(0.01)
     finally:
-        os._exit(0 if _now.is_expected else 128 + _now.number)
+        os._exit(128 + _now.number)

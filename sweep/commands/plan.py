@@ -26,7 +26,8 @@ def plan(
     from sweep.settings import from_environment
     from trainables.figure_cache import FigureCache
 
-    settings, found = from_environment(), read(space, overrides=overrides(assignments))
+    settings = from_environment()
+    found = read(space, settings=settings, overrides=overrides(assignments))
     prepared = prepare_space(found, settings=settings)
     resources = prepared.space.resources
     share = share_of(resources, this_machine(resources))

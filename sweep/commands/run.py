@@ -53,7 +53,7 @@ def run(
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     screen = console(stderr=True)
     with shown.preparing(screen, quiet=as_json):
-        search_space = read(space, overrides=overrides(assignments), name=name)
+        search_space = read(space, settings=settings, overrides=overrides(assignments), name=name)
     done = shown.start(
         search_space,
         settings,

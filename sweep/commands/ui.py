@@ -40,8 +40,8 @@ def ui(
     from sweep.settings import from_environment
 
     settings = from_environment(tracking_uri=tracking_uri)
+    interrupts.explain(lambda: "what was started here has ended")
     with (
-        interrupts.expected(),
         serve.mlflow_server(settings, port=port) as address,
         exploration.dashboard(settings.home, host=serve.HOST) as explored,
     ):

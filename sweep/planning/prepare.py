@@ -49,15 +49,19 @@ class Prepared:
 def read(
     source: str | Path | dict[str, Any],
     *,
+    settings: Settings,
     overrides: dict[str, Any] | None = None,
     name: str | None = None,
 ) -> SearchSpace:
-    """A space file, a bare config, a shipped space or the document itself, under `name` if given.
+    """A space file, a bare config, a shipped space or the document itself, under `name` if given;
+    with its fallback where its data set cannot be read here.
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
     phases.enter(phases.PLANNING)
     space = spaces.from_source(source, overrides=overrides)
+    if space.fallback and not _data_at_hand(space, settings):
+        space = spaces.with_fallback(space)
     return space if name is None else spaces.rename(space, name)
 
 
@@ -73,10 +77,8 @@ def prepare_space(
     """
     notes: list[str] = []
     account = accounting(settings, cost.estimator(settings.home))
-    if space.fallback and not _data_at_hand(space, settings):
-        space = spaces.with_fallback(space)
-        changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
-        notes.append(f"The data set of {space.name} is not available: {changed} instead.")
+    if taken := [f"{p}={v}" for p, v in space.fallback.items() if space.override.get(p) == v]:
+        notes.append(f"The data set of {space.name} is not available: {', '.join(taken)} instead.")
     price = None
     if space.search.is_private_selection:
         from sweep.planning.selection_price import priced  # which imports the accounting library
@@ -111,7 +113,9 @@ def _of_models(plan: Plan) -> list[str]:
 
 def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
     """As `replace_space`, with the space of a file or a shipped one."""
-    replace_space(folder, read(source, name=folder.name), settings=settings, accept=accept)
+    replace_space(
+        folder, read(source, settings=settings, name=folder.name), settings=settings, accept=accept
+    )
 
 
 def replace_space(

@@ -31,13 +31,14 @@ class Machine:
 @dataclass(frozen=True, kw_only=True)
 class Share:
     """The resources of a process, and the numbers of concurrent trials and of their processes.
-    `slots` None: as many as fit; `workers` None: a trial's number of logical workers.
+    `slots` None: as many as fit; `workers` None: a trial's number of logical workers;
+    `gpus_per_worker` None: that of a cluster that is not known yet.
     """
 
     workers: int | None = None
     slots: int | None = None
     cpus_per_worker: int = 1
-    gpus_per_worker: float = 0.0
+    gpus_per_worker: float | None = 0.0
 
     def processes(self, logical: int) -> int:
         """Processes of a trial, at most its number of logical workers.
@@ -83,7 +84,7 @@ def choose_slots(workers: int, share: Share, machine: Machine) -> int:
     4
     """
     slots, cpus_per_worker = share.slots, share.cpus_per_worker
-    gpus_per_worker, cpus, gpus = share.gpus_per_worker, machine.cpus, machine.gpus
+    gpus_per_worker, cpus, gpus = share.gpus_per_worker or 0.0, machine.cpus, machine.gpus
     fits = math.floor(cpus / (workers * cpus_per_worker))
     if fits < (slots or 1):
         raise InvalidInput(
@@ -153,9 +154,9 @@ def machine_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def gpu_share(asked: float | None, machine: Machine | None) -> float:
-    """GPUs of a worker: as asked, by default 1 where there are any."""
-    return float(machine is not None and machine.gpus > 0) if asked is None else asked
+def gpu_share(asked: float | None, machine: Machine | None) -> float | None:
+    """GPUs of a worker: as asked, by default 1 where there are any; None where that is unknown."""
+    return asked if asked is not None or machine is None else float(machine.gpus > 0)
 
 
 def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

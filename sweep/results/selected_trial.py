@@ -30,7 +30,7 @@ def release_best(
     trial's; None where no trial was drawn. `price` is a `SelectionPrice.to_dict`.
     """
     if best is None:
-        vault.select(trial=None, draw=None)
+        vault.select(None)
         return
     epsilon = float(price["epsilon_selected"])
     trial = replace(
@@ -49,7 +49,7 @@ def release_best(
         result={**result, "metrics": metrics, "time": time.time()},
     )
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
-    vault.select(trial=trial.id, draw=best.plan.id)
+    vault.select(trial.id)
 
 
 def sentence_of(folder: SweepFolder) -> str | None:

@@ -7,16 +7,16 @@ charged for the next epoch before this process permits it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from sweep import interrupts, phases
 from sweep.results.privacy_cards import write_card
 from sweep.results.tables.progress import Progress
+from sweep.runtime import ray_session
 from sweep.runtime.events import (
     GO_ON,
     Events,
@@ -31,7 +31,7 @@ from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.worker_loop import LoneTeam, work
 from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
-from sweep.store.entries import Ran, Turn
+from sweep.store.entries import Turn
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord, storage_faults
 from sweep.tracking.delivery import Delivery
@@ -44,7 +44,6 @@ from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 
 Watch = Callable[[str, Progress], None]
-_CLOCK_SECONDS = 5.0
 
 
 def run_trials(
@@ -72,11 +71,14 @@ def run_trials(
             team = LoneTeam("cuda" if settings.gpus_per_worker else "cpu")
             work(_Desk(list(jobs), events, stop_requested, source), team, settings)
             return
-        from sweep.runtime.tune import questions
+        phases.enter(phases.STARTING_RAY)
+        with ray_session.session(settings):
+            from sweep.runtime.tune import questions  # Ray reads its environment when imported
 
-        with closing(questions(jobs, settings, stop_requested, source)) as asked:
-            for event, reply in asked:
-                reply(events(event))
+            phases.enter(phases.TRAINING)
+            with closing(questions(jobs, settings, stop_requested, source)) as asked:
+                for event, reply in asked:
+                    reply(events(event))
     except _Refused as refused:
         raise refused.error from None
     except KeyboardInterrupt:
@@ -134,9 +136,8 @@ def run_pending(
 
 @dataclass
 class Driver:
-    """Called with each event, it returns whether the trial may continue. In its block it records
-    the sweep's wall-clock time periodically, so that a killed process loses seconds of it, however
-    long an epoch is. Slow work that can be deferred runs in a separate thread.
+    """Called with each event, it returns whether the trial may continue. Slow work that can be
+    deferred runs in a separate thread, until the end of its block.
 
     `watch` is called with each trial's progress, `rehearse` before the first charge of a trial; it
     raises InvalidInput where the trial would fail. Not for several threads.
@@ -151,32 +152,18 @@ class Driver:
 
     def __post_init__(self) -> None:
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
-        self._closing = threading.Event()
-        self._clock = threading.Thread(target=self._keep_time, name="clock", daemon=True)
 
     def __enter__(self) -> Driver:
-        self._clock.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._background.shutdown(wait=False, cancel_futures=True)
-        self._closing.set()
-        self._clock.join()
-
-    def _keep_time(self) -> None:
-        is_over = False
-        while not is_over:
-            is_over = self._closing.wait(_CLOCK_SECONDS)
-            with suppress(OSError, InvalidData):  # the next event reports a failing disk
-                self.folder.add(Ran(seconds=self.gate.seconds))
 
     def __call__(self, event: TrialEvent) -> Verdict:
         """Record the event and answer it.
 
-        Raises: StorageFailed where a failed disk paused a trial, or the sweep's folder is missing.
+        Raises: StorageFailed where a failed disk paused a trial.
         """
-        if not self.folder.is_there:
-            raise StorageFailed(f"the folder {self.folder.path} was removed")
         verdict = self._answer(event, self.gate.trials[event.trial_id])
         if self.delivery is not None:
             self.delivery.mark(event.trial_id)
@@ -197,16 +184,15 @@ class Driver:
         return GO_ON
 
     def _start(self, priced: PricedTrial, event: TrialEvent) -> Verdict:
-        trial, done, reason = priced.trial, 0, self.gate.time_is_up()
-        if reason is None:
-            try:
-                done = self._begin(priced)
-                if done == 0:
-                    self.rehearse(trial.config)
-            except InvalidInput as damage:  # before anything is charged; the other trials go on
-                self._fail(priced, str(damage))
-                return Verdict(str(damage))
-            reason = self.gate.begin(trial.id, attempt=event.attempt, epochs_done=done)
+        trial = priced.trial
+        try:
+            done = self._begin(priced)
+            if done == 0:
+                self.rehearse(trial.config)
+        except InvalidInput as damage:  # before anything is charged; the other trials go on
+            self._fail(priced, str(damage))
+            return Verdict(str(damage))
+        reason = self.gate.begin(trial.id, attempt=event.attempt, epochs_done=done)
         if reason is not None:
             self.folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
             self._show(priced, TrialStatus.PLANNED)

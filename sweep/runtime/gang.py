@@ -37,20 +37,19 @@ def gang(
     from ray.train.torch import TorchTrainer
 
     resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
-    if settings.gpus_per_worker > 0:
-        resources["GPU"] = settings.gpus_per_worker
+    gpus = settings.gpus_per_worker or 0.0
+    if gpus > 0:
+        resources["GPU"] = gpus
     return TorchTrainer(
         serve,
         train_loop_config={"pool": pool, "slot": slot, "settings": settings},
         scaling_config=ScalingConfig(
             num_workers=workers,
-            use_gpu=settings.gpus_per_worker > 0,
+            use_gpu=gpus > 0,
             resources_per_worker=resources,
         ),
         # NCCL refuses two workers on one GPU, and one by itself needs none.
-        torch_config=GangConfig(
-            backend="nccl" if settings.gpus_per_worker >= 1 and workers > 1 else "gloo"
-        ),
+        torch_config=GangConfig(backend="nccl" if gpus >= 1 and workers > 1 else "gloo"),
         run_config=RunConfig(
             name=f"{pool}-slot-{slot}-{uuid.uuid4().hex[:8]}",
             storage_path=str(folder),

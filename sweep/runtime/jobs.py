@@ -71,7 +71,6 @@ class ChosenJobs:
         self._price = price
         self._seeds = num_seeds(space)
         self._account = accounting(settings, cost.estimator(settings.home))
-        sweep.deny_search(None)
         self._waiting: list[PlannedTrial] = []
         # Of configurations whose records are all final.
         self._observed: dict[str, Observation | None] = {}
@@ -89,10 +88,7 @@ class ChosenJobs:
         return max(0, left) * self._seeds
 
     def next(self) -> TrialJob | None:
-        """The next job; None without a further one, or without time for it."""
-        if (reason := self._gate.time_is_up()) is not None:
-            self._sweep.deny_search(reason)
-            return None
+        """The next job; None without a further one."""
         if not self._waiting and self.num_left:
             self._waiting = self._choose()
             self._is_exhausted = not self._waiting

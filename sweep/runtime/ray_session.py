@@ -10,7 +10,8 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from importlib import resources
@@ -326,6 +327,62 @@ def cluster_size() -> Machine:
     resources = ray.cluster_resources()
     cpus, gpus, memory = (float(resources.get(name, 0)) for name in ("CPU", "GPU", "memory"))
     return Machine(cpus=cpus, gpus=gpus, memory_bytes=memory or math.inf)
+
+
+def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.0) -> None:
+    """Check that every node of the cluster sees the same folders as this process. In each of
+    `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it.
+
+    Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
+    answered after `timeout` seconds.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    marks = [folder / f".shared-{uuid.uuid4().hex}" for folder in writes]
+    try:
+        for mark in marks:
+            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.touch()
+        # Names in each; the data may be inside another.
+        expected = {reads: _names(reads), **{mark.parent: [mark.name] for mark in marks}}
+        asked = {}
+        for node in ray.nodes():
+            if node["Alive"]:
+                # By its id: several nodes may have one address.
+                here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                call = ray.remote(_unseen).options(num_cpus=0, scheduling_strategy=here)
+                name = f"node {node['NodeID'][:8]} ({node['NodeManagerAddress']})"
+                asked[name] = call.remote(expected)
+        for name, answer in asked.items():
+            try:
+                unseen = ray.get(answer, timeout=timeout)
+            except ray.exceptions.RayError as error:
+                raise InvalidInput(
+                    f"expected every node of the cluster to answer within {timeout:g} seconds, got"
+                    f" {type(error).__name__} from {name}"
+                ) from None
+            if unseen is not None:
+                raise InvalidInput(
+                    f"expected {unseen} to be on storage that every node shares:"
+                    f" {name} sees other content"
+                )
+    finally:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+
+
+def _unseen(expected: dict[Path, list[str]]) -> Path | None:
+    """The first folder that lacks one of these names; runs on a node of the cluster."""
+    lacking = (path for path, names in expected.items() if not set(names) <= set(_names(path)))
+    return next(lacking, None)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def _packages() -> list[Path]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from rich.console import Console, RenderableType
-from rich.control import Control
 from rich.live import Live
 from rich.segment import Segments
 from rich.spinner import Spinner
@@ -39,7 +38,7 @@ from trainables.system import phase
 _LINE_SECONDS = 60.0
 _PREPARING = Guard("the line of progress")
 # Phases in which a sweep may still be refused, which is one line.
-_UNSAID = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
+_UNSAID = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING}
 
 
 def start(
@@ -128,15 +127,9 @@ def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
 @contextmanager
 def _showing(shown: Callable[[], RenderableType], console: Console, guard: Guard) -> Iterator[None]:
     """Draw what is `shown` twice a second while the block runs."""
-    size = console.size
 
     def draw() -> RenderableType:
-        nonlocal size
         with guard:
-            # A terminal of another size has wrapped the last frame again: its lines are unknown.
-            if console.size != size:
-                size = console.size
-                console.control(Control.clear(), Control.home())
             # Drawn here, since the console would draw it outside of the guard; as high as the
             # screen, since the last frame could not be removed otherwise.
             lines = console.render_lines(shown(), new_lines=True)[: console.height - 1]
@@ -144,8 +137,6 @@ def _showing(shown: Callable[[], RenderableType], console: Console, guard: Guard
         return ""
 
     live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
-    for name in ("start", "refresh", "stop"):  # also called by its own thread
-        setattr(live, name, _guarded(guard, getattr(live, name)))
     with _open_screen(console), live:
         yield
 

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,11 @@ def questions(
     stop_requested: Callable[[], bool],
     source: ChosenJobs | None,
 ) -> Questions:
-    """Run every job to its end, and the jobs that `source` chooses, in a thread of Tune.
+    """Run every job to its end, and the jobs that `source` chooses, in a thread of Tune, on the Ray
+    of this process.
 
-    Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT, on
+    Raises: InvalidInput where the workers do not fit on the cluster, or its nodes do not share the
+    folders; Interrupted on SIGINT, on
     SIGTERM or once `stop_requested` returns True; RayFailed; SweepError where Tune fails, or no
     group of workers can be kept alive; any exception of `source`. In all these cases the workers
     have ended when this returns, and unfinished jobs can be run again.
@@ -71,8 +73,12 @@ def questions(
         groups.setdefault(last, [])
     place = source.folder if source is not None else jobs[0].folder.parent.parent
     files = place.resolve() / _FOLDER
-    with ray_session.session(settings), _clean(files):
+    with _clean(files):
         size = ray_session.cluster_size()
+        if settings.gpus_per_worker is None:  # of a cluster, which is known now
+            settings = replace(settings, gpus_per_worker=float(size.gpus > 0))
+        if settings.address is not None:
+            ray_session.require_shared((files, settings.cache_dir), reads=settings.data_dir)
         slots = {workers: choose_slots(workers, settings, size) for workers in groups}
         # A person's number of slots stands.
         memory = size.memory_bytes if settings.slots is None else math.inf
@@ -132,7 +138,7 @@ class _Exploration:
     def questions(self, stop_requested: Callable[[], bool]) -> Questions:
         """The questions of the workers, until Tune has ended and every trial that it began."""
         peak = 0  # bytes of the largest worker
-        leaving = [self._tuner]  # gangs in the middle of an epoch end with their pool
+        leaving = [self._tuner]
         try:
             self._fill_memory(peak)
             self._tuner.start()
@@ -157,10 +163,14 @@ class _Exploration:
         finally:
             self._ended.set()
             if ray_session.dead_daemon() is None:
-                if not interrupts.is_stopping():  # this process is about to end, and its Ray
-                    self._say_goodbye(leaving)
+                is_ending = interrupts.is_stopping()  # this process, and its Ray
                 with suppress(ray.exceptions.RayError):
+                    if not is_ending:
+                        ray.get(self._pool.limit_slots.remote(0))
+                        _wait_for(leaving)
                     ray.kill(self._pool)
+                if not is_ending:  # gangs in the middle of an epoch end with their pool
+                    _wait_for(self._gangs)
 
     def _is_going_on(self) -> bool:
         """Raises: SweepError where Tune, Ray or every gang has failed."""
@@ -181,15 +191,6 @@ class _Exploration:
         if is_over and "ready" in unfinished.values():
             raise SweepError("Ray Tune ended before every trial had begun")
         return bool(unfinished) or not is_over
-
-    def _say_goodbye(self, threads: Sequence[threading.Thread]) -> None:
-        """Wait for the threads that still use Ray."""
-        with suppress(ray.exceptions.RayError):
-            ray.get(self._pool.limit_slots.remote(0))
-        deadline = time.monotonic() + _FAREWELL_SECONDS
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _fill_memory(self, peak: int) -> None:
         """Start the gangs that the memory permits, and end those that it does not: a worker that is
@@ -275,6 +276,14 @@ class _Exploration:
         except BaseException as error:  # noqa: BLE001  the main thread raises it
             self._error = error
             return None
+
+
+def _wait_for(threads: Sequence[threading.Thread]) -> None:
+    """Wait for threads that still use Ray."""
+    deadline = time.monotonic() + _FAREWELL_SECONDS
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def space_of(jobs: Sequence[TrialJob]) -> dict[str, Any]:

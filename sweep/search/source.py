@@ -38,8 +38,6 @@ def ended_early(folder: SweepFolder) -> str | None:
     limit = space.budget.trials
     if limit is not None and limit - len(plan.to_run) < num_seeds(space):
         why = f"budget.trials={limit} reached"
-    elif (denied := folder.state().search_denied) is not None:
-        why = denied
     else:
         refused = [t for t in plan.trials if not t.runs and t.refused_by == "budget"]
         why = str(refused[-1].reason) if refused else "no new point is left"

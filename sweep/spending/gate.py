@@ -1,5 +1,5 @@
 """The spend gate, which charges every epoch before it permits it, and the budgets that it holds:
-epsilon a trial, a total of all trials, time.
+epsilon a trial, a total of all trials.
 
 The ledger records or refuses a charge; only then is the epoch permitted. `open_gate` has its limits
 from the space of a sweep and its spend from the ledger. `sweep.planning.plan` refuses trials
@@ -8,7 +8,6 @@ over budget before anything starts.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import InitVar, dataclass
 from functools import partial
@@ -111,10 +110,8 @@ class SpendGate:
     total_filter: InitVar[RdpFilter | None] = None
     spent: InitVar[Iterable[Entry]] = ()
     state: Callable[[], SweepState] = SweepState
-    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self, total_filter: RdpFilter | None, spent: Iterable[Entry]) -> None:
-        self._began = self.clock() - self.state().seconds_run
         self._total = Account(total_filter)
         self._spent: dict[str, dict[tuple[str, int, int], Entry]] = {}
         self._attempts: dict[str, tuple[int, int]] = {}  # number and first epoch
@@ -126,7 +123,7 @@ class SpendGate:
         of the sweep.
         """
         number = max([attempt, *(e.attempt + 1 for e in self._spent.get(trial_id, {}).values())])
-        return self.time_is_up() or self._charge(trial_id, number, epochs_done, epochs_done)
+        return self._charge(trial_id, number, epochs_done, epochs_done)
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> str | None:
         """Charge another epoch to a trial that has trained `epochs_done` epochs. `stop`: the reason
@@ -136,18 +133,7 @@ class SpendGate:
         # A checkpoint may be older than the last recorded epoch; repeated epochs are charged
         # again, beside all that was charged before.
         first = min(first, epochs_done)
-        return stop or self.time_is_up() or self._charge(trial_id, number, first, epochs_done)
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock of the sweep so far, earlier runs included."""
-        return self.clock() - self._began
-
-    def time_is_up(self) -> str | None:
-        """The reason why no further trial may begin, whatever its cost, or None."""
-        limit = self.budget.seconds
-        is_up = limit is not None and self.seconds >= limit
-        return f"budget.seconds={limit:g} reached" if is_up else None
+        return stop or self._charge(trial_id, number, first, epochs_done)
 
     def refusal(self, *others: PricedTrial) -> str | None:
         """The reason why other trials may not begin, or None. All their epochs and those of the

@@ -156,9 +156,7 @@ class ChainedLog(Generic[_Entry]):
         if position.inode != inode:
             position = _Position(inode)
         entries: list[_Entry] = []
-        problem, met_head = "", head is None or head[0] < position.num_lines
-        if head is not None and head[0] == position.num_lines:
-            met_head = head[1] == position.digest
+        problem, digests = "", {position.num_lines: position.digest}
         for line in self._lines(position):
             entry, wrong = self._entry(line, position)
             if entry is None and not wrong and not self._accepts(line, position):
@@ -168,16 +166,17 @@ class ChainedLog(Generic[_Entry]):
             elif not wrong and entry is None:  # all before it is accepted
                 problem = ""
             position = position.after(line)
-            if head is not None and head[0] == position.num_lines:
-                met_head = True
-                if head[1] != position.digest and not problem:
-                    problem = f"line {position.num_lines} is not the one that was written"
+            digests[position.num_lines] = position.digest
             if entry is not None:
                 entries.append(entry)
-        if not problem and not met_head and head is not None:
-            problem = f"{head[0]} lines were written and {position.num_lines} are there"
         if not problem and head is None and position.num_lines:
             problem = f"{self._head.name} is missing"
+        if not problem and head is not None:
+            number, last = head
+            if number > position.num_lines:
+                problem = f"{number} lines were written and {position.num_lines} are there"
+            elif digests.get(number, last) != last:  # one that was read before is not read again
+                problem = f"line {number} is not the one that was written"
         if problem:
             raise InvalidData(f"expected whole entries in {self.path}, {problem}: {self._advice}")
         self._position = position

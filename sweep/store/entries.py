@@ -166,20 +166,6 @@ class Chosen(_Entry):
     trials: tuple[PlannedTrial, ...]
 
 
-class SearchDenied(_Entry):
-    """Why the search may choose no further trial; no reason: it may."""
-
-    entry: Literal["search_denied"] = "search_denied"
-    reason: str | None
-
-
-class Ran(_Entry):
-    """Wall-clock seconds of the sweep so far, over all its resumes."""
-
-    entry: Literal["ran"] = "ran"
-    seconds: float
-
-
 class OfTrial(_Entry):
     """An entry about one trial."""
 
@@ -225,7 +211,7 @@ class Released(OfTrial):
     result: Result
 
 
-OfSweep = Made | Noted | Planned | Chosen | SearchDenied | Ran
+OfSweep = Made | Noted | Planned | Chosen
 SweepEntry = OfSweep | Turn | Epoch | Ended | Compared | Released
 SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
     Annotated[SweepEntry, Field(discriminator="entry")]

@@ -130,8 +130,6 @@ class SweepState:
         self.about: dict[str, Any] = {}
         self.space: dict[str, Any] = {}
         self.planned: dict[str, PlannedTrial] = {}
-        self.seconds_run = 0.0
-        self.search_denied: str | None = None
         self._plan = Plan(name="", trials=())
         self._trials: dict[str, TrialState] = {}
 
@@ -148,10 +146,6 @@ class SweepState:
             case log.Chosen(trials=trials):
                 for trial in trials:
                     self.planned.setdefault(trial.id, trial)
-            case log.SearchDenied(reason=reason):
-                self.search_denied = reason
-            case log.Ran(seconds=seconds):
-                self.seconds_run = seconds
             case log.Released(trial=name, epochs=rows, result=result):
                 released = self._trials[name] = TrialState(has_started=True, result=result)
                 for row in rows:

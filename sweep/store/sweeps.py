@@ -164,11 +164,6 @@ class SweepFolder:
         """Add facts to those of the sweep."""
         self.add(log.Noted(facts=facts))
 
-    def deny_search(self, reason: str | None) -> None:
-        """Record why a search may choose no further trial; None: it may."""
-        if reason != self.state().search_denied:
-            self.add(log.SearchDenied(reason=reason))
-
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
         """Every trial of the plan, in its order; `running` None: by the lock."""
         alive = self.is_running if running is None else running
@@ -461,7 +456,7 @@ class Vault:
         create(self.path, mine, plan, about={"command": [], "git_commit": None})
 
     def selection(self) -> Mapping[str, Any] | None:
-        """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
+        """The released `trial` (None: none was drawn); None before the end."""
         return self.draws.about().get("selected") if self.is_sealed else None
 
     @property
@@ -469,9 +464,9 @@ class Vault:
         """Whether all trials have ended and the best is released."""
         return self.selection() is not None
 
-    def select(self, *, trial: str | None, draw: str | None) -> None:
+    def select(self, trial: str | None) -> None:
         """Record the released trial."""
-        self.draws.note(selected={"trial": trial, "draw": draw})
+        self.draws.note(selected={"trial": trial})
 
 
 _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
@@ -514,17 +509,10 @@ def _versions() -> Iterator[tuple[str, str]]:
 @contextlib.contextmanager
 def storage_faults(folder: SweepFolder) -> Iterator[None]:
     """Raises: StorageFailed instead of any error that the disk of a running sweep has caused."""
-    was_there = folder.is_there
     try:
         yield
     except Exception as error:
         failure = disk.failure_of(error, folder.path)
-        if was_there and not folder.is_there:
-            shutil.rmtree(folder.path, ignore_errors=True)  # trials had recreated parts of it
-            raise StorageFailed(
-                f"the folder {folder.path} was removed while the sweep ran: it cannot continue, and"
-                " the ledger keeps what was spent"
-            ) from None
         if failure is None:
             raise
         raise StorageFailed(

@@ -16,8 +16,8 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -32,12 +32,10 @@ from sweep.store.files import indented_json
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking import text
-from sweep.tracking.delivery import StoreAway, may_pass
 from sweep.tracking.text import CURATOR
 from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
-from trainables.errors import InvalidInput, StorageFailed
-from trainables.system import disk
+from trainables.errors import InvalidInput
 from trainables.system.locks import alone
 
 if TYPE_CHECKING:
@@ -48,9 +46,8 @@ Fields = Mapping[str, object]
 _TABLE = "figures.json"
 # With this tag MLflow's pages and `mlflow.load_table` find the table.
 _TABLES = {"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])}
-# Written last: the delivered state of a trial, and its last delivered epoch with its time.
+# Written last: the delivered state of a trial, and the time of its last delivered epoch.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
-_BATCH = 100  # params that MLflow takes at once
 _MOST_RUNS = 50_000  # that MLflow returns at once
 # Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
 _LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
@@ -62,9 +59,8 @@ class Tracker:
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
 
-        Raises: StoreAway where it does not answer; StorageFailed where its disk does not;
-        InvalidInput where it cannot be used: its driver is missing, its experiment is deleted or
-        keeps its artifacts in another home.
+        Raises: InvalidInput where it cannot be used: it does not answer, its driver is missing, its
+        experiment is deleted or keeps its artifacts in another home.
         """
         uri = hide_passwords(settings.tracking_uri)
         # An unreachable server must not delay the sweep: delivery later is the retry.
@@ -82,50 +78,35 @@ class Tracker:
         self._sweep = ""  # the id of the sweep whose runs these are, by trial
         self._runs: dict[str, Run] = {}
         try:
-            with nullcontext() if self._is_remote else _alone_in(settings.home):
+            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # MLflow fails where two processes create the tables of a database.
+            lock = settings.home / ".mlflow.lock"
+            with nullcontext() if self._is_remote else alone(lock):
                 self.client = self._open()
                 self.experiment_id = self._experiment()
-        except ImportError as problem:
+        except (ImportError, MlflowException, SQLAlchemyError, OSError) as problem:
             raise InvalidInput(
-                f"expected tracking_uri with an installed driver, got {uri} ({first_line(problem)})"
-            ) from None
-        except (MlflowException, SQLAlchemyError, OSError) as problem:
-            file = sqlite_file(settings.tracking_uri)
-            failure = disk.failure_of(problem, file.parent) if file is not None else None
-            if failure is not None:
-                raise StorageFailed(f"{failure}: run the same command again") from None
-            raise StoreAway(
                 hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
             ) from None
 
-    def deliver(
-        self, folder: SweepFolder, trial_ids: Sequence[str] | None = None, *, running: bool
-    ) -> None:
-        """Update the sweep's runs to the state on disk.
+    def deliver(self, folder: SweepFolder, trial_ids: Collection[str] | None = None) -> None:
+        """Update the sweep's runs to the state on disk: those of the trials `trial_ids` of a sweep
+        that runs, or those of every trial that has begun, and the sweep has ended.
 
-        `trial_ids`: those that changed, while the sweep runs; else every trial that has begun is.
-        Raises: whatever MLflow raises. What it refuses of one trial, it raises after the others.
+        Raises: whatever MLflow raises.
         """
         self._read_runs(folder)
-        chosen = None if trial_ids is None or not running else set(trial_ids)
+        running = trial_ids is not None
         records = [
             folder.record(trial, running=running)
             for trial in folder.plan().trials
-            if chosen is None or trial.id in chosen
+            if trial_ids is None or trial.id in trial_ids
         ]
-        refused: Exception | None = None
         for record in records:
-            try:
-                if record.status.has_begun:
-                    self._deliver_trial(folder, record)
-            except Exception as problem:
-                if may_pass(problem):
-                    raise
-                refused = refused or problem
+            if record.status.has_begun:
+                self._deliver_trial(folder, record)
         if not running:
             self._end(folder, records)
-        if refused is not None:
-            raise refused
 
     def delete(self, folder: SweepFolder) -> None:
         """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""
@@ -140,15 +121,15 @@ class Tracker:
 
     def create(self, name: str, *, started: float, tags: Fields) -> Run:
         """Create a run."""
-        known = {tag.key: tag.value for tag in _tags(tags)}
+        known = {tag.key: tag.value for tag in _tags(tags, {})}
         when, name = _milliseconds(started), name[:_LONGEST_NAME]
         return self.client.create_run(self.experiment_id, when, known, name)
 
     def log(
         self, run: Run, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
     ) -> None:
-        """Log parameters, metrics and tags, each cut to MLflow's limits; an empty tag is removed.
-        The tags come last, because they mark the rest as complete.
+        """Log parameters, metrics and tags, which MLflow writes in this order, each cut to its
+        limits.
         """
         from mlflow.entities import Param
 
@@ -156,15 +137,9 @@ class Tracker:
             Param(text.accepted(key), _in_utf8(value)[:_LONGEST_PARAM])
             for key, value in (params or {}).items()
         ]
-        kept, known, run_id = _tags(tags), run.data.tags, run.info.run_id
-        for key in (tags.keys() & known.keys()) - {tag.key for tag in kept}:
-            self.client.delete_tag(run_id, key)
-            del known[key]
-        is_one = len(given) + len(metrics) <= _BATCH  # which MLflow writes in this order
-        self.client.log_batch(run_id, metrics, given, kept if is_one else [])
-        if not is_one:
-            self.client.log_batch(run_id, tags=kept)
-        known.update({tag.key: tag.value for tag in kept})
+        kept = _tags(tags, run.data.tags)
+        self.client.log_batch(run.info.run_id, metrics, given, kept)
+        run.data.tags.update({tag.key: tag.value for tag in kept})
         run.data.metrics.update({metric.key: metric.value for metric in metrics})
 
     # ---- the store
@@ -214,10 +189,8 @@ class Tracker:
                 f"{named} is deleted: `{command} restore --experiment-id {number}` restores it"
             )
         place = urlsplit(str(found.artifact_location))
-        is_here = Path(unquote(place.path)).resolve() == here.resolve()
-        is_served = place.scheme == "mlflow-artifacts"
-        is_local = not self._is_remote and (is_served or place.scheme in ("", "file"))
-        if is_local and (is_served or not is_here):
+        is_local = not self._is_remote and place.scheme in ("", "file", "mlflow-artifacts")
+        if is_local and Path(unquote(place.path)).resolve() != here.resolve():
             raise InvalidInput(
                 f"{named} keeps its artifacts in {found.artifact_location}, expected {here}:"
                 f" `{command} rename --experiment-id {number} --new-name {EXPERIMENT}-before` makes"
@@ -259,12 +232,6 @@ class Tracker:
         status, is_over = record.status, record.status.is_over
         state = f"{status}, compared at {compared}" if compared else status.value
         run = self._runs.get(plan.id)
-        known = run.data.tags if run is not None else {}
-        delivered, _, last = known.get(_EPOCH, "0").partition(" at ")
-        if run is not None and last and last not in {str(row["time"]) for row in rows}:
-            # Its epochs no longer count, and cannot be removed from it.
-            self.client.delete_run(run.info.run_id)
-            run, delivered = None, "0"
         if run is None:
             begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
             own = {
@@ -280,7 +247,9 @@ class Tracker:
             run = self._runs[plan.id] = self.create(plan.name, started=begun, tags=own)
         known, run_id = run.data.tags, run.info.run_id
         is_new, is_changed = _STATE not in known, state != known.get(_STATE)
-        new = [row for row in rows if row["epochs_done"] > int(delivered)]
+        # Those of a trial that began anew stand beside the epochs that no longer count.
+        times, last = [str(row["time"]) for row in rows], known.get(_EPOCH, "")
+        new = rows[times.index(last) + 1 :] if last in times else rows
         if not is_changed and not new:
             return
         curves, metrics = text.learning_curves(plan.task), []
@@ -307,7 +276,7 @@ class Tracker:
             shown_as = "RUNNING" if status is TrialStatus.RUNNING else "KILLED"
             self.client.update_run(run_id, status=shown_as)
         tags[_STATE] = state
-        tags[_EPOCH] = f"{rows[-1]['epochs_done']} at {rows[-1]['time']}" if rows else ""
+        tags[_EPOCH] = times[-1] if rows else ""
         params = text.params_of(plan) if is_new else {}
         self.log(run, params=params, metrics=metrics, tags=tags)
 
@@ -339,22 +308,12 @@ class Tracker:
         tags[CURATOR] = f"best_{text.MIA_AUC}" if f"best_{text.MIA_AUC}" in found else ""
         when = max((record.ended_at or 0.0 for record in finished), default=created)
         self.log(run, metrics=_metrics(found, step=len(finished), when=when), tags=tags)
-        # Wall-clock without pauses; the trials of a private selection have another clock.
-        ran = folder.state().seconds_run or sum(record.seconds for record in records)
-        end, run_id = _milliseconds(created + ran), run.info.run_id
-        self.client.set_terminated(run_id, status=status, end_time=end)
+        run_id = run.info.run_id
+        self.client.set_terminated(run_id, status=status, end_time=_milliseconds(when))
         for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
             page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
             name = "report.html" if place == 1 else f"report-{place}.html"
             self.client.log_text(run_id, report.html(page, public=True), name)
-
-
-@contextmanager
-def _alone_in(home: Path) -> Iterator[None]:
-    """MLflow fails where two processes create the tables of a database."""
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with alone(home / ".mlflow.lock"):
-        yield
 
 
 def _metrics(found: Mapping[str, float | None], *, step: int, when: float) -> list[Any]:
@@ -368,14 +327,16 @@ def _metrics(found: Mapping[str, float | None], *, step: int, when: float) -> li
     ]
 
 
-def _tags(given: Fields) -> list[Any]:
-    """Tags within MLflow's limits. An empty one would be a line of nothing on the run's page."""
+def _tags(given: Fields, known: Mapping[str, str]) -> list[Any]:
+    """Tags within MLflow's limits. An empty one that is not `known` would be a line of nothing on
+    the run's page.
+    """
     from mlflow.entities import RunTag
 
     return [
         RunTag(key, _in_utf8(value)[:_LONGEST_TAG])
         for key, value in given.items()
-        if value not in (None, "")
+        if value not in (None, "") or key in known
     ]
 
 

@@ -46,7 +46,6 @@ def test_lists_are_crossed_and_a_range_is_at_its_middle():
         ({"search": {"num_trials": {"law": "poisson", "mean": 1}}}, "greater than 1"),
         ({"repeats": 3}, "expected no repeats"),
         ({"budget": {"trials": 4}}, "expected no budget.trials"),
-        ({"budget": {"seconds": 60}}, "expected no budget.seconds"),
         ({"budget": {"accountant": "paper"}}, "expected budget.accountant sound or selection"),
         ({"variants": [{"name": "plain", "baseline": True}]}, "expected no baseline"),
         ({"axes": {"training.seed": [0, 1]}}, "expected no axis training.seed"),

@@ -438,7 +438,7 @@ def test_the_ui_serves_mlflow_and_ends_with_its_process(place):
     assert found == "{"
     assert _status(f"http://127.0.0.1:{port}/health") == 200
     process.terminate()
-    assert process.wait(30) == 0
+    assert process.wait(30) == 143
     process.stdout.close()
     deadline = time.monotonic() + 10
     while _is_open(port) and time.monotonic() < deadline:

@@ -218,19 +218,6 @@ def test_a_signal_that_was_ignored_stays_ignored():
     assert ending(process) == (0, "", "")
 
 
-def test_an_expected_end_prints_no_line():
-    process = start(
-        """
-        with interrupts.expected():
-            print("ready", flush=True)
-            threading.Event().wait()
-        """,
-        is_ready=False,
-    )
-    process.send_signal(signal.SIGTERM)
-    assert ending(process) == (0, "", "")
-
-
 def test_a_signal_while_the_interpreter_ends_changes_nothing():
     """All was done: the exit code is that of the work, not that of a process that was killed."""
     process = start(

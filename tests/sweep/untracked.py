@@ -8,27 +8,24 @@ from sweep.runtime import runner
 from tests.sweep.sweeps import run_toy
 
 
-class NoTracker:
-    """Takes every delivery and keeps nothing."""
+class NoDelivery:
+    """Takes every mark and delivers nothing."""
 
     def __init__(self, *args):
         """It is of a sweep."""
 
-    def open(self, **kwargs):
-        """It answers."""
+    def mark(self, trial_id):
+        """It is noted."""
 
-    def deliver(self, *args, **kwargs):
+    def close(self, **kwargs):
         """It is delivered."""
-
-    def delete(self, *args):
-        """There is nothing."""
 
 
 @contextmanager
 def without_mlflow():
     """Sweeps of the block write to the disk alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "Tracking", NoTracker)
+        patch.setattr(runner, "Delivery", NoDelivery)
         yield
 
 

@@ -237,8 +237,9 @@ def planned(tmp_path_factory):
         "import sys\n"
         "from sweep.planning.prepare import prepare_space, read\n"
         "from sweep.settings import from_environment\n"
-        f"space = read({str(space)!r}, overrides={{}})\n"
-        "done = prepare_space(space, settings=from_environment())\n"
+        "settings = from_environment()\n"
+        f"space = read({str(space)!r}, settings=settings)\n"
+        "done = prepare_space(space, settings=settings)\n"
         "assert len(done.plan.to_run) == 1\n"
         "print(*{name.split('.')[0] for name in sys.modules})\n"
     )

@@ -140,7 +140,7 @@ def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path, monkeypatc
     if state == "begun":
         vault.draws.start_trial(prepared.plan.trials[0])
     elif state == "over":
-        vault.select(trial=None, draw=None)
+        vault.select(None)
     problems = [found.problem for found in ledger_check.check(settings)]
     owes = state in ("begun", "over")
     assert problems == ["its selection has no entry"] * owes

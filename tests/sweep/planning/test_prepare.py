@@ -24,6 +24,10 @@ def make_sweep(settings, **fields):
     return store.create(settings.home, prepared.space, prepared.plan, about={})
 
 
+def read(space, settings):
+    return prepare.read(space.document(), settings=settings)
+
+
 def change(folder, settings, *, accept=True, **fields):
     replace_space(folder, space_in(settings.data_dir, **fields), settings=settings, accept=accept)
 
@@ -32,8 +36,8 @@ def test_a_file_is_read_under_the_name_it_is_given(settings, tmp_path):
     file = tmp_path / "space.yaml"
     file.write_text(yaml.safe_dump(space_in(tmp_path).document()))
     spaces = (
-        prepare.read(str(file), overrides={}),
-        prepare.read(str(file), overrides={"training.epochs": 5}, name="mine"),
+        prepare.read(str(file), settings=settings),
+        prepare.read(str(file), settings=settings, overrides={"training.epochs": 5}, name="mine"),
     )
     own, other = (prepare_space(space, settings=settings) for space in spaces)
     assert (own.space.name, own.plan.name) == ("toy", "toy")
@@ -47,7 +51,7 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
     space = space_in(tmp_path, fallback=fallback)
     (tmp_path / "mine.jsonl").rename(tmp_path / "elsewhere.jsonl")
     moved = space.model_copy(update={"fallback": {"data.path": "elsewhere.jsonl"}})
-    prepared = prepare_space(moved, settings=settings)
+    prepared = prepare_space(read(moved, settings), settings=settings)
     assert prepared.notes[0] == (
         "The data set of toy is not available: data.path=elsewhere.jsonl instead."
     )
@@ -55,7 +59,7 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
         t.config.data.model_dump()["path"] == "elsewhere.jsonl" for t in prepared.plan.to_run
     )
     (tmp_path / "elsewhere.jsonl").rename(tmp_path / "mine.jsonl")
-    prepared = prepare_space(space, settings=settings)
+    prepared = prepare_space(read(space, settings), settings=settings)
     assert not any("not available" in note for note in prepared.notes)
 
 
@@ -95,7 +99,7 @@ def test_data_that_an_override_names_as_a_whole_need_no_fallback(settings, tmp_p
     lost = {**mine, "path": "lost.jsonl"}
     fields = {"base": {"data": lost}, "fallback": {"data.path": "gone.jsonl", "training.seed": 7}}
     given = space_in(tmp_path, **fields, override={"data": mine})
-    prepared = prepare_space(given, settings=settings)
+    prepared = prepare_space(read(given, settings), settings=settings)
     assert not any("not available" in note for note in prepared.notes)
     assert {trial.config.training.seed for trial in prepared.plan.to_run} == {0}
     assert with_fallback(given).override == {"training.seed": 7, "data": mine}

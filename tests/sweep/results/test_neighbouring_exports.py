@@ -96,7 +96,7 @@ def public_metrics(folder, settings):
     import mlflow
 
     with equal_weights():
-        Tracker(settings).deliver(folder, running=False)
+        Tracker(settings).deliver(folder)
     client = mlflow.MlflowClient(settings.tracking_uri)
     experiments = [each.experiment_id for each in client.search_experiments()]
     found = {}

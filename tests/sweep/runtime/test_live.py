@@ -24,8 +24,6 @@ from trainables.system import phase
 from trainables.system.communication import Alone
 from trainables.trial import run
 
-_CLEARED = "\x1b[2J\x1b[H"
-
 
 class Clock:
     """Seconds that pass when a test says so."""
@@ -221,7 +219,6 @@ def test_in_a_pipe_each_phase_is_a_line_once():
         phases.enter(phases.PLANNING)  # a refusal stays one line
     with watching(View("toy"), console, quiet=False):
         phases.enter(phases.STARTING_RAY)
-        phases.enter(phases.OPENING_MLFLOW)
         phases.enter(phases.STARTING_RAY)
         phases.enter(phases.TRAINING)
         phases.enter(phases.COMPARING)
@@ -246,17 +243,6 @@ def test_a_real_trial_notes_what_it_does_and_leaves_no_note(tmp_path, monkeypatc
         cache_dir=settings.cache_dir,
     )
     assert noted == ["loading the corpus", "", "evaluating", "attacks", ""]
-
-
-def test_a_terminal_of_another_size_is_drawn_on_anew():
-    out = io.StringIO()
-    console = Console(file=out, width=100, height=30, force_terminal=True)
-    with watching(View("toy"), console, quiet=False):
-        console.print("a")
-        assert _CLEARED not in out.getvalue()
-        console.width = 70
-        console.print("b")
-    assert out.getvalue().count(_CLEARED) == 1
 
 
 def test_the_live_table_fits_the_height():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.runtime import ray_session, runner
+from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
 from sweep.store.sweeps import SweepFolder
 from tests.libraries import IGNORED
@@ -72,10 +72,10 @@ def test_storage_that_a_node_does_not_share_is_one_line(cluster, tmp_path, monke
     (data / "atis").mkdir()
     asked = []
     with ray_session.session(RunSettings(address=cluster.address)):
-        runner.require_shared([home], reads=tmp_path / "none")
-        runner.require_shared([home], reads=data)
+        ray_session.require_shared([home], reads=tmp_path / "none")
+        ray_session.require_shared([home], reads=data)
         assert list(home.iterdir()) == [], "the mark is gone"
-        real = runner._unseen
+        real = ray_session._unseen
 
         def one_blind(expected):
             node = importlib.import_module("ray").get_runtime_context().get_node_id()
@@ -84,14 +84,14 @@ def test_storage_that_a_node_does_not_share_is_one_line(cluster, tmp_path, monke
         for node in importlib.import_module("ray").nodes():
             blind = node["NodeID"]
             asked.append(blind)
-            monkeypatch.setattr(runner, "_unseen", one_blind)
+            monkeypatch.setattr(ray_session, "_unseen", one_blind)
             with pytest.raises(
                 InvalidInput, match=rf"{data} to be on .* node {blind[:8]} .* sees other"
             ):
-                runner.require_shared([home], reads=data)
-        monkeypatch.setattr(runner, "_unseen", real)
+                ray_session.require_shared([home], reads=data)
+        monkeypatch.setattr(ray_session, "_unseen", real)
         (data / "snips").mkdir()
-        runner.require_shared([home], reads=data)
+        ray_session.require_shared([home], reads=data)
     assert len(asked) == 2
 
 
@@ -99,12 +99,14 @@ def test_a_node_that_does_not_answer_is_one_line(cluster, tmp_path, monkeypatch)
     def asleep(expected):
         importlib.import_module("time").sleep(30)
 
-    monkeypatch.setattr(runner, "_unseen", asleep)
+    monkeypatch.setattr(ray_session, "_unseen", asleep)
     with (
         ray_session.session(RunSettings(address=cluster.address)),
-        pytest.raises(InvalidInput, match=r"answer within 3 seconds: node .* did not"),
+        pytest.raises(
+            InvalidInput, match=r"answer within 3 seconds, got GetTimeoutError from node "
+        ),
     ):
-        runner.require_shared([tmp_path], reads=tmp_path, timeout=3.0)
+        ray_session.require_shared([tmp_path], reads=tmp_path, timeout=3.0)
     assert list(tmp_path.iterdir()) == []
 
 

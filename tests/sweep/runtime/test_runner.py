@@ -31,7 +31,6 @@ from sweep.tracking.mlflow_store import EXPERIMENT
 from tests.libraries import IGNORED
 from tests.sweep.sweeps import TOY, make_store, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
-from trainables.system import checkpoint
 
 pytestmark = IGNORED
 
@@ -120,9 +119,8 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done, toy):
     assert {run.data.tags["sweep.trial"] for run in children} == {t.id for t in toy.plan().trials}
     assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
     assert parent.data.metrics["trials_done"] == 3
-    # Of all trials one after another it would be wrong where several run at a time.
-    whole = (parent.info.end_time - parent.info.start_time) / 1000
-    assert whole == pytest.approx(toy.state().seconds_run, abs=0.01)
+    last = max(record.ended_at for record in toy.records())
+    assert parent.info.end_time == int(last * 1000)
     assert runs.experiment.artifact_location == (done / "home" / "mlartifacts").as_uri()
     (child,) = runs.find("tags.engine = 'edp_sgd' and params.`privacy.noise_multiplier` = '1.0'")
     assert child.data.params["privacy.max_grad_norm"] == "1.0"
@@ -244,24 +242,6 @@ def test_an_interrupted_sweep_resumes_from_its_last_epoch_also_without_its_serve
         if "sweep.trial" in found.data.tags:
             history = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
             assert [metric.step for metric in history] == [1, 2, 3]
-
-
-def test_a_trial_that_begins_anew_has_only_its_new_epochs_in_mlflow(place):
-    settings = settings_in(place)
-    prepared = prepare_space(space_in(place), settings=settings)
-    with pytest.raises(Interrupted):
-        runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
-    folder = store.open_sweep(settings.home, "toy")
-    (anew,) = (r.plan.id for r in folder.records() if r.status == "interrupted")
-    assert folder.epochs(anew)
-    checkpoint.remove(folder.trial_folder(anew))
-    runner.resume(folder, settings, function=TOY)
-    (run,) = Runs(place).find(f"tags.`sweep.trial` = '{anew}'")
-    history = Runs(place).client.get_metric_history(run.info.run_id, "validation_ser")
-    assert [(m.step, m.timestamp) for m in history] == [
-        (row["epochs_done"], int(row["time"] * 1000)) for row in folder.epochs(anew)
-    ]
-    assert [metric.step for metric in history] == [1, 2, 3]
 
 
 DRIVER = """
@@ -433,15 +413,6 @@ def test_a_damaged_corpus_is_refused_with_its_line(refused):
     assert "secret" not in str(problem.value)
 
 
-def test_a_server_that_does_not_answer_is_refused_at_once(refused):
-    settings = replace(settings_in(refused), tracking_uri="http://127.0.0.1:9")
-    prepared = prepare_space(space_in(refused), settings=settings)
-    started = time.monotonic()
-    with pytest.raises(InvalidInput, match=r"tracking store http://127.0.0.1:9 does not answer"):
-        runner.start(prepared, settings, function=TOY)
-    assert time.monotonic() - started < 10
-
-
 def test_a_scheduler_without_ray_is_refused_with_nothing_written(refused):
     with pytest.raises(InvalidInput, match="scheduler none with executor local, got scheduler='as"):
         run_toy(refused, search={"scheduler": "asha"})
@@ -469,7 +440,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monk
         with pytest.raises(InvalidInput, match="no room"):
             run_toy(place)
     assert store.names(settings_in(place).home) == []
-    assert Runs(place).find() == []
+    assert Runs(place).experiment is None
     assert run_toy(place).folder.name == "toy"
 
 

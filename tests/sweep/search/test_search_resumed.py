@@ -1,13 +1,11 @@
 """Ray starts for a search that is resumed only where it still has something to run."""
 
-from contextlib import nullcontext
-
 import pytest
 
 from sweep.planning import prepare
 from sweep.runtime import driver, runner
 from tests.sweep.sweeps import TOY, settings_in, space_in
-from tests.sweep.untracked import NoTracker
+from tests.sweep.untracked import NoDelivery
 
 GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0}
 
@@ -38,16 +36,9 @@ def ray_jobs(monkeypatch):
         elif jobs or source is not None:
             started.extend(job.trial_id for job in jobs)
 
-    def start_ray(*args, **named):
-        started.append("at once")
-        return nullcontext(NoTracker())
-
     real = driver.run_trials
     monkeypatch.setattr(driver, "run_trials", run_trials)
-    monkeypatch.setattr(runner, "Tracking", NoTracker)
-    monkeypatch.setattr(runner.ray_session, "session", start_ray)
-    monkeypatch.setattr(runner.ray_session, "set_environment", lambda executed: None)
-    monkeypatch.setattr(runner, "require_room", lambda *_: _[-1])
+    monkeypatch.setattr(runner, "Delivery", NoDelivery)
     return started
 
 

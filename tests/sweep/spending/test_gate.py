@@ -238,20 +238,6 @@ def test_a_baseline_of_a_private_engine_pays_like_any_trial():
     assert opened.refusal(trial("c", baseline=True)) is not None
 
 
-def test_time_is_counted_over_resumes():
-    now, state = [50.0], SweepState()
-    state.add(log.Ran(seconds=99.0))
-    watched = {"state": lambda: state, "clock": lambda: now[0]}
-    opened, unlimited = (gate(budget=b, **watched) for b in (Budget(seconds=100.0), Budget()))
-    assert opened.seconds == 99.0
-    now[0] = 50.9
-    assert opened.time_is_up() is None
-    now[0] = 51.0
-    assert opened.time_is_up() == "budget.seconds=100 reached"
-    assert unlimited.time_is_up() is None
-    assert gate(clock=lambda: now[0]).seconds == 0.0
-
-
 def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed():
     """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
     what = mechanism()
@@ -308,10 +294,9 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
     assert len(ledger.entries()) == 5
 
 
-def folder_with(space, ended, seconds=0.0):
+def folder_with(space, ended):
     """What a gate reads of a sweep's folder."""
     state = SweepState()
-    state.add(log.Ran(seconds=seconds))
     for name in ended:
         state.add(log.Turn(entry="failed", trial=name))
     return SimpleNamespace(
@@ -320,15 +305,15 @@ def folder_with(space, ended, seconds=0.0):
 
 
 def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
-    """Its time, its total by the filter, and the entries of the sweep's name."""
+    """Its total by the filter, and the entries of the sweep's name."""
     ledger = Ledger(tmp_path / FILE)
-    space = space_in(tmp_path, budget={"seconds": 100.0, "total": 3.0})
+    space = space_in(tmp_path, budget={"total": 3.0})
     room, what = RdpFilter.of(3.0, delta=1e-5), mechanism(40.0)
     ledger.charge(entry("t1", of=what))
 
-    def opened(filter_, seconds=50.0):
+    def opened(filter_):
         priced = [trial(name, mechanism=what) for name in ("t1", "t2")]
-        folder = folder_with(space, [], seconds)
+        folder = folder_with(space, [])
         return open_gate(folder, priced, ledger=ledger, total_filter=filter_)
 
     assert opened(room).refusal() is None
@@ -339,7 +324,6 @@ def test_a_gate_has_the_limits_of_its_space_and_what_its_sweep_spent(tmp_path):
     ]
     assert train(opened(room), "t1", 2) == [None]
     assert [each.attempt for each in ledger.entries() if each.trial == "t1"] == [1, 2]
-    assert opened(room, 100.0).time_is_up() == "budget.seconds=100 reached"
 
 
 @pytest.mark.parametrize("ended", [["t1"], ["t2"], ["t2", "t1"]])

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from search_spaces.space import rename
-from sweep.store import entries as log
 from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan
-from sweep.store.sweeps import LOG, SweepFolder, Vault, require_storage, storage_faults
+from sweep.store.sweeps import LOG, Vault, require_storage, storage_faults
 from tests.sweep.store.test_sweep_folder import TRIAL
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import data_config
@@ -113,12 +112,12 @@ def test_how_to_go_on_depends_on_what_is_saved(home, space):
 def test_changes_are_the_fields_that_differ(tmp_path):
     old, new = (
         space_in(tmp_path, budget=budget)
-        for budget in ({"epsilon": 1.0, "seconds": 9.0}, {"epsilon": 2.0, "trials": 3})
+        for budget in ({"epsilon": 1.0, "total": 9.0}, {"epsilon": 2.0, "trials": 3})
     )
     assert store.changes(old, old) == []
     assert store.changes(old, new) == [
         "budget.epsilon: 1.0 became 2.0",
-        "budget.seconds: 9.0 became 'nothing'",
+        "budget.total: 9.0 became 'nothing'",
         "budget.trials: 'nothing' became 3",
     ]
 
@@ -147,32 +146,6 @@ def test_a_trial_is_found_by_the_beginning_of_its_id(folder):
     with pytest.raises(InvalidInput, match=r": 2 trials$"):
         folder.plan_of(TRIAL.id[:4])
     assert folder.plan_of(twin.id) == twin
-
-
-def test_the_clock_and_the_searchs_denial_are_kept_until_they_change(folder):
-    state = folder.state()
-    assert (state.seconds_run, state.search_denied) == (0.0, None)
-    folder.add(log.Ran(seconds=12.5))
-    folder.deny_search("no room left")
-    again = SweepFolder(folder.path)
-    assert (again.state().seconds_run, again.state().search_denied) == (12.5, "no room left")
-    again.deny_search(None)
-    again.deny_search(None)
-    assert folder.state().search_denied is None
-
-
-def test_a_removed_folder_is_said_and_not_brought_back(folder):
-    """A trial that was writing has made a part of it anew."""
-
-    def removed():
-        folder.path.rename(folder.path.with_name("gone"))
-        folder.start_trial(TRIAL)
-        raise ValueError("whatever came of it")
-
-    removal = r"was removed while the sweep ran: .* the ledger keeps"
-    with pytest.raises(StorageFailed, match=removal), storage_faults(folder):
-        removed()
-    assert not folder.path.exists()
 
 
 def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder):
@@ -249,11 +222,11 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder,
     assert (budget.epsilon, budget.total, budget.trials) == (None, None, None)
     assert vault.path.stat().st_mode & 0o077 == 0
     assert store.names(folder.path.parent) == ["toy"], "its draws are no sweep of the home"
-    vault.select(trial=None, draw=None)
+    vault.select(None)
     assert vault.is_over
-    assert vault.selection() == {"trial": None, "draw": None}
-    vault.select(trial="a", draw="b")
-    assert Vault(folder).selection() == {"trial": "a", "draw": "b"}
+    assert vault.selection() == {"trial": None}
+    vault.select("a")
+    assert Vault(folder).selection() == {"trial": "a"}
 
 
 # ---- the provenance: the commit of the code, not that of a surrounding repository
