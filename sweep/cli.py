@@ -41,7 +41,7 @@ _GROUPS = {
     "Sweeps": ("plan", "run", "resume", "stop", "list", "delete", "fields"),
     "Results": ("show", "report", "ui", "compare", "export", "predict", "score"),
     "Own data": ("init", "data"),
-    "Privacy": ("epsilon", "ledger", "attack", "audit", "audit_release"),
+    "Privacy": ("epsilon", "ledger", "unseal", "attack", "audit", "audit_release"),
     "Public models and made text": ("pretrain", "synthesize", "parser"),
 }
 

@@ -90,7 +90,7 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     # Before the entries: a running sweep records an epoch after its charge.
     done = {trial.id: _epochs_done(folder, trial) for trial in folder.plan().trials}
     entries = ledger.of_sweep(folder.ledger_name)
-    if folder.space().search.is_private_selection:
+    if folder.space().search.is_private_selection and not folder.is_unsealed:
         vault, name = Vault(folder), SELECTION
         begun = vault.is_over or (vault.is_sealed and vault.draws.state().begun)
         if begun and not any(entry.trial == name for entry in entries):

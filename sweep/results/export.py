@@ -219,6 +219,8 @@ def spend_of(folder: SweepFolder) -> tuple[Certificate | None, str]:
     exempt = {trial.id for trial in folder.plan().trials if trial.is_exempt}
     entries = [entry for entry in own_entries if entry.trial not in exempt]
     refused = "trials of a sweep are composed unless their number was drawn beforehand"
+    if folder.is_unsealed:
+        refused = "the sweep was unsealed, and all its trials are shown"
     if not entries:
         return None, refused
     delta = min(entry.delta for entry in entries)

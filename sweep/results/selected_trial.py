@@ -1,4 +1,4 @@
-"""Releases the best trial of a private selection from the vault."""
+"""Releases the best trial of a private selection from the vault, or all once they are unsealed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def release_best(
     trial's; None where no trial was drawn. `price` is a `SelectionPrice.to_dict`.
     """
     if best is None:
-        vault.select(None)
+        vault.select(trial=None, draw=None)
         return
     epsilon = float(price["epsilon_selected"])
     trial = replace(
@@ -49,7 +49,21 @@ def release_best(
         result={**result, "metrics": metrics, "time": time.time()},
     )
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
-    vault.select(trial.id)
+    vault.select(trial=trial.id, draw=best.plan.id)
+
+
+def release_all(folder: SweepFolder, vault: Vault) -> None:
+    """Copy every trial into the sweep's folder; the one released before keeps its id."""
+    chosen = vault.selection() or {}
+    trials = []
+    for record in vault.draws.records(running=False):
+        drawn = record.plan
+        trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
+        result = _copy(vault, drawn.id, folder, trial, card=record.privacy)
+        if result is not None:
+            folder.release_trial(trial.id, epochs=vault.draws.epochs(drawn.id), result=result)
+        trials.append(trial)
+    folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
 
 
 def sentence_of(folder: SweepFolder) -> str | None:
@@ -57,6 +71,8 @@ def sentence_of(folder: SweepFolder) -> str | None:
     space, price = folder.space(), folder.about().get("selection")
     if not space.search.is_private_selection or price is None:
         return None
+    if folder.is_unsealed:
+        return "The sweep was unsealed: its trials cost their composition (`sweep ledger`)."
     selected = Vault(folder).selection()
     if selected is None:
         return (
@@ -69,7 +85,8 @@ def sentence_of(folder: SweepFolder) -> str | None:
     return (
         f"The best of a {price['law']} number of trials with mean {price['mean']:g}:"
         f" epsilon_selected {format_epsilon(float(price['epsilon_selected']))} at delta"
-        f" {delta}. The others stay sealed."
+        f" {delta}. The others are sealed (`sweep unseal {folder.name}` shows them, at the price of"
+        " their composition)."
     )
 
 

@@ -30,8 +30,8 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan, PlannedTrial
-from sweep.store.sweeps import SweepFolder, Vault, about, require_storage
-from sweep.tracking.delivery import Delivery
+from sweep.store.sweeps import SweepFolder, about, require_storage
+from sweep.tracking.delivery import Delivery, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, words_of
@@ -65,13 +65,15 @@ def start(
     `budget_total` bounds the spend of a data set over all sweeps, this one included.
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
-    too few resources, a name that exists, a data set whose total would exceed `budget_total`;
-    Interrupted.
+    too few resources, a name that exists, a data set whose total would exceed `budget_total`, a
+    tracking store that cannot be used; Interrupted.
     """
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     require_trials(plan)
     store.require_free(settings.home, space.name)
     require_storage(settings)
+    if settings.tracking:
+        open_store(settings)
     executed = run_settings(prepared, plan.to_run, settings, address=address, function=function)
     # Dry runs that take longer are left for the start of each trial, but in a private selection.
     begun = time.monotonic()
@@ -112,7 +114,7 @@ def resume(
     prepared = Prepared(space=folder.space(), plan=folder.plan(), notes=())
     waiting = [r.plan for r in folder.records(running=False) if r.status.is_resumed]
     if prepared.space.search.is_private_selection:
-        if Vault(folder).is_over:
+        if selection.is_over(folder):
             problem = Delivery(settings, folder).close(timeout=_PATIENCE_SECONDS)
             return Run(folder=folder, tracking_problem=problem)
         prepared = prepare_space(prepared.space, settings=settings)

@@ -4,11 +4,13 @@ An entry is written before its release, so a crash can only charge too much. A d
 identified by its fingerprint's keyed hash (`home_key`). One that shares records with an earlier one
 carries the earlier one's spend, because a release on either is a release about the shared records.
 
-A private selection is charged once, as a whole, before any trial starts.
+A private selection is charged once, as a whole, before any trial starts; and with the composition
+of its trials once they are unsealed, where that costs more: what was paid never falls.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +22,8 @@ from sweep.spending.home_key import HomeKey
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
 from trainables.accountants import Account, Certificate, Release, certify
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
+from trainables.guarantee.releases import BestOf, Training
 from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
@@ -179,6 +182,12 @@ class Ledger:
                 f"{_because(spend)}"
             )
 
+    def beside(self, entry: Entry) -> list[Entry]:
+        """What other sweeps have charged to the entry's data set, without exempt baselines."""
+        self._read_new()
+        names = {self.name_of(entry.dataset), *self._key.overlaps(entry.dataset)}
+        return [e for e in self._about(names) if e.sweep_id != entry.sweep_id and not e.is_exempt]
+
     def _is_further(self, entry: Entry) -> bool:
         """Whether none that is as far is counted."""
         before = self._entries.get(_key(entry))
@@ -240,3 +249,47 @@ def selection_entry(release: Release, *, delta: float, data: TrainingData, sweep
 def selection_charge(ledger: Ledger, sweep: str) -> Entry | None:
     """The ledger's entry of a sweep's selection; None before it is charged."""
     return next((entry for entry in ledger.of_sweep(sweep) if entry.trial == SELECTION), None)
+
+
+def charge_composed(ledger: Ledger, entries: Sequence[Entry], *, sweep: str) -> None:
+    """Charge an unsealed sweep with the `entries` of its trials, without repeating one that the
+    ledger has, in an order in which a crash leaves too much charged and never too little.
+
+    Where the trials cost more in the data set's total, they replace the selection. Else the larger
+    of both counts (`BestOf.shown`), and the trials cost nothing beside it. Couples, whose relation
+    depends on their number, are charged beside it, and so is everything where the selection or a
+    trial has no finite cost. The number of trials is then public, but independent of the records.
+
+    Raises: InvalidData where the ledger lacks the selection.
+    """
+    selection = selection_charge(ledger, sweep)
+    if selection is None:
+        raise InvalidData(
+            f"expected the ledger's entry of {sweep}, got none: restore the ledger from a copy, or"
+            " charge it again (`sweep ledger --check --repair`)"
+        )
+    best = selection.release
+    nothing = Training(steps=(), neighboring_relation=best.neighboring_relation, unit=best.unit)
+    last = replace(selection, epochs=selection.epochs + 1, release=nothing, at=0.0)
+    stays, replaced = isinstance(best, BestOf) and bool(best.shown), False
+    if isinstance(best, BestOf) and not stays:  # else it was decided before a crash
+        shown = tuple(each.release for each in entries if not isinstance(each.release, BestOf))
+        others = ledger.beside(selection)
+        delta = min(each.delta for each in (selection, *entries, *others))
+        before, after = (
+            certify([*(e.release for e in others), *paid], delta=delta).epsilon
+            for paid in ([best], shown)
+        )
+        is_finite = not any(what.reasons for what in (best, *shown))
+        replaced = is_finite and before <= after < math.inf
+        stays = is_finite and not replaced and best.unit != "couple"
+        if stays:
+            ledger.charge(replace(last, release=replace(best, shown=shown)))
+    known = {attempt_key(each): each.epochs for each in ledger.of_sweep(sweep)}
+    for each in entries:
+        if known.get(attempt_key(each), 0) < each.epochs:
+            what = nothing if stays else each.release
+            mine = replace(each, dataset=selection.dataset, sweep=selection.sweep, release=what)
+            ledger.charge(replace(mine, at=0.0))
+    if replaced:
+        ledger.charge(last)

@@ -164,6 +164,11 @@ class SweepFolder:
         """Add facts to those of the sweep."""
         self.add(log.Noted(facts=facts))
 
+    @property
+    def is_unsealed(self) -> bool:
+        """Whether all trials of a private selection are shown."""
+        return "unsealed" in self.about()
+
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
         """Every trial of the plan, in its order; `running` None: by the lock."""
         alive = self.is_running if running is None else running
@@ -432,10 +437,10 @@ def _place(home: Path, name: str) -> Path:
 
 class Vault:
     """The vault of a private selection in the folder of a sweep: its trials, which no command
-    shows. It is private to its owner (0700), and read by `sweep resume` alone.
+    shows. It is private to its owner (0700), and read by `sweep resume` and `sweep unseal`.
 
-    `draws` is a separate sweep with every drawn trial; `ledger_file` has the epochs of each, which
-    the selection's charge has paid for.
+    `draws` is a separate sweep with every drawn trial; `ledger_file` has the releases of each
+    trial, which are charged at unsealing.
     """
 
     def __init__(self, sweep: SweepFolder) -> None:
@@ -456,7 +461,7 @@ class Vault:
         create(self.path, mine, plan, about={"command": [], "git_commit": None})
 
     def selection(self) -> Mapping[str, Any] | None:
-        """The released `trial` (None: none was drawn); None before the end."""
+        """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
         return self.draws.about().get("selected") if self.is_sealed else None
 
     @property
@@ -464,9 +469,9 @@ class Vault:
         """Whether all trials have ended and the best is released."""
         return self.selection() is not None
 
-    def select(self, trial: str | None) -> None:
+    def select(self, *, trial: str | None, draw: str | None) -> None:
         """Record the released trial."""
-        self.draws.note(selected={"trial": trial})
+        self.draws.note(selected={"trial": trial, "draw": draw})
 
 
 _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")

@@ -26,19 +26,29 @@ def has_store(settings: Settings) -> bool:
     return file is None or file.exists()
 
 
+def is_tracked(settings: Settings, folder: SweepFolder) -> bool:
+    """Whether a sweep goes to MLflow: as its start decided, unless the user names it."""
+    if settings.names_tracking:
+        return settings.tracking
+    return settings.tracking and bool(folder.about().get("tracking", True))
+
+
+def open_store(settings: Settings) -> Tracker:
+    """The store of these settings. Raises: InvalidInput as `Tracker`."""
+    from sweep.tracking.mlflow_store import Tracker
+
+    return Tracker(settings)
+
+
 class Delivery:
     """A thread that copies the sweep in `folder` to MLflow: marked trials, until the store has
     them, and all at the end. The sweep never waits, and a failure is a line.
-
-    A sweep is tracked as its start decided, unless the user names it.
     """
 
     def __init__(self, settings: Settings, folder: SweepFolder) -> None:
         self._settings, self._folder = settings, folder
         self._tracker: Tracker | None = None
-        self._is_tracked = settings.tracking
-        if not settings.names_tracking:
-            self._is_tracked = bool(folder.about().get("tracking", True))
+        self._is_tracked = is_tracked(settings, folder)
         usual = (sqlite_uri(settings.home / "mlflow.db"), os.environ.get("MLFLOW_TRACKING_URI"))
         uri = settings.tracking_uri
         option = "" if uri in usual else f" --tracking-uri {hide_passwords(uri)}"
@@ -87,9 +97,7 @@ class Delivery:
     def _deliver(self, trial_ids: set[str] | None) -> None:
         if not self._folder.state().begun:
             return
-        from sweep.tracking import mlflow_store
-
         # After a failure the store is opened anew, and what it has is read again.
-        tracker, self._tracker = self._tracker or mlflow_store.Tracker(self._settings), None
+        tracker, self._tracker = self._tracker or open_store(self._settings), None
         tracker.deliver(self._folder, trial_ids)
         self._tracker = tracker

@@ -60,6 +60,13 @@ def test_the_theorem_is_the_librarys(law, shape, mean):
     assert (found >= accountant.rdp * (1 - 1e-12)).all() or law == "logarithmic"
 
 
+@pytest.mark.parametrize("num_shown", [0, 1, 3, 60])
+def test_trials_that_are_shown_cost_their_composition_where_that_is_more(num_shown):
+    opened = renyi.curve(replace(_CHOSEN, shown=(_ATIS,) * num_shown))
+    expected = np.maximum(renyi.curve(_CHOSEN), num_shown * renyi.curve(_ATIS))
+    np.testing.assert_allclose(opened, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("search", [_TWENTY, by_law("poisson", mean=5)])
 def test_a_ledger_keeps_a_selection(search):
     chosen = selection.release_of([_ATIS, poisson(3.0)], search=search)

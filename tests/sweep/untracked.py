@@ -26,6 +26,7 @@ def without_mlflow():
     """Sweeps of the block write to the disk alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "Delivery", NoDelivery)
+        patch.setattr(runner, "open_store", lambda settings: None)
         yield
 
 

@@ -55,7 +55,8 @@ def around(price: Selection) -> list[str]:
     return [
         f"epsilon_selected {selected} at delta {format_delta(price.delta)}: this trial alone left,"
         f" the best of a secret number of trials ({price.law} law, mean {mean:g})",
-        f"{round(mean)} trials that were all shown would cost {composed} together",
+        f"{round(mean)} trials that were all shown would cost {composed} together; `sweep unseal`"
+        " shows them, and their composition then takes the place of epsilon_selected",
     ]
 
 

@@ -150,12 +150,14 @@ class Number:
 @dataclass(frozen=True, kw_only=True)
 class BestOf:
     """The best of a secret `number` of independent trials alone, each of which draws one of
-    `configurations`, of one relation and unit.
+    `configurations`, of one relation and unit. Where all its trials are released later, `shown` has
+    them, and the larger of both costs counts, order by order.
     """
 
     kind: Literal["best_of"] = "best_of"
     number: Number
     configurations: tuple[Training | Unaccounted, ...]
+    shown: tuple[Training | Unaccounted, ...] = ()
 
     def __post_init__(self) -> None:
         kinds = {(each.neighboring_relation, each.unit) for each in self.configurations}
@@ -177,9 +179,9 @@ class BestOf:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Those of all configurations."""
-        every = (reason for each in self.configurations for reason in each.reasons)
-        return tuple(dict.fromkeys(every))
+        """Those of all configurations, and of the trials shown."""
+        every = (*self.configurations, *self.shown)
+        return tuple(dict.fromkeys(reason for each in every for reason in each.reasons))
 
     is_nothing = False
 

@@ -132,7 +132,8 @@ def _of_best(what: BestOf, orders: Orders) -> Floats:
     divergence of any configuration, order by order.
     """
     worst = np.max(np.stack([curve(each, orders) for each in what.configurations]), axis=0)
-    divergences: Floats = best_of(worst, what.number, orders)
+    shown = sum((curve(each, orders) for each in what.shown), np.zeros(len(orders)))
+    divergences: Floats = np.maximum(best_of(worst, what.number, orders), shown)
     divergences.setflags(write=False)
     return divergences
 

@@ -1,4 +1,4 @@
-"""A private selection of real trials by the command line, from its run to its export."""
+"""A private selection of real trials by the command line, from its run to its unsealing."""
 
 import io
 import json
@@ -36,7 +36,7 @@ _SPACE = {
 }
 
 
-def test_the_best_is_run_shown_exported_and_used(tmp_path, monkeypatch, capsys):
+def test_the_best_is_run_shown_exported_used_and_then_unsealed(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     file, target = tmp_path / "chosen.yaml", tmp_path / "export"
     file.write_text(yaml.safe_dump(_SPACE))
@@ -62,3 +62,8 @@ def test_the_best_is_run_shown_exported_and_used(tmp_path, monkeypatch, capsys):
 
     (ledger,) = json.loads(answer("ledger", "--json"))["datasets"]
     assert ledger["total"]["epsilon"] == pytest.approx(card["epsilon"])
+    total = json.loads(answer("unseal", "chosen", "--yes", "--json"))["total"]
+    (ledger,) = json.loads(answer("ledger", "--json"))["datasets"]
+    assert ledger["total"]["epsilon"] == pytest.approx(total["epsilon"], rel=1e-3)
+    assert ledger["num_trials"] == total["num_releases"] >= 1
+    assert "was unsealed" in answer("show", "chosen")

@@ -175,7 +175,7 @@ def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(home, line):
     assert "which chooses among its trials, got the trial one:one0" in said
 
 
-@pytest.mark.parametrize("command", ["show", "compare", "resume", "export", "report"])
+@pytest.mark.parametrize("command", ["show", "compare", "resume", "export", "report", "unseal"])
 def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(home, line, command):
     sweep_of(home, "mine", 0.5)
     words = {

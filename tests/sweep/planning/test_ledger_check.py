@@ -10,7 +10,7 @@ from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
-from sweep.store.sweeps import LOG, Vault
+from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import settings_in, space_in
@@ -122,8 +122,9 @@ def test_a_result_with_more_epochs_than_any_trial_is_damage(toy, tmp_path):
     assert found.epochs == ()
 
 
-@pytest.mark.parametrize("state", ["planned", "sealed", "begun", "over"])
+@pytest.mark.parametrize("state", ["planned", "sealed", "begun", "over", "unsealed"])
 def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path, monkeypatch, state):
+    """Until it is unsealed, when each trial owes its own."""
     settings = settings_in(tmp_path)
     space = space_in(
         tmp_path,
@@ -137,10 +138,11 @@ def test_a_selection_owes_its_entry_from_its_first_trial_on(tmp_path, monkeypatc
     vault = Vault(store.create(settings.home, prepared.space, prepared.plan, about=about))
     if state != "planned":
         vault.seal(prepared.space, prepared.plan)
-    if state == "begun":
+    if state in ("begun", "unsealed"):
         vault.draws.start_trial(prepared.plan.trials[0])
     elif state == "over":
-        vault.select(None)
+        vault.select(trial=None, draw=None)
+    monkeypatch.setattr(SweepFolder, "is_unsealed", state == "unsealed")
     problems = [found.problem for found in ledger_check.check(settings)]
     owes = state in ("begun", "over")
     assert problems == ["its selection has no entry"] * owes

@@ -104,6 +104,7 @@ def test_the_delta_of_the_chosen_trial_is_not_rounded_down(monkeypatch):
         name="chosen",
         space=lambda: SimpleNamespace(search=SimpleNamespace(is_private_selection=True)),
         about=lambda: {"selection": price},
+        is_unsealed=False,
     )
     vault = SimpleNamespace(selection=lambda: {"trial": "one"})
     monkeypatch.setattr(selected_trial, "Vault", lambda _: vault)

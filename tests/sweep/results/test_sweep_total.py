@@ -28,15 +28,16 @@ def trial(name, **fields):
     return SimpleNamespace(id=name, is_exempt=name == "sgd", runs=True, fields=fields)
 
 
-def folder_of(trials, place, facts=()):
-    plan, facts = SimpleNamespace(trials=trials), dict(facts)
+def folder_of(trials, place, **about):
+    plan, facts = SimpleNamespace(trials=trials), about.pop("facts", {})
     return SimpleNamespace(
         path=place / "s", ledger_name="s", about=lambda: facts, plan=lambda: plan,
-        space=lambda: space_in(place),
+        space=lambda: space_in(place), **{"is_unsealed": False, **about},
     )  # fmt: skip
 
 
-def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path):
+@pytest.mark.parametrize("unsealed", [False, True])
+def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path, unsealed):
     """The furthest entry of each, at the smallest delta; a baseline is named beside it."""
     mine = [
         entry("a", noise=3.0),
@@ -49,12 +50,13 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path):
     for each in (*others, *mine):
         ledger.charge(each)
     trials = [trial(name) for name in ("sgd", "a", "b", "c")]
-    folder = folder_of(trials, tmp_path)
-    total, _ = spend_of(folder)
+    folder = folder_of(trials, tmp_path, is_unsealed=unsealed)
+    total, refused = spend_of(folder)
     together = certify([each.release for each in mine], delta=1e-6, effort="total")
     assert (total.epsilon, total.delta) == (together.epsilon, 1e-6)
     [baseline] = total.unaccounted
     assert baseline.startswith("1 baseline of the sweep")
+    assert ("unsealed" in refused) == unsealed
     trials.clear()
     assert spend_of(SimpleNamespace(**{**vars(folder), "ledger_name": "none"}))[0] is None
 

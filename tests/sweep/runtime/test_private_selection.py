@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from sweep import cli
+from sweep.planning import ledger_check
 from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
@@ -20,14 +21,15 @@ from sweep.runtime.shown import view_of, watching
 from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
-from sweep.store.sweeps import LOG, Vault
+from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.libraries import IGNORED
 from tests.sweep import toy_trial
-from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.logs import rewrite_sweep
+from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import certify
 from trainables.cards.page import to_markdown
-from trainables.errors import InvalidInput, SweepError, TrialFailed
+from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
 from trainables.guarantee.releases import Number
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
@@ -35,6 +37,11 @@ from trainables.privacy.from_config import with_noise
 pytestmark = IGNORED
 _NUMBER = 3
 _ID = "0123456789abcdef0123456789abcdef"
+
+
+def unseal(folder, settings):
+    """Without MLflow."""
+    selection.unseal(folder, replace(settings, tracking=False))
 
 
 def _fields(**fields):
@@ -386,6 +393,124 @@ def test_a_sealed_sweep_takes_no_other_space_and_no_stopped_trial(
     assert "expected no --space with strategy private_selection" in capsys.readouterr().err
 
 
+# ---- unsealing
+
+
+def test_unsealing_says_yes_and_charges_the_composition(tmp_path, monkeypatch, capsys):
+    number = 20  # so many that they cost more than the choice
+    monkeypatch.setattr(search, "draw_number", lambda law, random: number)
+    folder = run_toy(tmp_path, **_fields()).folder
+    monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert cli.run(["unseal", "toy"]) == 2
+    assert "expected --yes" in capsys.readouterr().err
+    assert len(folder.records()) == 1
+
+    ledger = Ledger(folder.path.parent / FILE)
+    before = ledger.entries()
+    errors = sorted(r.metrics["ser"] or 0.0 for r in Vault(folder).draws.records())
+    assert cli.run(["unseal", "toy", "--yes"]) == 0
+    assert f"{number} trials together cost epsilon" in capsys.readouterr().out
+    assert sorted(r.metrics["ser"] or 0.0 for r in folder.records()) == errors
+    assert not Vault(folder).path.exists()
+
+    assert ledger.entries()[: len(before)] == before  # no entry is ever lost
+    (one,) = {e.release for e in ledger.entries() if e.trial != SELECTION and e.epochs == 2}
+    spent = ledger.spend(before[0].dataset)
+    expected = certify([one] * number, delta=before[0].delta, effort="total")
+    assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
+    assert spent.num_trials == number
+
+    assert cli.run(["unseal", "toy", "--yes"]) == 2
+    assert "unsealed already" in capsys.readouterr().err
+    assert cli.run(["resume", "toy"]) == 0
+    assert len(folder.records()) == number
+    assert len(ledger.entries()) == len(before) + number + 1
+    assert cli.run(["ledger", "--check"]) == 0
+    _remove(folder.path.parent, "jsonl", "head")  # it is checked like any other sweep
+    assert cli.run(["ledger", "--check", "--json"]) == 1
+    out = capsys.readouterr().out
+    assert len(json.loads(out[out.index("{") :])["missing"]) == number
+
+
+_LOST = {
+    "the vault's ledger": lambda home, vault: _remove(vault, "jsonl"),
+    "the vault's head": lambda home, vault: _remove(vault, "head"),
+    "both": lambda home, vault: _remove(vault, "jsonl", "head"),
+    "its last epoch": lambda home, vault: _cut(vault / "ledger.jsonl"),
+    "a trial of the plan": lambda home, vault: _forget_trial(vault / "draws"),
+    "a trial's result": lambda home, vault: _forget_result(vault / "draws"),
+    "the home's ledger": lambda home, vault: _remove(home, "jsonl"),
+    "the home's head": lambda home, vault: _remove(home, "head"),
+    "both of the home's": lambda home, vault: _remove(home, "jsonl", "head"),
+}
+
+
+def _remove(place, *suffixes):
+    for suffix in suffixes:
+        (place / f"ledger.{suffix}").unlink()
+
+
+def _cut(file):
+    """An older copy of the ledger: whole, with its head, without the last epoch."""
+    again = Ledger(file)
+    kept = again.entries()[:-1]
+    _remove(file.parent, "jsonl", "head")
+    for entry in kept:
+        Ledger(file).charge(entry)
+
+
+def _forget_trial(draws):
+    folder = SweepFolder(draws)
+    plan = folder.plan()
+    folder.replace_plan(folder.space(), replace(plan, trials=plan.trials[1:]))
+
+
+def _forget_result(draws):
+    folder = SweepFolder(draws)
+    last = folder.plan().trials[-1].id
+    rewrite_sweep(folder, "ended", lambda e: None if e["trial"] == last else e)
+
+
+@pytest.mark.usefixtures("three")
+def test_a_vault_that_has_lost_something_is_not_opened(tmp_path):
+    """Without an entry for every epoch the trials would cost less than they showed, or nothing."""
+    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
+    paid = Ledger(settings.home / FILE).entries()
+    kept = tmp_path / "kept"
+    shutil.copytree(settings.home, kept)
+    for lost, damage in _LOST.items():
+        damage(settings.home, Vault(folder).path)
+        with pytest.raises(InvalidData, match=r"^expected "):
+            unseal(folder, settings)
+        assert not folder.is_unsealed, lost
+        assert len(folder.records()) == 1, lost
+        shutil.rmtree(settings.home)
+        shutil.copytree(kept, settings.home)
+        assert Ledger(settings.home / FILE).entries() == paid
+    _remove(settings.home, "jsonl", "head")
+    (found,) = ledger_check.check(settings)
+    assert found.problem == "its selection has no entry"
+    assert ledger_check.repair(settings) == []
+    (again,) = Ledger(settings.home / FILE).entries()
+    assert again.release == paid[0].release
+    unseal(folder, settings)
+    assert len(folder.records()) == _NUMBER
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_unsealing_few_trials_never_lowers_what_was_paid(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(search, "draw_number", lambda law, random: number)
+    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
+    ledger = Ledger(settings.home / FILE)
+    (dataset,) = ledger.datasets()
+    before = ledger.spend(dataset, exact=True).total.epsilon
+    unseal(folder, settings)
+    assert ledger.spend(dataset, exact=True).total.epsilon == pytest.approx(before, rel=1e-9)
+    assert len(folder.records()) == number
+    assert ledger_check.check(settings) == []
+
+
 @pytest.mark.usefixtures("three")
 def test_a_copy_of_a_private_selection_releases_no_second_best(tmp_path, monkeypatch):
     """It was paid once; a renamed folder is the same sweep, and goes on."""
@@ -431,3 +556,42 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path
             )
         )
     assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("step", ["charge", "files"])
+def test_an_unsealing_that_crashed_is_finished_by_the_next(tmp_path, monkeypatch, step):
+    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
+    with monkeypatch.context() as patch:
+        if step == "charge":
+            patch.setattr(Ledger, "charge", _after(Ledger.charge))
+        else:
+            patch.setattr("sweep.runtime.selection.release_all", _crash)
+        with pytest.raises(Crash):
+            unseal(folder, settings)
+    sealed = spend_of(folder)[0]
+    unseal(folder, settings)
+    entries = Ledger(settings.home / FILE).entries()
+    keys = [(e.trial, e.attempt, e.first_epoch, e.epochs) for e in entries]
+    assert len(keys) == len(set(keys))
+    assert len(folder.records()) == _NUMBER
+    total = spend_of(folder)[0]
+    assert sealed is not None
+    assert total.num_releases == _NUMBER
+
+
+@pytest.mark.usefixtures("three")
+def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path):
+    plain = run_untracked(tmp_path / "plain")
+    with pytest.raises(InvalidInput, match="its trials are not sealed"):
+        unseal(plain, settings_in(tmp_path / "plain"))
+    place = tmp_path / "tight"
+    settings = settings_in(place)
+    place.mkdir()
+    price = prepare_space(space_in(place, **_fields()), settings=settings).price
+    budget = {"total": 1.01 * price.epsilon_selected}
+    folder = run_untracked(place, **_fields(budget=budget))
+    with pytest.raises(InvalidInput, match=r"exceeds budget\.total=.* they stay sealed"):
+        unseal(folder, settings)
+    assert len(folder.records()) == 1
+    assert len(Ledger(settings.home / FILE).entries()) == 1

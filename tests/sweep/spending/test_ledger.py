@@ -127,6 +127,7 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
     ledger.charge(entry("t2", dataset="bbb"))
     assert ledger.spend("aaa").num_trials == 2
     assert ledger.spend("aaa").total == ledger.spend("bbb").total
+    assert [e.trial for e in ledger.beside(entry(dataset="bbb", sweep_name="new"))] == ["t1", "t2"]
     ledger.register("ccc", [b"a third one"])
     ledger.charge(entry("t3", dataset="ccc"))
     assert (ledger.spend("ccc").num_trials, ledger.spend("ccc").shared) == (1, {})
@@ -287,6 +288,7 @@ def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(t
     with pytest.raises(InvalidInput, match="to stay within"):
         ledger.require_within("aaa", [release(mechanism())], budget_total=one)
     ledger.charge(entry("beside", sweep_name="another"))
+    assert {e.trial for e in ledger.beside(entry())} == {"beside"}
     spend = ledger.spend("aaa")
     assert spend.total.epsilon == math.inf
     assert spend.num_unaccounted == 1

@@ -15,6 +15,7 @@ from trainables.guarantee.releases import (
     Number,
     Sampled,
     Training,
+    Unaccounted,
 )
 from trainables.privacy.summary import plain
 
@@ -30,6 +31,7 @@ PART = Training(
 BEST = BestOf(
     number=Number(law="poisson", mean=7.5),
     configurations=(PART,),
+    shown=(Unaccounted(reasons=("no noise",), neighboring_relation="replace_one", unit="group"),),
 )
 ENTRY_OF_PART = Entry(
     dataset="d",

@@ -1,5 +1,6 @@
-"""A private selection is charged once as a whole."""
+"""A private selection is charged once as a whole, and by its trials once they are all shown."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,13 @@ from sweep.spending.ledger import (
     FILE,
     SELECTION,
     Ledger,
+    charge_composed,
     selection_charge,
     selection_entry,
 )
 from sweep.store.data_sets import TrainingData
+from trainables.accountants import RdpFilter, certify
+from trainables.errors import InvalidData
 from trainables.guarantee.releases import BestOf, Gaussian, Number, Training, Unaccounted
 
 DELTA = 1e-5
@@ -54,3 +58,117 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
     assert (found.trial, found.release, found.delta) == (SELECTION, CHOSEN, DELTA)
     assert found.dataset == ledger.name_of("fingerprint")
     assert found.dataset_name == "mine"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 12])
+@pytest.mark.parametrize("beside", [0, 2])
+def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
+    """The larger of both prices is paid: few trials cost less than the choice among them."""
+    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    for other in range(beside):
+        ledger.charge(draw(f"o{other}", sweep="other@2"))
+    before, others = spent(ledger), [draw(str(other)).release for other in range(beside)]
+    draws = [draw(f"d{each}") for each in range(number)]
+    charge_composed(ledger, draws, sweep="s@1")
+    composed = certify(
+        [*others, *(each.release for each in draws)], delta=DELTA, effort="total"
+    ).epsilon
+    larger = max(before, composed)
+    assert larger * (1 - 1e-9) <= spent(ledger) <= 1.01 * larger
+    assert number in (2, 3) or (composed > before) == (number == 12)
+    more = draw("more", sweep="later@3")
+    ledger.charge(more)
+    later = [*others, *(each.release for each in draws), more.release]
+    assert spent(ledger) >= certify(later, delta=DELTA, effort="total").epsilon * (1 - 1e-9)
+    mine = [entry for entry in ledger.entries() if entry.sweep == "s@1"]
+    assert {entry.trial for entry in mine} == {SELECTION, *(each.trial for each in draws)}
+    assert {entry.dataset for entry in mine} == {ledger.name_of("fingerprint")}
+
+
+def test_the_larger_of_both_prices_counts_at_every_order():
+    """Neither bounds the other in every composition, so that one alone could be too little."""
+    shown = [draw(str(number)).release for number in range(2)]
+    both = replace(CHOSEN, shown=tuple(shown))
+    for order in (1.5, 4.0, 512.0):
+        kept = RdpFilter(epsilon=1.0, delta=DELTA, order=order, budget=1.0)
+        larger = max(kept.cost(CHOSEN), sum(kept.cost(each) for each in shown))
+        assert kept.cost(both) == pytest.approx(larger, rel=1e-9)
+    assert replace(CHOSEN, shown=(ENDLESS,)).reasons == ENDLESS.reasons
+
+
+@pytest.mark.parametrize("which", ["other", "draw", "configuration"])
+def test_what_has_no_finite_cost_does_not_lower_what_was_paid(ledger, which):
+    """Where both totals are infinite neither is the larger one: the finite part never falls."""
+    chosen = CHOSEN
+    if which == "configuration":
+        chosen = replace(CHOSEN, configurations=(ONE, ENDLESS))
+    ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
+    ledger.charge(replace(draw("sgd", sweep="other@2"), release=ENDLESS))
+    draws = [draw("a"), draw("b")]
+    if which == "draw":
+        draws[1] = replace(draws[1], release=ENDLESS)
+    before = ledger.spend("fingerprint")
+    charge_composed(ledger, draws[: 1 if which == "other" else 2], sweep="s@1")
+    after = ledger.spend("fingerprint")
+    assert math.isinf(before.total.epsilon)
+    assert math.isinf(after.total.epsilon)
+    assert after.accounted.epsilon >= before.accounted.epsilon
+    last = selection_charge(ledger, "s@1")
+    assert not last.release.is_nothing
+
+
+def test_couples_are_charged_beside_a_dearer_selection(ledger):
+    """Their relation depends on their number, which the selection's price does not know."""
+    chosen = replace(CHOSEN, configurations=(replace(ONE, unit="couple"),))
+    ledger.charge(selection_entry(chosen, delta=DELTA, data=DATA, sweep="s@1"))
+    before = spent(ledger)
+    draws = [replace(e, release=replace(e.release, unit="couple")) for e in (draw("a"), draw("b"))]
+    charge_composed(ledger, draws, sweep="s@1")
+    assert spent(ledger) > before
+    assert not any(entry.release.is_nothing for entry in ledger.entries())
+
+
+def test_at_no_moment_of_the_charges_less_is_charged_than_has_been_shown(ledger, monkeypatch):
+    """A crash comes between any two of them; the selection is the last that goes."""
+    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    before, charge, totals = spent(ledger), Ledger.charge, []
+
+    def note(self, entry):
+        charge(self, entry)
+        totals.append(spent(self))
+
+    monkeypatch.setattr(Ledger, "charge", note)
+    charge_composed(ledger, [draw(str(number)) for number in range(12)], sweep="s@1")
+    assert totals[:-1] == sorted({before, *totals[:-1]})[1:]
+    assert before < totals[-1] < totals[-2]
+    last = ledger.entries()[-1]
+    assert (last.trial, last.release.is_nothing) == (SELECTION, True)
+
+
+@pytest.mark.parametrize("number", [2, 12])
+def test_charging_again_after_a_crash_adds_what_is_missing_alone(ledger, monkeypatch, number):
+    draws = [*(draw(f"d{each}") for each in range(number)), draw("d0", attempt=2)]
+    ledger.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    whole = Ledger(ledger._log.path.with_name("whole.jsonl"))
+    whole.charge(selection_entry(CHOSEN, delta=DELTA, data=DATA, sweep="s@1"))
+    charge_composed(whole, draws, sweep="s@1")
+    charge, calls = Ledger.charge, iter(range(2))
+
+    def crash(self, entry):
+        next(calls)
+        charge(self, entry)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "charge", crash)
+        with pytest.raises(StopIteration):
+            charge_composed(ledger, draws, sweep="s@1")
+    for _ in range(2):  # under another name: the folder was renamed
+        charge_composed(ledger, draws, sweep="renamed@1")
+        keys = [(e.trial, e.attempt, e.epochs, e.release) for e in ledger.entries()]
+        assert keys == [(e.trial, e.attempt, e.epochs, e.release) for e in whole.entries()]
+
+
+def test_without_the_selection_nothing_is_unsealed(ledger):
+    with pytest.raises(InvalidData, match=r"expected the ledger's entry of s@1, got none"):
+        charge_composed(ledger, [draw("a")], sweep="s@1")
+    assert ledger.entries() == []

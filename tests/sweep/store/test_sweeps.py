@@ -135,6 +135,9 @@ def test_facts_are_added_and_none_is_lost(folder):
     assert before["command"] == ["sweep", "run"]
     folder.note(budget_total=8.0)
     assert folder.about() == before | {"budget_total": 8.0}
+    assert not folder.is_unsealed
+    folder.note(unsealed=1.0)
+    assert folder.is_unsealed
 
 
 def test_a_trial_is_found_by_the_beginning_of_its_id(folder):
@@ -222,11 +225,11 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(folder,
     assert (budget.epsilon, budget.total, budget.trials) == (None, None, None)
     assert vault.path.stat().st_mode & 0o077 == 0
     assert store.names(folder.path.parent) == ["toy"], "its draws are no sweep of the home"
-    vault.select(None)
+    vault.select(trial=None, draw=None)
     assert vault.is_over
-    assert vault.selection() == {"trial": None}
-    vault.select("a")
-    assert Vault(folder).selection() == {"trial": "a"}
+    assert vault.selection() == {"trial": None, "draw": None}
+    vault.select(trial="a", draw="b")
+    assert Vault(folder).selection() == {"trial": "a", "draw": "b"}
 
 
 # ---- the provenance: the commit of the code, not that of a surrounding repository
