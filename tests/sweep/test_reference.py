@@ -1,5 +1,6 @@
 """The reference pages in the repository are those that the program makes."""
 
+import re
 from pathlib import Path
 
 from sweep.reference import pages
@@ -17,5 +18,5 @@ def test_the_pages_are_current():
 
 def test_the_summary_of_each_command_is_one_line():
     """A break of its docstring would stay in the list of `--help`."""
-    for section in pages()["commands.md"].split("\n## ")[1:]:
+    for section in re.split("\n##+ ", pages()["commands.md"])[1:]:
         assert "\n" not in section.split("\n\n")[1], section
