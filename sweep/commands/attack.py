@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,40 +11,37 @@ from sweep.commands._options import JsonFlag
 from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
 
-_Members = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="With RUN: JSON lines of its training records."),
-]
-_NonMembers = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="With RUN: JSON lines of records outside its training data."),
-]
-_Scores = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
-]
-_Factory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PACKAGE.MODULE:FUNCTION",
-        help="With a RUN of your own model: the function that builds it.",
-    ),
-]
-
 
 def attack(
     run: Annotated[
         str | None,
         typer.Argument(metavar="[RUN]", help="A saved model: an exported folder, or SWEEP/TRIAL."),
     ] = None,
-    members: _Members = None,
-    non_members: _NonMembers = None,
-    scores: _Scores = None,
+    members: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With RUN: JSON lines of its training records."),
+    ] = None,
+    non_members: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With RUN: JSON lines of records outside its training data."
+        ),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="Delta of estimates of epsilon.")] = None,
     epsilon: Annotated[
         float | None, typer.Option(min=0, help="With --scores: the claimed epsilon.")
     ] = None,
-    factory: _Factory = None,
+    factory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PACKAGE.MODULE:FUNCTION",
+            help="With a RUN of your own model: the function that builds it.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a saved model, or evaluate the scores of any attack."""
@@ -53,12 +49,14 @@ def attack(
 
     if (run is None) == (scores is None):
         raise InvalidInput("expected either RUN or --scores FILE")
-    _refuse_unread(
+    for option, value, reader, read in (
         ("--members", members, "RUN", run),
         ("--non-members", non_members, "RUN", run),
         ("--factory", factory, "RUN", run),
         ("--epsilon", epsilon, "--scores", scores),
-    )
+    ):
+        if value is not None and read is None:
+            raise InvalidInput(f"expected {option} with {reader}")
     if delta is not None:
         require_delta(delta)
     if run is not None:
@@ -72,19 +70,8 @@ def attack(
         found = membership_figures(scores, delta=delta, epsilon=epsilon)
     if as_json:
         print_json("attack", found)
-    else:
-        _say(found)
-
-
-def _say(found: Mapping[str, Any]) -> None:
-    shown = {name: value for name, value in found.items() if name != "notes"}
-    say_table(("figure", "value"), ((name, number(v, ".6g")) for name, v in shown.items()))
-    for note in found.get("notes", ()):
+        return
+    notes = found.pop("notes", ())
+    say_table(("figure", "value"), ((name, number(v, ".6g")) for name, v in found.items()))
+    for note in notes:
         say(note, style="yellow", stderr=True)
-
-
-def _refuse_unread(*options: tuple[str, object, str, object]) -> None:
-    """Raises: InvalidInput for an option that is given without the one it belongs to."""
-    for option, value, reader, read in options:
-        if value is not None and read is None:
-            raise InvalidInput(f"expected {option} with {reader}")

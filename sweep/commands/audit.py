@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -42,7 +42,26 @@ def audit(
     if as_json:
         print_json("audit", {"audits": rows})
     else:
-        _print(rows)
+        from rich.text import Text
+
+        say_table(
+            ("mechanism", "claimed", "measured", "interval", "step epsilon >=", ""),
+            (
+                (
+                    str(row["mechanism"]),
+                    f"{row['claimed']:.4f}",
+                    f"{row['estimate']:.4f}",
+                    "{:.4f} .. {:.4f}".format(*row["interval"]),
+                    f"{format_lower_bound(row['epsilon_lower_bound'])} of"
+                    f" {format_epsilon(row['epsilon_claimed'])}",
+                    Text("passed", "green") if row["passed"] else Text("FAILED", "bold red"),
+                )
+                for row in rows
+            ),
+            title="step audit: effective noise multiplier of the code that runs",
+            caption="passed: the whole interval is not below the claim",
+            right=True,
+        )
     failed = [str(row["mechanism"]) for row in rows if not row["passed"]]
     if failed:
         raise TrialFailed(f"the step violates its claim: {'; '.join(failed)}")
@@ -65,26 +84,3 @@ def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, T
             fields = set_all({"engine": engine}, own.items(), changes.items())
             found.append((", ".join((engine, *privacy)), parse(fields)))
     return found
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.text import Text
-
-    say_table(
-        ("mechanism", "claimed", "measured", "interval", "step epsilon >=", ""),
-        (
-            (
-                str(row["mechanism"]),
-                f"{row['claimed']:.4f}",
-                f"{row['estimate']:.4f}",
-                "{:.4f} .. {:.4f}".format(*row["interval"]),
-                f"{format_lower_bound(row['epsilon_lower_bound'])} of"
-                f" {format_epsilon(row['epsilon_claimed'])}",
-                Text("passed", "green") if row["passed"] else Text("FAILED", "bold red"),
-            )
-            for row in rows
-        ),
-        title="step audit: effective noise multiplier of the code that runs",
-        caption="passed: the whole interval is not below the claim",
-        right=True,
-    )

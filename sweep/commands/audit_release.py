@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,12 +12,6 @@ from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say, say_table
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.rounding import format_lower_bound
-
-if TYPE_CHECKING:
-    from trainables.release_audit import ReleaseAudit
-
-
-_DELTA = 1e-5
 
 
 def audit_release(
@@ -58,44 +52,40 @@ def audit_release(
 
     if epsilon is not None and delta is None:
         raise InvalidInput("expected --delta with --epsilon: the claim's, for a bound at the same")
-    delta = _DELTA if delta is None else delta
+    delta = 1e-5 if delta is None else delta
     require_rates(delta=delta, p=p)
     texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
     found = audit(*texts, delta=delta, p=p, seed=seed)
     if as_json:
         print_json("audit-release", asdict(found))
     else:
-        _print(found)
+        say_table(
+            ("words", "rare records", "members matched", "held-out matched", "p", "epsilon >="),
+            (
+                (
+                    str(row.order),
+                    f"{row.num_rare_members + row.num_rare_held_out}",
+                    str(row.num_matched_members),
+                    str(row.num_matched_held_out),
+                    f"{row.p_value:.3g}",
+                    format_lower_bound(row.epsilon_lower_bound),
+                )
+                for row in found.phrases
+            ),
+        )
+        say(
+            f"epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at delta={found.delta}"
+            f" (p={found.p}); copies of members {found.num_copies_members}, of held-out records"
+            f" {found.num_copies_held_out} in {found.num_released}"
+        )
+        if found.epsilon_lower_bound == 0 and found.p_value < found.p:
+            say(
+                f"members are repeated more than held-out records (p={found.p_value:.2g}), but"
+                f" delta={found.delta:g} could explain it among {found.num_records} records: a"
+                " smaller --delta may bound epsilon"
+            )
     if epsilon is not None and found.epsilon_lower_bound > epsilon:
         raise TrialFailed(
             f"the release shows epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at"
             f" delta={delta}, above the claim of {epsilon}"
-        )
-
-
-def _print(found: ReleaseAudit) -> None:
-    say_table(
-        ("words", "rare records", "members matched", "held-out matched", "p", "epsilon >="),
-        (
-            (
-                str(row.order),
-                f"{row.num_rare_members + row.num_rare_held_out}",
-                str(row.num_matched_members),
-                str(row.num_matched_held_out),
-                f"{row.p_value:.3g}",
-                format_lower_bound(row.epsilon_lower_bound),
-            )
-            for row in found.phrases
-        ),
-    )
-    say(
-        f"epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at delta={found.delta}"
-        f" (p={found.p}); copies of members {found.num_copies_members}, of held-out records"
-        f" {found.num_copies_held_out} in {found.num_released}"
-    )
-    if found.epsilon_lower_bound == 0 and found.p_value < found.p:
-        say(
-            f"members are repeated more than held-out records (p={found.p_value:.2g}), but"
-            f" delta={found.delta:g} could explain it among {found.num_records} records: a smaller"
-            " --delta may bound epsilon"
         )

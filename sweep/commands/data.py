@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from sweep.commands import _own_data as own
 from sweep.commands._options import JsonFlag, Part, data_config_of
 from sweep.commands._output import print_json, say, say_table
-
-if TYPE_CHECKING:
-    from sweep.planning.own_data.inspection import Inspection
 
 _Corpus = Annotated[
     str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`) or a file.")
@@ -22,9 +19,6 @@ _Fields = Annotated[
     typer.Option(
         "--set", metavar="FIELD=VALUE", help="A field of `data`, for a corpus given by name."
     ),
-]
-_Schema = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against.")
 ]
 
 
@@ -75,12 +69,16 @@ def describe(
         return
     from sweep.planning.own_data.findings import about_labels, figures, read_as, reading, warnings
     from sweep.planning.own_data.inspection import inspect, labels_of
+    from trainables.data.storage import PARTS
 
     source = options.source(Path(name))
     found = inspect(source)
-    sentences = about_labels(source) + warnings(found)
+    sentences, by_kind = about_labels(source) + warnings(found), labels_of(found)
     if as_json:
-        labels = {kind: _plain(of) for kind, of in labels_of(found).items()}
+        labels = {
+            kind: {label: dict(counts) for label, counts in of.items()}
+            for kind, of in by_kind.items()
+        }
         facts = {**figures(found), "labels": labels, "warnings": sentences}
         print_json(
             "data describe",
@@ -89,7 +87,13 @@ def describe(
         return
     for sentence in reading(source):
         say(sentence)
-    _print_labels(found)
+    for kind, of in by_kind.items():
+        if of:
+            rows = [
+                [label, str(counts.total()), *(str(counts[p]) for p in PARTS)]
+                for label, counts in of.items()
+            ]
+            say_table([kind, "records", *PARTS], rows, right=True)
     for key, value in figures(found).items():
         say(f"{key:20} {_format(value)}")
     if found.num_problems:
@@ -106,7 +110,10 @@ def describe(
 def check(
     name: _Corpus,
     fields: _Fields = [],  # noqa: B006  typer copies it
-    schema: _Schema = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against."),
+    ] = None,
     *,
     options: own.SourceOptions,
     as_json: JsonFlag = False,
@@ -153,7 +160,11 @@ def check(
     else:
         for sentence in reading(source):
             say(sentence)
-        _print_problems(found)
+        for kind, listed in found.problems.items():
+            for problem in listed:
+                say(problem)
+            if more := found.kinds[kind] - len(listed):
+                say(f"and {more} more of this kind")
         for sentence in doubts + warnings(found):
             say(sentence, style="yellow")
         if not found.num_problems and not doubts:
@@ -207,31 +218,6 @@ def _is_corpus(name: str) -> bool:
             f"expected DATA to be a file, a folder or a corpus ({', '.join(names)}), got {name!r}"
         )
     return name in names
-
-
-def _print_labels(found: Inspection) -> None:
-    from sweep.planning.own_data.inspection import labels_of
-    from trainables.data.storage import PARTS
-
-    for kind, of in labels_of(found).items():
-        if of:
-            rows = [
-                [label, str(counts.total()), *(str(counts[p]) for p in PARTS)]
-                for label, counts in of.items()
-            ]
-            say_table([kind, "records", *PARTS], rows, right=True)
-
-
-def _print_problems(found: Inspection) -> None:
-    for kind, listed in found.problems.items():
-        for problem in listed:
-            say(problem)
-        if more := found.kinds[kind] - len(listed):
-            say(f"and {more} more of this kind")
-
-
-def _plain(of: dict[str, Any]) -> dict[str, dict[str, int]]:
-    return {label: dict(counts) for label, counts in of.items()}
 
 
 def _format(value: Any) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sweep.commands._options import Name, TrackingUri
 from sweep.commands._output import say
-
-if TYPE_CHECKING:
-    from sweep.settings import Settings
-    from sweep.store.sweeps import SweepFolder
 
 
 def delete(
@@ -24,9 +20,11 @@ def delete(
     tracking_uri: TrackingUri = None,
 ) -> None:
     """Remove a sweep and its results. The ledger keeps its charges."""
-    from sweep.settings import from_environment
+    from sweep.settings import first_line, from_environment
     from sweep.store import sweeps as store
     from sweep.tracking.delivery import has_store
+    from sweep.tracking.mlflow_store import Tracker
+    from trainables.errors import InvalidInput
 
     settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)
@@ -35,20 +33,11 @@ def delete(
     if not keep_tracking:
         folder.require_at_rest()
         if settings.tracking and has_store(settings):
-            _delete_runs(settings, folder)
+            try:
+                Tracker(settings).delete(folder)
+            except Exception as problem:  # noqa: BLE001  whatever MLflow raises
+                raise InvalidInput(
+                    f"{first_line(problem)}; with --keep-tracking its runs stay in MLflow"
+                ) from None
     folder.delete()
     say(f"{name} is deleted; the ledger keeps what it spent.")
-
-
-def _delete_runs(settings: Settings, folder: SweepFolder) -> None:
-    """Raises: InvalidInput where MLflow fails, in whatever way."""
-    from sweep.settings import first_line
-    from sweep.tracking.mlflow_store import Tracker
-    from trainables.errors import InvalidInput
-
-    try:
-        Tracker(settings).delete(folder)
-    except Exception as problem:  # noqa: BLE001  whatever MLflow raises
-        raise InvalidInput(
-            f"{first_line(problem)}; with --keep-tracking its runs stay in MLflow"
-        ) from None

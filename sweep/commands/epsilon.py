@@ -18,28 +18,29 @@ if TYPE_CHECKING:
 _ENGINES = ", ".join(catalogue.names("engines"))
 _Number = float | None
 _Count = int | None
-_Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="config of a trial")]
-_Steps = Annotated[
-    _Count, typer.Option(help="number of steps T, instead of epochs (sampling poisson or full)")
-]
-_BatchSize = Annotated[_Count, typer.Option(help="expected batch size B over all workers")]
-_Noise = Annotated[_Number, typer.Option(help="noise multiplier z0 at epoch 0")]
-_Target = Annotated[
-    _Number,
-    typer.Option(help="instead of a noise multiplier: find the smallest one for this epsilon"),
-]
 
 
 def epsilon(
-    config: _Config = None,
+    config: Annotated[
+        Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="config of a trial")
+    ] = None,
     engine: Annotated[str | None, typer.Option(help=_ENGINES)] = None,
     num_records: Annotated[_Count, typer.Option(help="training records n")] = None,
-    expected_batch_size: _BatchSize = None,
+    expected_batch_size: Annotated[
+        _Count, typer.Option(help="expected batch size B over all workers")
+    ] = None,
     num_workers: Annotated[_Count, typer.Option(help="number of workers N (Algorithm 1)")] = None,
     epochs: Annotated[_Count, typer.Option(help="number of epochs E")] = None,
-    steps: _Steps = None,
-    noise_multiplier: _Noise = None,
-    target_epsilon: _Target = None,
+    steps: Annotated[
+        _Count, typer.Option(help="number of steps T, instead of epochs (sampling poisson or full)")
+    ] = None,
+    noise_multiplier: Annotated[
+        _Number, typer.Option(help="noise multiplier z0 at epoch 0")
+    ] = None,
+    target_epsilon: Annotated[
+        _Number,
+        typer.Option(help="instead of a noise multiplier: find the smallest one for this epsilon"),
+    ] = None,
     delta: Annotated[_Number, typer.Option(help="default: 1e-5, or 1 / (10 n)")] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
     as_json: JsonFlag = False,

@@ -14,31 +14,28 @@ from trainables.figures import EPSILON
 
 if TYPE_CHECKING:
     from sweep.store.sweeps import SweepFolder, TrialRecord
-    from trainables.cards.card import Review
-
-_Best = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ser|mauve|METRIC",
-        help="Criterion for the best trial; default: ser, or mauve for generated text.",
-    ),
-]
-_AnyEpsilon = Annotated[
-    bool,
-    typer.Option(
-        "--any-epsilon", help="Also export a trial with epsilon above 10, which guarantees little."
-    ),
-]
 
 
 def export(
     name: Name,
-    best: _Best = None,
+    best: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ser|mauve|METRIC",
+            help="Criterion for the best trial; default: ser, or mauve for generated text.",
+        ),
+    ] = None,
     trial: Annotated[
         str | None, typer.Option(metavar="ID", help="Export this trial instead.")
     ] = None,
     epsilon_max: EpsilonMax = None,
-    any_epsilon: _AnyEpsilon = False,
+    any_epsilon: Annotated[
+        bool,
+        typer.Option(
+            "--any-epsilon",
+            help="Also export a trial with epsilon above 10, which guarantees little.",
+        ),
+    ] = False,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here.")
     ] = None,
@@ -62,8 +59,15 @@ def export(
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from trainables import formats
+    from trainables.cards.card import Review
+    from trainables.errors import InvalidInput
 
-    review = _review(reviewer, decision)
+    review = None
+    if reviewer is not None or decision is not None:
+        if not (reviewer and decision):
+            missing = "--decision" if reviewer else "--reviewer"
+            raise InvalidInput(f"expected --reviewer and --decision together, got no {missing}")
+        review = Review(reviewer=reviewer, date=time.strftime("%Y-%m-%d"), decision=decision)
     folder = store.open_sweep(from_environment().home, name)
     chosen, way, chosen_by = _choose(
         folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
@@ -123,16 +127,3 @@ def _choose(
         raise InvalidInput(f"expected --trial or {given}, which chooses a trial, got both")
     wanted = folder.plan_of(trial).id
     return [record for record in records if record.plan.id == wanted], "trial", None
-
-
-def _review(reviewer: str | None, decision: str | None) -> Review | None:
-    """Raises: InvalidInput for a reviewer without a decision, or the other way round."""
-    from trainables.cards.card import Review
-    from trainables.errors import InvalidInput
-
-    if reviewer is None and decision is None:
-        return None
-    if not (reviewer and decision):
-        missing = "--decision" if reviewer else "--reviewer"
-        raise InvalidInput(f"expected --reviewer and --decision together, got no {missing}")
-    return Review(reviewer=reviewer, date=time.strftime("%Y-%m-%d"), decision=decision)

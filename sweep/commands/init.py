@@ -12,40 +12,34 @@ from sweep.commands import _own_data as own
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say
 
-_To = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="New folder; default: DATA's name.")
-]
-_Epsilon = Annotated[
-    float | None, typer.Option(help="Guaranteed epsilon of private trials; default: 8.")
-]
-_NumRecords = Annotated[
-    int | None,
-    typer.Option(
-        min=2, help="Public number of training records; default: the actual number, rounded."
-    ),
-]
-_Schema = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Label schema; default: the labels found in 5 records or more."
-    ),
-]
-_KeepRare = Annotated[
-    bool,
-    typer.Option(
-        "--keep-rare-labels", help="Also labels found in fewer records, which they reveal."
-    ),
-]
-
 
 @own.takes_source_options
 def init(
     data: own.Data,
-    to: _To = None,
-    epsilon: _Epsilon = None,
-    num_records: _NumRecords = None,
-    schema: _Schema = None,
-    keep_rare_labels: _KeepRare = False,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="New folder; default: DATA's name.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Guaranteed epsilon of private trials; default: 8.")
+    ] = None,
+    num_records: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Public number of training records; default: the actual number, rounded."
+        ),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Label schema; default: the labels found in 5 records or more."
+        ),
+    ] = None,
+    keep_rare_labels: Annotated[
+        bool,
+        typer.Option(
+            "--keep-rare-labels", help="Also labels found in fewer records, which they reveal."
+        ),
+    ] = False,
     *,
     options: own.SourceOptions,
     skip_invalid: own.SkipInvalid = False,
@@ -59,17 +53,26 @@ def init(
     from sweep.planning.own_data.corpus import FEW
     from sweep.planning.own_data.findings import about_labels
     from sweep.planning.own_data.start import SPACE, start
+    from trainables.config import LEAST_TARGET_EPSILON
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
     from trainables.formats import argument
 
     if keep_rare_labels and schema is not None:
         raise InvalidInput("expected --keep-rare-labels without --schema, which has the labels")
+    if epsilon is None:
+        epsilon = 8.0
+        if sys.stdin.isatty() and not as_json:
+            epsilon = float(typer.prompt("epsilon", default=epsilon))
+    if not LEAST_TARGET_EPSILON <= epsilon < float("inf"):
+        raise InvalidInput(
+            f"expected --epsilon at least {LEAST_TARGET_EPSILON:g} and finite, got {epsilon}"
+        )
     labels = None if schema is None else read_schema(schema)
     begun = start(
         options.source(data),
         to or Path(data.stem if data.is_file() else f"{data.name}-sweep"),
-        epsilon=_epsilon(epsilon, ask=sys.stdin.isatty() and not as_json),
+        epsilon=epsilon,
         num_records=num_records,
         skip_invalid=skip_invalid,
         schema=labels,
@@ -84,18 +87,3 @@ def init(
         say(sentence, style="yellow")
     space = argument(begun.folder / SPACE)
     say(f"next: `sweep plan {space}`, `sweep run {space}`")
-
-
-def _epsilon(given: float | None, *, ask: bool) -> float:
-    """Raises: InvalidInput for a number that is no valid budget."""
-    from trainables.config import LEAST_TARGET_EPSILON
-    from trainables.errors import InvalidInput
-
-    epsilon: float = 8.0 if given is None else given
-    if given is None and ask:
-        epsilon = typer.prompt("epsilon", default=epsilon)
-    if not LEAST_TARGET_EPSILON <= epsilon < float("inf"):
-        raise InvalidInput(
-            f"expected --epsilon at least {LEAST_TARGET_EPSILON:g} and finite, got {epsilon}"
-        )
-    return epsilon

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say, say_table
-
-if TYPE_CHECKING:
-    from sweep.spending.ledger import Spend
 
 
 def ledger(
@@ -40,6 +37,7 @@ def ledger(
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger
     from trainables.errors import InvalidInput
+    from trainables.privacy.rounding import format_delta, format_epsilon
 
     if repair and not check:
         raise InvalidInput("expected --repair with --check")
@@ -60,8 +58,35 @@ def ledger(
     spends = [book.spend(key, delta=delta, exact=True) for key in wanted]
     if as_json:
         print_json("ledger", {"datasets": [asdict(spend) for spend in spends]})
-    else:
-        _print(spends)
+        return
+    if not spends:
+        say("Nothing has been charged yet.")
+        return
+    rows = []
+    for spend in spends:
+        epsilon = format_epsilon(spend.total.epsilon)
+        if spend.num_unaccounted:
+            epsilon += f" ({format_epsilon(spend.accounted.epsilon)} for the rest)"
+        notes = [f"shares {num} records with {other[:12]}" for other, num in spend.shared.items()]
+        if len(spend.by_unit) > 1:
+            shares = [f"{unit}s {format_epsilon(s.epsilon)}" for unit, s in spend.by_unit.items()]
+            notes.append(f"each unit of privacy alone: {', '.join(shares)}")
+        if not spend.recognised:
+            notes.append(
+                "records unknown: charges of earlier versions of the data are not included"
+            )
+        row = (
+            f"{spend.dataset_name} {spend.dataset[:12]}".strip(),
+            str(spend.num_trials),
+            epsilon,
+            format_delta(spend.total.delta),
+            spend.total.neighboring_relation or "-",
+            str(spend.num_unaccounted),
+            "; ".join(notes),
+        )
+        rows.append(row)
+    head = ("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
+    say_table(head, rows)
 
 
 def _check(*, repair: bool, as_json: bool) -> None:
@@ -85,41 +110,3 @@ def _check(*, repair: bool, as_json: bool) -> None:
             say("The ledger has every epoch of every sweep.")
     if left:
         raise typer.Exit(1)
-
-
-def _print(spends: list[Spend]) -> None:
-    from trainables.privacy.rounding import format_delta, format_epsilon
-
-    if not spends:
-        say("Nothing has been charged yet.")
-        return
-    rows = []
-    for spend in spends:
-        total, finite = spend.total, spend.accounted
-        epsilon = format_epsilon(total.epsilon)
-        if spend.num_unaccounted:
-            epsilon += f" ({format_epsilon(finite.epsilon)} for the rest)"
-        row = (
-            f"{spend.dataset_name} {spend.dataset[:12]}".strip(),
-            str(spend.num_trials),
-            epsilon,
-            format_delta(total.delta),
-            total.neighboring_relation or "-",
-            str(spend.num_unaccounted),
-            _note(spend),
-        )
-        rows.append(row)
-    head = ("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
-    say_table(head, rows)
-
-
-def _note(spend: Spend) -> str:
-    from trainables.privacy.rounding import format_epsilon
-
-    notes = [f"shares {count} records with {other[:12]}" for other, count in spend.shared.items()]
-    if len(spend.by_unit) > 1:
-        shares = [f"{unit}s {format_epsilon(s.epsilon)}" for unit, s in spend.by_unit.items()]
-        notes.append(f"each unit of privacy alone: {', '.join(shares)}")
-    if not spend.recognised:
-        notes.append("records unknown: charges of earlier versions of the data are not included")
-    return "; ".join(notes)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say, say_table
 from trainables.system import collector
-
-if TYPE_CHECKING:
-    from sweep.store.sweeps import SweepFolder
 
 
 @collector.paused()
@@ -19,9 +16,20 @@ def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the comm
 
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
+    from trainables.errors import InvalidInput
 
     home = from_environment().home
-    rows = [_row(store.open_sweep(home, name)) for name in store.names(home)]
+    rows = []
+    for folder in (store.open_sweep(home, name) for name in store.names(home)):
+        running = folder.is_running
+        row: dict[str, Any] = {"name": folder.name, "running": running, "created": None}
+        try:
+            state = folder.state()
+            counts = dict(state.statuses(running=running))
+            row |= {"created": state.about["created"], "trials": counts}
+        except InvalidInput as problem:
+            row |= {"trials": {}, "problem": str(problem)}
+        rows.append(row)
     if as_json:
         print_json("list", {"home": str(home), "sweeps": rows})
         return
@@ -39,16 +47,3 @@ def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the comm
             state, trials = "damaged", row["problem"]
         cells.append((row["name"], made, state, trials))
     say_table(("sweep", "made", "state", "trials"), cells, title=str(home))
-
-
-def _row(folder: SweepFolder) -> dict[str, Any]:
-    from trainables.errors import InvalidInput
-
-    row = {"name": folder.name, "running": folder.is_running, "created": None, "trials": {}}
-    try:
-        state = folder.state()
-        counts = dict(state.statuses(running=folder.is_running))
-        row |= {"created": state.about["created"], "trials": counts}
-    except InvalidInput as problem:
-        row["problem"] = str(problem)
-    return row

@@ -11,20 +11,12 @@ from sweep.commands._options import DataFields, JsonFlag, Part, data_config_of
 from sweep.commands._output import number, print_json, say
 from trainables.errors import InvalidInput
 
-_Pairs = Annotated[str, typer.Argument(metavar="NAME", help="A corpus of kind pairs.")]
-_Literals = Annotated[
-    Literal["copy", "anon"],
-    typer.Option(help="Copy strings and numbers, or write placeholders."),
-]
-_Seed = Annotated[int, typer.Option(min=0, help="Seed of the training.")]
-
-
 parser = typer.Typer(help="Train a parser and apply it.", no_args_is_help=True)
 
 
 @parser.command()
 def train(
-    name: _Pairs,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A corpus of kind pairs.")],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the parser.")],
     fields: DataFields = [],  # noqa: B006  typer copies it
     part: Annotated[Part, typer.Option(help="Part for training.")] = "train",
@@ -36,8 +28,11 @@ def train(
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 16,
-    literals: _Literals = "copy",
-    seed: _Seed = 0,
+    literals: Annotated[
+        Literal["copy", "anon"],
+        typer.Option(help="Copy strings and numbers, or write placeholders."),
+    ] = "copy",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Train a parser on pairs and save it. Training is not private."""

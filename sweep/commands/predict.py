@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._own_data import Tokenize
-
-if TYPE_CHECKING:
-    from sweep.results.predict import Prediction
 
 _LINE_BYTES = 1 << 20
 
@@ -47,32 +45,23 @@ def predict(
     from trainables.files import line_groups
 
     model = load_model(folder, tokenize=tokenize, factory=factory)
-    print_answer = _print_json if as_json else _print_text
     number = num_bad = first_bad = 0
     for number, found in answers(
         model, line_groups(sys.stdin.buffer, max_bytes=_LINE_BYTES), are_objects=jsonl
     ):
-        print_answer(number, found)
-        if isinstance(found, str):
+        if is_bad := isinstance(found, str):
             num_bad += 1
             first_bad = first_bad or number
+        if as_json:
+            answer = {"error": found, "line": number} if is_bad else found.to_dict()
+            typer.echo(json.dumps(answer, ensure_ascii=False))
+        elif is_bad:
+            typer.echo(f"error: line {number}: {found}")
+        else:
+            slots = " ".join(f"{name}={text!r}" for name, _, _, text in found.slots)
+            typer.echo(f"{found.intent}\t{slots}")
     if num_bad:
         raise InvalidInput(
             f"expected an utterance in each line, got {num_bad} of {number} lines without one"
             f" (the first is line {first_bad})"
         )
-
-
-def _print_json(number: int, found: Prediction | str) -> None:
-    import json
-
-    answer = {"error": found, "line": number} if isinstance(found, str) else found.to_dict()
-    typer.echo(json.dumps(answer, ensure_ascii=False))
-
-
-def _print_text(number: int, found: Prediction | str) -> None:
-    if isinstance(found, str):
-        typer.echo(f"error: line {number}: {found}")
-        return
-    slots = " ".join(f"{name}={text!r}" for name, _, _, text in found.slots)
-    typer.echo(f"{found.intent}\t{slots}")

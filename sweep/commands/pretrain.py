@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sweep.commands._options import JsonFlag, Set, overrides
-from sweep.commands._output import console, print_json, say
+from sweep.commands._output import print_json, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainables.pretraining.loop import Progress
 
 
@@ -38,11 +37,22 @@ def pretrain(
     """Pretrain an encoder on public corpora. The same command resumes an interrupted run."""
     from sweep.planning.pretraining import read_pretraining, run_pretraining
     from sweep.settings import from_environment
+    from trainables.formats import duration
 
     settings = from_environment()
     config = read_pretraining(file, overrides(assignments), public=public)
     place = to or settings.home / "encoders" / config.name
-    card = run_pretraining(config, place, settings, bits=bits, report=_reporter(as_json))
+    reports = itertools.count()
+
+    def report(progress: Progress) -> None:
+        if not as_json and (next(reports) % 5 == 0 or progress.step == progress.steps):
+            say(
+                f"step {progress.step:,} of {progress.steps:,}, loss {progress.loss:.3f},"
+                f" {duration(progress.seconds_left)} left",
+                stderr=True,
+            )
+
+    card = run_pretraining(config, place, settings, bits=bits, report=report)
     if as_json:
         print_json("pretrain", {"folder": str(place), "card": card})
         return
@@ -53,26 +63,3 @@ def pretrain(
             f" tags {each['held_out_tag_accuracy']:.3f}"
         )
     say(f"encoder in {place}; use it with model.encoder={place}")
-
-
-def _reporter(quiet: bool) -> Callable[[Progress], None]:
-    """One line that is rewritten on a terminal, a line every 50 reports elsewhere."""
-    out = console(stderr=True)
-    shown: dict[str, Any] = {"reports": 0}
-
-    def report(progress: Progress) -> None:
-        if quiet:
-            return
-        minutes, seconds = divmod(round(progress.seconds_left), 60)
-        line = (
-            f"step {progress.step:,} of {progress.steps:,}, loss {progress.loss:.3f},"
-            f" {minutes}:{seconds:02d} left"
-        )
-        last = progress.step == progress.steps
-        if out.is_terminal:
-            out.print(line, end="\n" if last else "\r", markup=False)
-        elif last or shown["reports"] % 50 == 0:
-            out.print(line, markup=False)
-        shown["reports"] += 1
-
-    return report

@@ -11,23 +11,6 @@ from sweep.commands._options import Address, JsonFlag, Set, Space, Tracking, Tra
 from sweep.commands._output import console, finish
 from trainables.errors import InvalidInput
 
-_EpsilonMax = Annotated[
-    float | None,
-    typer.Option(
-        min=0, metavar="EPSILON", help="With --export: largest epsilon of the exported trial."
-    ),
-]
-_BudgetTotal = Annotated[
-    float | None,
-    typer.Option(
-        metavar="EPSILON",
-        min=0.0,
-        help="Reject the sweep if all sweeps on its data together would exceed this epsilon.",
-    ),
-]
-
-_Export = Annotated[bool, typer.Option("--export", help="Export the best trial at the end.")]
-
 
 def run(
     space: Space,
@@ -35,9 +18,23 @@ def run(
         str | None, typer.Option(help="Name of the sweep; default: the space's.")
     ] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
-    export: _Export = False,
-    epsilon_max: _EpsilonMax = None,
-    budget_total: _BudgetTotal = None,
+    export: Annotated[
+        bool, typer.Option("--export", help="Export the best trial at the end.")
+    ] = False,
+    epsilon_max: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="EPSILON", help="With --export: largest epsilon of the exported trial."
+        ),
+    ] = None,
+    budget_total: Annotated[
+        float | None,
+        typer.Option(
+            metavar="EPSILON",
+            min=0.0,
+            help="Reject the sweep if all sweeps on its data together would exceed this epsilon.",
+        ),
+    ] = None,
     tracking: Tracking = None,
     tracking_uri: TrackingUri = None,
     address: Address = None,

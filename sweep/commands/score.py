@@ -12,36 +12,6 @@ from sweep.commands._options import JsonFlag
 from sweep.commands._output import number, print_json, say_table
 from trainables.errors import InvalidInput
 
-# The choices are those of `metrics`, spelled here so that `--help` loads no torch.
-_Align = Annotated[
-    Literal["name", "edit"], typer.Option(help="Align slots by name or by edit distance.")
-]
-_Match = Annotated[
-    Literal["span", "value"], typer.Option(help="Compare slots by their tokens or by their text.")
-]
-_ApiSet = Annotated[
-    Literal["smcalflow", "treedst"] | None,
-    typer.Option(help="Function names for the match; default: detected."),
-]
-
-_Samples = Annotated[
-    int, typer.Option(min=0, help="Bootstrap resamples of the intervals; 0 for no intervals.")
-]
-_Parser = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Saved parser that parses the generated text."),
-]
-_MauveTexts = Annotated[
-    int, typer.Option(min=0, help="Largest number of texts per side in MAUVE; 0 skips it.")
-]
-_Function = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Also score with and without this function (NAME* for a prefix)."
-    ),
-]
-_Seed = Annotated[int, typer.Option(min=0, help="Seed of resamples and of halves.")]
-
 
 def _lines_of(what: str) -> Any:
     return typer.Option(metavar="FILE", help=f"JSON lines of {what}.")
@@ -50,18 +20,39 @@ def _lines_of(what: str) -> Any:
 def score(
     reference: Annotated[Path | None, _lines_of("the references")] = None,
     hypothesis: Annotated[Path | None, _lines_of("the predictions")] = None,
-    align: _Align = "name",
-    match: _Match = "span",
-    bootstrap_samples: _Samples = 1_000,
+    # The choices are those of `metrics`, spelled here so that `--help` loads no torch.
+    align: Annotated[
+        Literal["name", "edit"], typer.Option(help="Align slots by name or by edit distance.")
+    ] = "name",
+    match: Annotated[
+        Literal["span", "value"],
+        typer.Option(help="Compare slots by their tokens or by their text."),
+    ] = "span",
+    bootstrap_samples: Annotated[
+        int, typer.Option(min=0, help="Bootstrap resamples of the intervals; 0 for no intervals.")
+    ] = 1_000,
     human: Annotated[Path | None, _lines_of("human text")] = None,
     synthetic: Annotated[Path | None, _lines_of("generated text")] = None,
-    parser: _Parser = None,
-    mauve_texts: _MauveTexts = 2_000,
+    parser: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Saved parser that parses the generated text."),
+    ] = None,
+    mauve_texts: Annotated[
+        int, typer.Option(min=0, help="Largest number of texts per side in MAUVE; 0 skips it.")
+    ] = 2_000,
     gold: Annotated[Path | None, _lines_of("programs that are right")] = None,
     predicted: Annotated[Path | None, _lines_of("predicted programs")] = None,
-    api_set: _ApiSet = None,
-    function: _Function = None,
-    seed: _Seed = 0,
+    api_set: Annotated[
+        Literal["smcalflow", "treedst"] | None,
+        typer.Option(help="Function names for the match; default: detected."),
+    ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Also score with and without this function (NAME* for a prefix)."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and of halves.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Score predictions, parses or generated text from files with one JSON object per line.

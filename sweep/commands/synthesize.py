@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say
 from trainables.privacy.rounding import format_delta, format_epsilon
-
-if TYPE_CHECKING:
-    from sweep.synthesis.data_card import DataCard
 
 
 def synthesize(
@@ -42,6 +39,7 @@ def synthesize(
     from sweep.synthesis.data_card import Filters
     from sweep.synthesis.synthesize import KNOWN_PATTERNS, write_utterances
     from sweep.synthesis.trained_text import open_trained
+    from trainables import formats
 
     patterns = {} if keep_patterns else dict(KNOWN_PATTERNS)
     patterns |= {f"pattern {place + 1}": text for place, text in enumerate(drop or ())}
@@ -57,15 +55,9 @@ def synthesize(
     if as_json:
         print_json("synthesize", {"utterances": str(to), "card": card.to_dict()})
         return
-    say(_sentence(card, to))
-
-
-def _sentence(card: DataCard, to: Path) -> str:
-    from trainables import formats
-
     drawn, delta = card.drawn, "unknown" if card.delta is None else format_delta(card.delta)
     dropped = ", ".join(f"{count} by {name}" for name, count in drawn.dropped.items())
-    return (
+    say(
         f"{to}: {formats.count(drawn.number, 'utterance')} of {drawn.drawn} drawn"
         f"{f' (dropped: {dropped})' if dropped else ''}; epsilon"
         f" {format_epsilon(card.epsilon)} at delta {delta}"
