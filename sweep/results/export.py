@@ -121,16 +121,16 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
     records = folder.records(running=False)
     try:
         best, *others = select.choose(records, epsilon_max=epsilon_max)
+        if others:
+            limit = "" if epsilon_max is None else f" --epsilon-max {epsilon_max:g}"
+            raise InvalidInput(
+                "the trials are on several corpora"
+                f" (`sweep export {folder.name}{limit}` exports the best of each)"
+            )
+        if epsilon_max is None and (large := refusal([best], records)) is not None:
+            raise InvalidInput(large)
     except InvalidInput as problem:
         return BestExport(sentence=f"nothing is exported: {problem}")
-    if others:
-        limit = "" if epsilon_max is None else f" --epsilon-max {epsilon_max:g}"
-        return BestExport(
-            sentence="nothing is exported: the trials are on several corpora"
-            f" (`sweep export {folder.name}{limit}` exports the best of each)"
-        )
-    if epsilon_max is None and (large := refusal([best], records)) is not None:
-        return BestExport(sentence=f"nothing is exported: {large}")
     try:
         place = export_trial(folder, best, folder.path / "best")
     except (SweepError, OSError) as problem:

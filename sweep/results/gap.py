@@ -17,7 +17,6 @@ from trainables import figures, formats
 from trainables.attacks import strongest
 from trainables.errors import InvalidInput
 from trainables.figures import cost
-from trainables.privacy.from_config import claims_privacy
 
 ANSWER = 8.0  # the largest epsilon of the trial that is recommended first
 USABLE = 10.0  # the largest epsilon that is exported by default
@@ -64,8 +63,11 @@ class Gap:
         limit = formats.number(self.limit)
         where = "" if self.corpus is None else f" on {self.corpus}"
         if self.best is None:
-            least = "" if self.least is None else f"; the smallest epsilon is {_of(self.least)}"
-            return (f"no finished trial{where} has epsilon ≤ {limit}{least}",)
+            text = f"no finished trial{where} has epsilon ≤ {limit}"
+            if self.least is not None:
+                plan, epsilon = self.least.plan, formats.epsilon(_epsilon(self.least))
+                text += f"; the smallest epsilon is {epsilon} ({plan.id} {plan.name})"
+            return (text,)
         plan, epsilon = self.best.plan, formats.epsilon(_epsilon(self.best))
         use = f"at epsilon ≤ {limit}{where} use {plan.name} ({plan.id}, epsilon {epsilon})"
         return use, f"{self._error(self.best)}{self._beside_baseline()}"
@@ -98,10 +100,7 @@ class Gap:
         if not self.is_far:
             return []
         if self.best is None:
-            return [
-                f"noise for an epsilon: `{_TARGET}` calibrates the noise, instead of"
-                f" {_noise(self.least)}"
-            ]
+            return [f"noise for an epsilon: `{_TARGET}` calibrates the noise"]
         if self.best.plan.fields.get("model", {}).get("encoder", "scratch") != "scratch":
             return []
         return [
@@ -133,12 +132,18 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
         return Gap(limit=limit, figure=main, best=None, least=least)
     best = select.choose_one(finished, epsilon_max=limit)
     baseline = select.nearest_baseline(best, select.baselines(records))
+    spread = None if baseline is None else baseline.spread(main)
+    figure, factor = select.value(best, main), None
+    if spread is not None and figure is not None:
+        over, under = (figure, spread.mean) if cost(main, 1.0) > 0 else (spread.mean, figure)
+        if max(over, under) > 0:
+            factor = over / under if under > 0 else math.inf
     return Gap(
         limit=limit,
         figure=main,
         best=best,
         baseline=baseline,
-        factor=_factor(best, baseline, main),
+        factor=factor,
         least=least,
     )
 
@@ -174,27 +179,6 @@ def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> st
         f" {formats.epsilon(_epsilon(worst))} of {worst.plan.id}, {worst.plan.name};"
         f" the smallest epsilon here is {formats.epsilon(_epsilon(least))}"
     )
-
-
-def _factor(best: TrialRecord, baseline: Group | None, metric: str) -> float | None:
-    spread = None if baseline is None else baseline.spread(metric)
-    figure = select.value(best, metric)
-    if spread is None or figure is None:
-        return None
-    over, under = (figure, spread.mean) if cost(metric, 1.0) > 0 else (spread.mean, figure)
-    if under > 0:
-        return over / under
-    return math.inf if over > 0 else None
-
-
-def _noise(record: TrialRecord | None) -> str:
-    if record is None or not claims_privacy(record.plan.engine):
-        return "none"
-    return f"z0 = {formats.number(record.plan.noise_multiplier)}"
-
-
-def _of(record: TrialRecord) -> str:
-    return f"{formats.epsilon(_epsilon(record))} ({record.plan.id} {record.plan.name})"
 
 
 def _epsilon(record: TrialRecord) -> float:

@@ -74,11 +74,13 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
     import optuna
 
     main = select.headline(records)
-    found = [
-        (record, values)
-        for record in records
-        if record.status.is_finished and (values := _objectives(record, main)) is not None
-    ]
+    found = []
+    for record in records:
+        quality, epsilon = select.value(record, main), select.compared(record, figures.EPSILON)
+        if not record.status.is_finished or quality is None or epsilon is None:
+            continue
+        if math.isfinite(quality) and 0 < epsilon < math.inf:
+            found.append((record, [quality, math.log10(epsilon)]))
     study = optuna.create_study(
         storage=storage,
         study_name=name,
@@ -91,31 +93,20 @@ def add_study(storage: Any, name: str, records: Sequence[TrialRecord]) -> Any:
     for place, (record, values) in enumerate(found):
         here = {path: params[place] for path, (params, _) in axes.items()}
         here = {path: param for path, param in here.items() if param is not None}
-        attributes = {"trial": record.plan.id, "name": record.plan.name}
+        attributes = {"trial": record.plan.id, "name": record.plan.name} | {
+            f"curator_only: {name}": value
+            for name, value in record.metrics.items()
+            if value is not None and not figures.is_public(name)
+        }
         study.add_trial(
             optuna.trial.create_trial(
                 values=values,
                 params=here,
                 distributions={path: axes[path][1] for path in here},
-                user_attrs={**attributes, **_curator(record)},
+                user_attrs=attributes,
             )
         )
     return study
-
-
-def _objectives(record: TrialRecord, main: str) -> list[float] | None:
-    quality, epsilon = select.value(record, main), select.compared(record, figures.EPSILON)
-    if quality is None or epsilon is None or not 0 < epsilon < math.inf:
-        return None
-    return [quality, math.log10(epsilon)] if math.isfinite(quality) else None
-
-
-def _curator(record: TrialRecord) -> dict[str, float]:
-    return {
-        f"curator_only: {name}": value
-        for name, value in record.metrics.items()
-        if value is not None and not figures.is_public(name)
-    }
 
 
 def _axis(values: Sequence[Any]) -> tuple[list[Any], Any]:

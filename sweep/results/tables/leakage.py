@@ -75,13 +75,9 @@ def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[C
             legend="blind: an attack without the model, expected at 50",
         ),
     ]
-    if any("epsilon_lower_bound" in record.metrics for record in records):
-        columns += _certificate_columns(records)
-    return columns
-
-
-def _certificate_columns(records: Sequence[TrialRecord]) -> list[Column]:
-    """The certified bounds of the one-run audits together, beside the claims."""
+    if not any("epsilon_lower_bound" in record.metrics for record in records):
+        return columns
+    # The certified bounds of the one-run audits together, beside the claims.
     bounds = [formats.lower_bound(record.metrics.get("epsilon_lower_bound")) for record in records]
     claims = [
         formats.epsilon(record.metrics.get(audited(record.plan.config.data.split)))
@@ -89,6 +85,7 @@ def _certificate_columns(records: Sequence[TrialRecord]) -> list[Column]:
     ]
     legend = "ε ≥: certified for all trials together"
     return [
+        *columns,
         Column(head="ε ≥", cells=bounds, worth=95, legend=legend),
         Column(head="claimed", cells=claims, worth=94),
     ]

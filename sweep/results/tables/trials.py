@@ -49,6 +49,15 @@ def results_table(
         cells=["*" if record.plan.id in best else "" for record in shown],
         legend=f"* on the front of {figures.label(main)} and epsilon",
     )
+    numbers = {status: sum(r.status is status for r in records) for status in TrialStatus}
+    known = [f"{number} {status}" for status, number in numbers.items() if number]
+    reasons = [
+        f"{ids[record.plan.id]} {record.status}: {record.reason}"
+        for record in shown
+        if record.reason and record.status in _EXPLAINED
+    ]
+    if len(reasons) > _REASONS:
+        reasons[_REASONS:] = [f"and {len(reasons) - _REASONS} more"]
     columns = [
         stars,
         Column(head="id", cells=[ids[record.plan.id] for record in shown], is_left=True),
@@ -57,17 +66,11 @@ def results_table(
         *_figures(shown, main, records),
     ]
     return FittedTable(
-        title=f"{name}: {_counts(records)}",
+        title=f"{name}: {', '.join(known) or 'no trials'}",
         columns=columns,
         settings=together,
-        notes=_reasons(shown, ids),
+        notes=reasons,
     )
-
-
-def _counts(records: Sequence[TrialRecord]) -> str:
-    numbers = {status: sum(r.status is status for r in records) for status in TrialStatus}
-    known = [f"{number} {status}" for status, number in numbers.items() if number]
-    return ", ".join(known) or "no trials"
 
 
 def _status(records: Sequence[TrialRecord]) -> list[Column]:
@@ -76,16 +79,6 @@ def _status(records: Sequence[TrialRecord]) -> list[Column]:
         return []
     cells = [Text(record.status, style=STYLES[record.status]) for record in records]
     return [Column(head="status", cells=cells, worth=90, is_left=True)]
-
-
-def _reasons(records: Sequence[TrialRecord], ids: dict[str, str]) -> list[str]:
-    found = [
-        f"{ids[record.plan.id]} {record.status}: {record.reason}"
-        for record in records
-        if record.reason and record.status in _EXPLAINED
-    ]
-    more = [f"and {len(found) - _REASONS} more"] if len(found) > _REASONS else []
-    return [*found[:_REASONS], *more]
 
 
 def _figures(
