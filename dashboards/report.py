@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from dashboards import charts, comparison, palette, tables
 from dashboards.render import svg
-from dashboards.results import Sweep, Trial
+from dashboards.results import Sweep
 from trainables import formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import page
@@ -47,6 +47,13 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
     frontier, leakage, slices = pictures.values()
     files = tables.files(sweep)
     card = sweep.card
+    bounds = []  # of each trial with its claim, and whether it violates it; None without a claim
+    for trial in sweep.measured_trials:
+        if (bound := trial.metrics.get("epsilon_lower_bound")) is not None:
+            is_swapped = trial.audited == EPSILON_REPLACE_ONE
+            claim = trial.metrics.get(EPSILON_REPLACE_ONE) if is_swapped else trial.epsilon
+            broken = None if claim is None else one_run.violates(bound, claim)
+            bounds.append((trial, bound, claim, broken))
     return {
         "sweep": sweep,
         "public": public,
@@ -76,7 +83,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
             for name, column in _settings(sweep).items()
             if len(set(column.values())) > 1
         ],
-        "bounds": _bounds(sweep),
+        "bounds": bounds,
         "card": card,
         "card_rows": page.rows(card) if card else [],
         "card_sections": page.sections(card) if card else [],
@@ -122,21 +129,6 @@ def _words() -> dict[str, Any]:
         "strong": _strong,
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
     }
-
-
-def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool | None]]:
-    """Each trial's certified bound and claim, and whether the bound violates the claim; None
-    without a claim.
-    """
-    found = []
-    for trial in sweep.measured_trials:
-        bound = trial.metrics.get("epsilon_lower_bound")
-        if bound is not None:
-            is_swapped = trial.audited == EPSILON_REPLACE_ONE
-            claim = trial.metrics.get(EPSILON_REPLACE_ONE) if is_swapped else trial.epsilon
-            broken = None if claim is None else one_run.violates(bound, claim)
-            found.append((trial, bound, claim, broken))
-    return found
 
 
 def _strong(text: str) -> Markup:

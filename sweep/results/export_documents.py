@@ -89,7 +89,12 @@ def write_model(source: Path, target: Path) -> None:
                 f"expected {source / name} as a trial writes it, got a damaged {field}"
             ) from None
         if isinstance(document, SynthesisFile):
-            document = _with_base(document, source, target)
+            from trainables.models._hub_lm import copy_base  # torch
+
+            # Of a local language model adapters get a copy, in place of its path.
+            encoder = copy_base(document.model.get("encoder", "scratch"), source, target)
+            model = {**document.model, "encoder": encoder}
+            document = document.model_copy(update={"model": model})
         (target / name).write_text(json.dumps(document.to_dict(), indent=1), encoding="utf-8")
     for file in (each for name in (WEIGHTS, *_FILES) for each in source.glob(name)):
         if file.is_file():
@@ -112,14 +117,6 @@ def _name_copy(file: Path, name: str) -> None:
     named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
     fields["model"]["encoder"] = named if len(named) > 1 else named[0]
     file.write_text(json.dumps(fields, indent=1), encoding="utf-8")
-
-
-def _with_base(document: SynthesisFile, source: Path, target: Path) -> SynthesisFile:
-    """Without the path of a local language model, of which adapters get a copy."""
-    from trainables.models._hub_lm import copy_base  # torch
-
-    encoder = copy_base(document.model.get("encoder", "scratch"), source, target)
-    return document.model_copy(update={"model": {**document.model, "encoder": encoder}})
 
 
 def _require_weights(file: Path) -> None:

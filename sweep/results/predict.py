@@ -113,26 +113,19 @@ def answers(
     """
     for group in groups:
         for start in range(0, len(group), _LINES_AT_ONCE):
-            yield from _answers(model, group[start : start + _LINES_AT_ONCE], are_objects)
-
-
-def _answers(
-    model: ExportedModel, lines: Sequence[Line], are_objects: bool
-) -> Iterator[tuple[int, Prediction | str]]:
-    texts: dict[int, tuple[str, ...]] = {}
-    problems: dict[int, str] = {}
-    for number, line in lines:
-        try:
-            if not isinstance(line, str):
-                raise line
-            texts[number] = _tokens_in(line, model) if are_objects else model.tokens_of(line)
-        except DocumentProblem as problem:
-            problems[number] = str(problem)
-    problems |= {n: found for n, tokens in texts.items() if (found := _problem(tokens))}
-    good = [n for n in texts if n not in problems]
-    predictions = dict(zip(good, model([texts[n] for n in good]), strict=True))
-    for number, _ in lines:
-        yield number, predictions[number] if number in predictions else problems[number]
+            found: dict[int, tuple[str, ...] | str] = {}
+            for number, line in group[start : start + _LINES_AT_ONCE]:
+                try:
+                    if not isinstance(line, str):
+                        raise line
+                    tokens = _tokens_in(line, model) if are_objects else model.tokens_of(line)
+                    found[number] = _problem(tokens) or tokens
+                except DocumentProblem as problem:
+                    found[number] = str(problem)
+            good = [tokens for tokens in found.values() if not isinstance(tokens, str)]
+            predictions = iter(model(good))
+            for number, each in found.items():
+                yield number, each if isinstance(each, str) else next(predictions)
 
 
 def _tokens_in(line: str, model: ExportedModel) -> tuple[str, ...]:

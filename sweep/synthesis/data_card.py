@@ -156,24 +156,22 @@ def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
 
 
 def _claim(home: Trained) -> Claim:
-    """What the mechanism costs, or the claim of the private selection that it is the best of."""
-    if (selected := _claim_of_selection(home)) is not None:
-        return selected
+    """What the mechanism costs, or the claim of the private selection that it is the best of, which
+    the mechanism does not determine.
+    """
+    place = home.folder.parent / JSON
+    if home.folder.name == "model" and place.is_file():
+        card = cards.read(read_json(place), where=place)
+        if (
+            card.selection
+            and card.selection.epsilon_selected is not None
+            and card.delta is not None
+        ):
+            claimed = asdict(meaning(card.epsilon, delta=card.delta))
+            return Claim.model_validate({**card.model_dump(), **claimed})
     summary = accountants.account(home.mechanism, accountant=home.about["accountant"])
     delta = summary.delta if home.n_is_declared else None
     return Claim.model_validate({**asdict(summary), "delta": delta})
-
-
-def _claim_of_selection(home: Trained) -> Claim | None:
-    """The selection's claim for its best trial, which the mechanism does not determine."""
-    place = home.folder.parent / JSON
-    if home.folder.name != "model" or not place.is_file():
-        return None
-    card = cards.read(read_json(place), where=place)
-    if card.selection is None or card.selection.epsilon_selected is None or card.delta is None:
-        return None
-    claimed = asdict(meaning(card.epsilon, delta=card.delta))
-    return Claim.model_validate({**card.model_dump(), **claimed})
 
 
 def to_markdown(card: DataCard) -> str:

@@ -63,7 +63,13 @@ def live_table(
             is_left=True,
         ),
         Column(head="epoch", cells=[f"{row.epochs_done}/{row.epochs}" for row in rows]),
-        Column(head=what or "validation", cells=[_validation(row, what) for row in rows]),
+        Column(
+            head=what or "validation",
+            cells=[
+                ("" if what else f"{row.validation[0]} ") + formats.number(row.validation[1])
+                for row in rows
+            ],
+        ),
         Column(head="epsilon spent", cells=[formats.epsilon(row.epsilon) for row in rows]),
         Column(
             head="epoch takes",
@@ -101,11 +107,6 @@ def _passes_per_epoch(plan: PlannedTrial, epochs: int) -> float:
     if not (plan.steps and plan.num_records and epochs) or not (whole or batch):
         return 1.0
     return float(plan.steps / epochs * (1.0 if whole else batch / plan.num_records))
-
-
-def _validation(row: Progress, what: str) -> str:
-    value = formats.number(row.validation[1])
-    return value if what else f"{row.validation[0]} {value}"
 
 
 class View:
