@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sweep.commands._options import JsonFlag, Set, overrides
-from sweep.commands._output import number, print_json, say, say_table
+from sweep.commands._output import print_json, say, say_table
 from trainables import catalogue
-
-if TYPE_CHECKING:
-    from trainables.guarantee.mechanism import Mechanism
-    from trainables.privacy.summary import PrivacySummary
 
 _ENGINES = ", ".join(catalogue.names("engines"))
 _Number = float | None
@@ -52,6 +48,8 @@ def epsilon(
     """
     from sweep.planning import calculator
     from trainables.accountants import account
+    from trainables.cards import card as cards
+    from trainables.cards import page
 
     parts = calculator.set_fields(calculator.fields_of(config), overrides(assignments))
     calculator.change(
@@ -69,50 +67,16 @@ def epsilon(
     )
     mechanism, chosen = calculator.mechanism_of(parts)
     summary = account(mechanism, exact=True, accountant=chosen)
+    count = parts["data"].get("num_records")
     if as_json:
-        count = parts["data"].get("num_records")
         print_json("epsilon", calculator.report(mechanism, summary, count))
-    else:
-        _print(mechanism, summary)
-
-
-def _print(mechanism: Mechanism, summary: PrivacySummary) -> None:
-    from sweep.planning import calculator
-    from trainables.privacy.rounding import format_delta, format_epsilon
-
-    effective = summary.effective_noise_multiplier
-    how = f"{summary.accountant}{'' if summary.tight else ' (upper bound)'}"
-    where = f"{how}, {summary.neighboring_relation}, {mechanism.sampling}"
-    ends = dict.fromkeys((effective[0], effective[-1]))
-    by_epoch = " .. ".join(number(value, ".6g") for value in ends)
-    found = "largest TPR of a membership test at"
-    rows = [
-        ("epsilon", _exactly(summary.epsilon), where),
-        ("epsilon_paper", _exactly(summary.epsilon_paper), "the paper's formula, no guarantee"),
-        ("epsilon_rdp", _exactly(summary.epsilon_rdp), "Rényi accounting, upper bound"),
-        ("epsilon_replace_one", _exactly(summary.epsilon_replace_one), "replace_one"),
-        (
-            "gaussian_mu",
-            format_epsilon(summary.gaussian_mu),
-            "Gaussian mechanism with this epsilon",
-        ),
-        ("max_tpr_1pct", format_epsilon(summary.max_tpr_1pct), f"{found} 1 % FPR"),
-        ("max_tpr_01pct", format_epsilon(summary.max_tpr_01pct), f"{found} 0.1 % FPR"),
-        ("noise_multiplier", number(summary.noise_multiplier, ".6g"), "z0"),
-        ("effective_noise_multiplier", by_epoch, "noise over sensitivity, by epoch"),
-        ("sensitivity", f"{mechanism.sensitivity:g} C", calculator.sensitivity_reason(mechanism)),
-    ]
-    title = f"{mechanism.engine}, delta {format_delta(summary.delta)}"
-    say_table(("what", "value", "how"), rows, title=title)
+        return
+    card = cards.make(mechanism, summary, trial_id="", corpus="", n_is_declared=count is not None)
+    rows = [row for row in page.rows(card) if row[1] != "-"]
+    say_table(("figure", "value", "meaning"), rows, title=mechanism.engine)
     for reason in summary.unaccounted:
         say(f"not accounted for: {reason}")
     for difference in calculator.differences(mechanism, summary):
         say(difference)
     for warning in summary.warnings:
         say(f"WARNING: {warning}", style="bold red")
-
-
-def _exactly(epsilon: float | None) -> str:
-    from trainables.privacy.rounding import format_epsilon
-
-    return format_epsilon(epsilon, digits=6)

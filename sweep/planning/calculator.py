@@ -141,13 +141,6 @@ def report(
     }
 
 
-def sensitivity_reason(mechanism: Mechanism) -> str:
-    """The reason for the sensitivity of a step."""
-    if mechanism.microbatch_size > 1:
-        return f"one of {mechanism.microbatch_size} records can reverse a clipped mean"
-    return "a record is replaced" if mechanism.sensitivity == 2 else "a record is added or removed"
-
-
 def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
     """The reasons why the sound figure differs from the paper's."""
     if summary.epsilon_paper is None or not mechanism.is_private:

@@ -14,7 +14,6 @@ from sweep.planning.calculator import (
     mechanism_of,
     noise,
     report,
-    sensitivity_reason,
     set_fields,
 )
 from tests.refusals import refused
@@ -206,17 +205,3 @@ def test_the_differences_from_the_paper_are_those_of_the_mechanism(engine, chang
     assert len(found) == len(reasons)
     for sentence, part in zip(found, reasons, strict=True):
         assert part in sentence
-
-
-@pytest.mark.parametrize(
-    ("engine", "changes", "reason"),
-    [
-        ("dp_sgd", _SAMPLED, "a record is added or removed"),
-        ("edp_sgd", {**_CENTRAL, "microbatch_size": 1}, "a record is replaced"),
-        ("edp_sgd", {**_CENTRAL, "microbatch_size": 4}, "one of 4 records can reverse"),
-    ],
-)
-def test_the_sensitivity_has_the_reason_of_its_relation(engine, changes, reason):
-    mechanism, _ = mechanism_of(parts_of(engine, **changes))
-    assert sensitivity_reason(mechanism).startswith(reason)
-    assert mechanism.sensitivity == (1 if "added" in reason else 2)
