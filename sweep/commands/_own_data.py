@@ -19,37 +19,6 @@ Tokenize = Literal["space", "punctuation"]
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder of utterances.", show_default=False)
 ]
-Form = Annotated[
-    str | None,
-    typer.Option("--format", metavar="FORM", help="Format of the file; default: detected."),
-]
-Text = Annotated[
-    str | None,
-    typer.Option(metavar="FIELD", help="Field (or column, also by number) of the text."),
-]
-Intent = Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the intent.")]
-Tags = Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the BIO tags.")]
-Slots = Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the slots' spans.")]
-PartField = Annotated[
-    str | None, typer.Option("--part", metavar="FIELD", help="Field of train, validation or test.")
-]
-Group = Annotated[
-    str | None, typer.Option(metavar="FIELD", help="Field of the record group, such as a user.")
-]
-TokenizeOption = Annotated[
-    Tokenize, typer.Option("--tokenize", help="Tokenize at spaces only, or also at punctuation.")
-]
-SpansOption = Annotated[
-    Literal["tokens", "characters", "utf-16", "bytes", "last-token"] | None,
-    typer.Option("--spans", help="Unit of spans; default: the one that fits them."),
-]
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line names the columns."),
-]
-Encoding = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Encoding of the text; default: detected.")
-]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Skip records that cannot be read.")
 ]
@@ -59,17 +28,41 @@ SkipInvalid = Annotated[
 class SourceOptions:
     """Options for reading a file of utterances, shared by several commands."""
 
-    form: Form = None
-    text: Text = None
-    intent: Intent = None
-    tags: Tags = None
-    slots: Slots = None
-    part: PartField = None
-    group: Group = None
-    tokenize: TokenizeOption = "space"
-    spans: SpansOption = None
-    header: Header = None
-    encoding: Encoding = None
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORM", help="Format of the file; default: detected."),
+    ] = None
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Field (or column, also by number) of the text."),
+    ] = None
+    intent: Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the intent.")] = None
+    tags: Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the BIO tags.")] = None
+    slots: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="Field of the slots' spans.")
+    ] = None
+    part: Annotated[
+        str | None,
+        typer.Option("--part", metavar="FIELD", help="Field of train, validation or test."),
+    ] = None
+    group: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="Field of the record group, such as a user.")
+    ] = None
+    tokenize: Annotated[
+        Tokenize,
+        typer.Option("--tokenize", help="Tokenize at spaces only, or also at punctuation."),
+    ] = "space"
+    spans: Annotated[
+        Literal["tokens", "characters", "utf-16", "bytes", "last-token"] | None,
+        typer.Option("--spans", help="Unit of spans; default: the one that fits them."),
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first line names the columns."),
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoding of the text; default: detected.")
+    ] = None
 
     def source(self, data: Path) -> Source:
         """The source of the file or folder.

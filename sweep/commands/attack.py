@@ -14,8 +14,8 @@ from trainables.errors import InvalidInput
 
 def attack(
     run: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN]", help="A saved model: an exported folder, or SWEEP/TRIAL."),
+        Path | None,
+        typer.Argument(metavar="[RUN]", help="A saved model: the folder of an export or a trial."),
     ] = None,
     members: Annotated[
         Path | None,

@@ -30,7 +30,6 @@ def compare(
 ) -> None:
     """Compare B with A by all figures, and by SER paired over the same test utterances."""
     from sweep.results import comparison as comparing
-    from sweep.results.tables.comparison import comparison_table, sentences
     from sweep.settings import from_environment
 
     home = from_environment().home
@@ -47,6 +46,6 @@ def compare(
             },
         )
         return
-    console().print(comparison_table(found))
-    for sentence in sentences(found):
+    console().print(comparing.comparison_table(found))
+    for sentence in comparing.sentences(found):
         say(sentence)

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from sweep.results.exported import require_export
-from sweep.settings import Settings, from_environment
-from sweep.store import sweeps as store
 from trainables import attacks, catalogue, saved
 from trainables.attacks import Knowledge
 from trainables.config import data_config
@@ -17,26 +15,8 @@ from trainables.data.records import Utterance
 from trainables.errors import InvalidInput
 
 
-def folder_of(run: str, settings: Settings) -> Path:
-    """The folder that the argument names, a path or SWEEP/TRIAL (a prefix of an id is enough).
-
-    Raises: InvalidInput where there is none.
-    """
-    path = Path(run)
-    if path.is_dir():
-        require_export(path)
-        return path
-    name, _, trial = run.partition("/")
-    if not trial or "/" in trial:
-        raise InvalidInput(f"expected RUN to be a folder or SWEEP/TRIAL, got {run!r}")
-    folder = store.open_sweep(settings.home, name)
-    place = folder.trial_folder(folder.plan_of(trial).id)
-    require_export(place)
-    return place
-
-
 def attack_run(
-    run: str,
+    folder: Path,
     members: Path | None,
     non_members: Path | None,
     *,
@@ -46,11 +26,11 @@ def attack_run(
     """Figures and notes of the attacks that need only the model. Records with a label that the
     model lacks are left out, and so are those in both files. `delta` None: 1e-5.
 
-    Raises: InvalidInput for a run or files that cannot be used; fewer than 5 records on a side.
+    Raises: InvalidInput for a folder or files that cannot be used; fewer than 5 records on a side.
     """
-    folder = folder_of(run, from_environment())
+    require_export(folder)
     if members is None or non_members is None:
-        raise InvalidInput(f"expected --members FILE and --non-members FILE for {run}")
+        raise InvalidInput(f"expected --members FILE and --non-members FILE for {folder}")
     model = saved.load(folder, factory=factory)
     sides = [_read(path) for path in (members, non_members)]
     both = {each.tokens for each in sides[0]} & {each.tokens for each in sides[1]}

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweep.results import select
+from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables import attacks, figures
+from trainables import attacks, figures, formats
 from trainables.errors import InvalidInput
 
 
@@ -100,3 +101,41 @@ def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
         return None
     change, low, high = (found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
     return change, low, high
+
+
+def comparison_table(found: Comparison) -> FittedTable:
+    """A row for each figure, a column for each side."""
+    sides = (found.first, found.second)
+    heads, rows = ["trial"], [[side.record.plan.name for side in sides]]
+    for name, values in found.figures.items():
+        heads.append(figures.label(name))
+        rows.append([formats.figure(name, value) for value in values])
+    return FittedTable(
+        title="B against A",
+        columns=[
+            Column(head="", name="figure", cells=heads, is_text=True, is_left=True),
+            *(
+                Column(head=side.name, cells=[row[place] for row in rows], is_text=True)
+                for place, side in enumerate(sides)
+            ),
+        ],
+    )
+
+
+def sentences(found: Comparison) -> list[str]:
+    """The paired figures in sentences."""
+    lines = []
+    if found.paired is not None:
+        change, low, high = found.paired
+        verdict = "" if low <= 0 <= high else ", significant"
+        lines.append(
+            f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to {high:+.1f}{verdict}),"
+            " paired over the test utterances."
+        )
+    elif found.figures.get("ser", (None, None))[0] == 0:
+        lines.append("SER has no change in percent, because A makes no error.")
+    elif found.tested_on_the_same:
+        lines.append("SER has no change in percent, because A makes too few errors.")
+    elif "ser" in found.figures:
+        lines.append("SER is not paired: the two were not tested on the same utterances.")
+    return lines

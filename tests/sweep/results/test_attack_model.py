@@ -107,7 +107,7 @@ def test_records_in_both_files_prove_nothing(trained):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nothing"], "expected RUN to be a folder or SWEEP/TRIAL, got 'nothing'"),
+        (["nothing"], "expected --members FILE and --non-members FILE for nothing"),
         (["{trial}", "--members", "{members}"], "expected --members FILE and --non-members FILE"),
         (["{trial}"], "expected --members FILE and --non-members FILE for "),
         (

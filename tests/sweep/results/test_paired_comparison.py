@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from search_spaces.space import rename
-from sweep.results.comparison import compare, side
-from sweep.results.tables.comparison import sentences
+from sweep.results.comparison import compare, sentences, side
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from tests.refusals import refused
