@@ -46,7 +46,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": math.sqrt,
     "exp": math.exp,
 }
-_SYNTAX = (
+_SYNTAX: tuple[type[ast.AST], ...] = (
     *(ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.List, ast.Tuple, ast.Name),
     *(ast.boolop, ast.expr_context, *_OPERATORS),
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,7 +106,8 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
 
     Raises: InvalidInput for a value that no config can have, a constraint over an unknown name.
     """
-    rules, later = [], []
+    rules: list[Constraint] = []
+    later: list[Constraint] = []
     for rule in space.constraints:
         known_now = constraints.names(rule.require).isdisjoint(PLANNED_NAMES)
         (rules if known_now else later).append(rule)
@@ -289,61 +290,48 @@ def _samples(space: SearchSpace, variant: Variant) -> Iterator[Point]:
 
 def _require_read(space: SearchSpace, points: Sequence[Point]) -> None:
     """Raises: InvalidInput for a field of the base, of an axis, of a variant or an overridden one
-    that none of its points reads: their entries lack it, or their other fields leave it unread.
+    that none of its points reads: their entries lack it, or their other fields leave it unread. Of
+    a section that is set as a whole, as an exported config has it, only fields that no entry has
+    are refused.
     """
     _, alone = own_fields(space.base)  # not read where nothing else of the space is set either
-    _refuse_unread(alone | space.override, space.axes, points, base=space.base, alone=alone)
+    scopes = [("", alone | space.override, space.axes, points)]
     for variant in space.variants:
-        own = [point for point in points if point.variant == variant.name]
-        _refuse_unread(variant.fixed, variant.axes, own, of=f" of variant {variant.name}")
-
-
-def _refuse_unread(
-    given: Mapping[str, Any],
-    axes: Mapping[str, Axis],
-    points: Sequence[Point],
-    *,
-    of: str = "",
-    base: dict[str, Any] | None = None,
-    alone: Collection[str] = (),
-) -> None:
-    """Raises: InvalidInput as `_require_read`. `alone` are fields that the `base` alone leaves
-    unread. Of a section that is set as a whole, as an exported config has it, only fields that no
-    entry has are refused.
-    """
-    found = [
-        (p, f"{p}{of}", f", got {quote(v)}", points) for p, v in given.items() if v is not None
-    ]
-    found += [(path, f"axis {path}{of}", "", points) for path in axes]
-    wholes = [(path, value, points) for path, value in given.items()]
-    for path, axis in axes.items():
-        for value in axis.values or () if "." not in path else ():
-            wholes.append((path, value, [p for p in points if p.values.get(path) == value]))
-    for path, whole, some in wholes:
-        if isinstance(whole, dict) and "." not in path:
-            found += [(f"{path}.{name}", "", "", some) for name in whole]
-    for path, what, got, some in found:
-        field = _field(path)
-        section, _, name = field.partition(".")
-        if any(_reads(point, section, name) for point in some):
-            continue
-        if path not in alone and not any(field in point.dropped for point in some):
-            continue  # another value is in its place
-        configs = [*([base] if base else []), *(point.fields for point in some)]
-        entries = [entry_of(section, fields) for fields in configs]
-        known = {e: known for e in entries if (known := entry_fields(section, e))}
-        every = sorted({field for fields in known.values() for field in fields})
-        if name not in every:
-            tag = TAGS[section].split(".")[0]
-            raise InvalidInput(
-                f"unknown field {section}.{name} for {tag} {' or '.join(known)}"
-                f"{nearest(name, every)}"
-            )
-        if what:
-            because = ", whose batches are full (B = n)" if path == _BATCH else ""
-            raise InvalidInput(
-                f"expected no {what}, which no trial reads with its other fields{because}{got}"
-            )
+        mine = [point for point in points if point.variant == variant.name]
+        scopes.append((f" of variant {variant.name}", variant.fixed, variant.axes, mine))
+    for of, given, axes, own in scopes:
+        found = [
+            (p, f"{p}{of}", f", got {quote(v)}", own) for p, v in given.items() if v is not None
+        ]
+        found += [(path, f"axis {path}{of}", "", own) for path in axes]
+        wholes = [(path, value, own) for path, value in given.items()]
+        for path, axis in axes.items():
+            for value in axis.values or () if "." not in path else ():
+                wholes.append((path, value, [p for p in own if p.values.get(path) == value]))
+        for path, whole, some in wholes:
+            if isinstance(whole, dict) and "." not in path:
+                found += [(f"{path}.{name}", "", "", some) for name in whole]
+        for path, what, got, some in found:
+            field = _field(path)
+            section, _, name = field.partition(".")
+            is_dropped = any(field in point.dropped for point in some) or (path in alone and not of)
+            if not is_dropped or any(_reads(point, section, name) for point in some):
+                continue
+            configs = [*([] if of else [space.base]), *(point.fields for point in some)]
+            entries = [entry_of(section, fields) for fields in configs]
+            known = {e: names for e in entries if (names := entry_fields(section, e))}
+            every = sorted({field for fields in known.values() for field in fields})
+            if name not in every:
+                tag = TAGS[section].split(".")[0]
+                raise InvalidInput(
+                    f"unknown field {section}.{name} for {tag} {' or '.join(known)}"
+                    f"{nearest(name, every)}"
+                )
+            if what:
+                because = ", whose batches are full (B = n)" if path == _BATCH else ""
+                raise InvalidInput(
+                    f"expected no {what}, which no trial reads with its other fields{because}{got}"
+                )
 
 
 def _reads(point: Point, section: str, name: str) -> bool:
@@ -355,7 +343,7 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A config's fields without those that its entries lack, or do not read beside the others, and
     these by their paths.
     """
-    kept, dropped = dict(fields), {}
+    kept, dropped = dict(fields), dict[str, Any]()
     for section in SHELVES:
         part, entry = fields.get(section), entry_of(section, fields)
         known = entry_fields(section, entry)
@@ -428,10 +416,7 @@ class Branch:
 
     def lowest(self) -> dict[str, Any]:
         """The first value of each axis."""
-        return {
-            path: domain.value(domain.range.ends[0] if domain.range is not None else 0)
-            for path, domain in self.domains.items()
-        }
+        return {path: domain.at(0.0) for path, domain in self.domains.items()}
 
     def inside(self, values: dict[str, Any]) -> dict[str, Any]:
         """Those of `values` that are in the domain of their axis."""

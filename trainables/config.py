@@ -299,4 +299,6 @@ def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
 
 @cache
 def _alone(section: str, names: tuple[str, ...]) -> type[BaseModel]:
-    return create_model("Alone", **{section: (union_of(section), ...)})
+    fields: Any = {section: (union_of(section), ...)}
+    made: type[BaseModel] = create_model("Alone", **fields)
+    return made

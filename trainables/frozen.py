@@ -116,9 +116,8 @@ class Frozen(BaseModel):
         """3.0 is 3, as in JSON. Raises: PydanticCustomError for an unknown field."""
         if not isinstance(fields, dict):
             return fields
-        known = {*cls.model_fields, *written_fields(cls)}
         for name in fields:
-            if name not in known:
+            if name not in cls.model_fields and name not in written_fields(cls):
                 raise PydanticCustomError(
                     "unknown", "unknown field {name}", {"name": name, "of": cls}
                 )
@@ -185,8 +184,10 @@ def first_problem(error: ValidationError) -> str:
 def _unknown(path: list[str], name: Any, of: type[Frozen]) -> str:
     whose = of.whose
     if whose is None:
-        tags = of.tag().items()
-        whose = "".join(f" for {path[-1] if t == 'name' else t} {value}" for t, value in tags)
+        section = path[-1] if path else "name"
+        whose = "".join(
+            f" for {section if tag == 'name' else tag} {entry}" for tag, entry in of.tag().items()
+        )
     field = ".".join([*path, one_line(str(name), characters=80)])
     return f"unknown field {field}{whose}{nearest(str(name), written_fields(of))}"
 

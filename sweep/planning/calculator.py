@@ -48,18 +48,16 @@ def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
 
     Raises: InvalidInput where both epochs and steps are given.
     """
-    if values.get("epochs") is not None:
-        if values.get("steps") is not None:
-            raise InvalidInput("expected --epochs or --steps, got both")
-        for name in ("steps", "evaluate_every"):
-            parts["training"].pop(name, None)
-    elif values.get("steps") is not None:
-        parts["training"].pop("epochs", None)
+    given = {name: value for name, value in values.items() if value is not None}
+    if given.keys() >= {"epochs", "steps"}:
+        raise InvalidInput("expected --epochs or --steps, got both")
+    others = {"epochs": ("steps", "evaluate_every"), "steps": ("epochs",)}
+    for name in (other for each in given for other in others.get(each, ())):
+        parts["training"].pop(name, None)
     places = {"engine": parts, "num_records": parts["data"]}
     places |= dict.fromkeys(_TRAINING, parts["training"])
-    for name, value in values.items():
-        if value is not None:
-            places.get(name, parts["privacy"])[name] = value
+    for name, value in given.items():
+        places.get(name, parts["privacy"])[name] = value
 
 
 def set_fields(parts: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

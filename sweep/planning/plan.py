@@ -24,7 +24,7 @@ from search_spaces.expansion import (
     points_at,
 )
 from search_spaces.space import SearchSpace
-from sweep.planning.accounting import Accounted, Accounting
+from sweep.planning.accounting import Accounting
 from sweep.spending.filter import UNFILTERED, looks_at_results
 from sweep.store.plans import Plan, PlannedTrial
 from trainables import catalogue
@@ -94,16 +94,25 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
     reason = point.reason or _unmeasured(space, point.baseline, config)
     if reason is not None:
         return replace(trial, reason=reason, refused_by="constraint")
+    budget, limit = space.budget, None if trial.is_exempt else space.budget.epsilon
+    by = "sound" if budget.epsilon is None else budget.accountant
     try:
         accounted = account(config)
-        if _near_limit(space, trial, accounted=accounted):
+        summary = accounted.summary
+        # A finer bound may bring the trial within its budget.
+        if limit is not None and not summary.tight and limit < summary.epsilon < 1.5 * limit:
             accounted = account(config, careful=True)
-        budgeted = _budget_epsilon(space, config, accounted=accounted, account=account)
+            summary = accounted.summary
+        budgeted: float | None = summary.epsilon
+        if by != "sound" and not accounted.mechanism.is_free:
+            paper = by == "paper"  # whose figure is not defined for every engine
+            budgeted = (
+                summary.epsilon_paper if paper else account(config, accountant=by).summary.epsilon
+            )
     except InvalidData:
         raise  # a damaged file is not the fault of a point
     except InvalidInput as problem:
         return replace(trial, reason=str(problem), refused_by="mechanism")
-    summary = accounted.summary
     trial = replace(
         trial,
         steps=accounted.mechanism.steps,
@@ -120,9 +129,13 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
     known = trial.fields | {name: getattr(trial, name) for name in PLANNED_NAMES}
     if (broken := broken_constraint(point.later, known)) is not None:
         return replace(trial, reason=broken.why, refused_by="constraint")
-    if (over := _over_epsilon(space, trial)) is not None:
-        return replace(trial, reason=over, refused_by="budget")
-    return trial
+    over = None
+    if limit is not None and budgeted is None:
+        over = f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
+    elif limit is not None and budgeted is not None and budgeted > limit:
+        name = trial.accountant if by == "sound" else by
+        over = f"epsilon {format_epsilon(budgeted)} ({name}) exceeds budget.epsilon={limit:g}"
+    return trial if over is None else replace(trial, reason=over, refused_by="budget")
 
 
 def _unmeasured(space: SearchSpace, baseline: bool, config: TrialConfig) -> str | None:
@@ -143,40 +156,6 @@ def _unmeasured(space: SearchSpace, baseline: bool, config: TrialConfig) -> str 
         f"expected evaluation.attacks with {' or '.join(measuring)}, or none given, with the"
         f" objective leakage, got {list(asked)}"
     )
-
-
-def _near_limit(space: SearchSpace, trial: PlannedTrial, *, accounted: Accounted) -> bool:
-    """Whether a finer bound could bring the trial within its budget."""
-    limit, summary = space.budget.epsilon, accounted.summary
-    if limit is None or trial.is_exempt or summary.tight:
-        return False
-    return limit < summary.epsilon < 1.5 * limit
-
-
-def _budget_epsilon(
-    space: SearchSpace, config: TrialConfig, *, accounted: Accounted, account: Accounting
-) -> float | None:
-    """The figure compared with the budget; None where it is the paper's and undefined."""
-    by = space.budget.accountant
-    if by == "sound" or space.budget.epsilon is None or accounted.mechanism.is_free:
-        return accounted.summary.epsilon
-    if by == "paper":
-        return accounted.summary.epsilon_paper
-    return account(config, accountant=by).summary.epsilon
-
-
-def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:
-    """The reason why a trial's epsilon exceeds its budget, or None."""
-    limit, by = space.budget.epsilon, space.budget.accountant
-    if limit is None or trial.is_exempt:
-        return None
-    if trial.epsilon_budget is None:
-        return f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
-    if trial.epsilon_budget > limit:
-        name = trial.accountant if by == "sound" else by
-        spent = format_epsilon(trial.epsilon_budget)
-        return f"epsilon {spent} ({name}) exceeds budget.epsilon={limit:g}"
-    return None
 
 
 def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[PlannedTrial, ...]:

@@ -142,9 +142,7 @@ def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_e
     ("base", "message"),
     [
         ({"training": {"epoch": 3}}, "unknown field training.epoch"),
-        ({"training": {"epochs": "many"}}, "training.epochs: .* got 'many'"),
         ({"training": {"epochs": 0}}, "training.epochs: .* got 0"),
-        ({"data": {"name": "atiss"}}, "expected data.name to be one of .*atis.* got 'atiss'"),
         ({"model": {"name": "gpt"}}, "expected model.name to be one of .*got 'gpt'"),
         ({"engine": "sdg"}, "engine: .* got 'sdg'"),
         ({"privacy": {"noise_multiplier": -1}}, r"noise_multiplier: input should be .* 0, got -1"),

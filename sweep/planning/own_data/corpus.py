@@ -1,20 +1,25 @@
-"""Writes a source of utterances as a corpus in this project's format, and counts its records."""
+"""Writes a source of utterances as a corpus in this project's format, and counts its records.
+
+Where a file has no parts, a record's part depends on its text or its group alone. A record that is
+added later moves no other one, equal texts are never in two parts, and a group is never split.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sweep.planning.own_data.parts import part_of
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
-from trainables.data.storage import PARTS, text_hash
+from trainables.data.storage import PARTS, normalise, text_hash
 from trainables.datasets.json_lines import line
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Source
 
 FEW = 5  # a label with fewer records reveals something about them
+_PERSON = b"own data parts"  # separates this use of the hash from others
 _SHARE = 10  # percent of the records for a part that the file lacks
 
 
@@ -155,3 +160,18 @@ def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:
     test = 0 if "test" in parts else _SHARE
     part = part_of(utterance, validation=validation, test=test)
     return utterance if part == utterance.part else replace(utterance, part=part)
+
+
+def part_of(utterance: Utterance, *, validation: int, test: int) -> Part:
+    """The part of a record: `validation` and `test` are percent of all, the rest trains.
+
+    >>> part_of(Utterance(("hi",), ("O",), "greet"), validation=0, test=100)
+    'test'
+    """
+    key = utterance.group
+    text = f"text {normalise(utterance.tokens)}" if key is None else f"group {key}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8, person=_PERSON).digest()
+    share = int.from_bytes(digest, "little") % 10_000 / 100
+    if share < test:
+        return "test"
+    return "validation" if share < test + validation else "train"

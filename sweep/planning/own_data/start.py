@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from search_spaces.files import name_of
+from sweep.planning import own_data
 from sweep.planning.own_data.corpus import FEW, CorpusCounts, write_corpus
 from sweep.planning.own_data.findings import read_as, reading, unread
-from sweep.planning.own_data.space import LEAST_BATCH, Start, text_of
 from trainables import formats
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
@@ -24,6 +27,7 @@ from trainables.file_formats import Source
 from trainables.formats import argument
 
 _SMALL = 100  # below, an error of 20 % has a 95 % interval of 8 points to either side, or more
+LEAST_BATCH = 2  # a record for each worker of the template's eDP-SGD, which divide a batch
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 
@@ -131,11 +135,7 @@ def start(
     given = least if schema is None else None
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        counted = write_corpus(
-            source,
-            partial / UTTERANCES,
-            skip_invalid=skip_invalid,
-        )
+        counted = write_corpus(source, partial / UTTERANCES, skip_invalid=skip_invalid)
         _require_labels(counted, source)
         schema = replace(
             schema or counted.schema(source=_source(least), least=least),
@@ -146,15 +146,8 @@ def start(
         declared = num_records or rounded_size(num_training)
         if not source.survey.with_group:  # with groups, it may be their number
             require_near(declared, num_training, by_group=False)
-        space = Start(
-            name=name_of(folder.name),
-            file=folder / SPACE,
-            utterances=folder / UTTERANCES,
-            schema=folder / SCHEMA,
-            num_records=declared,
-            epsilon=epsilon,
-        )
-        (partial / SPACE).write_text(text_of(space), encoding="utf-8")
+        space = _space_text(folder, num_records=declared, epsilon=epsilon)
+        (partial / SPACE).write_text(space, encoding="utf-8")
         os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -165,6 +158,20 @@ def start(
         schema=schema,
         num_records=declared,
         least=given,
+    )
+
+
+def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
+    """The starting space, commented YAML for editing."""
+    template = resources.files(own_data).joinpath("space.yaml.template").read_text("utf-8")
+    return Template(template).substitute(
+        name=name_of(folder.name),
+        file=" ".join(argument(folder / SPACE).split()),
+        path=json.dumps(str((folder / UTTERANCES).absolute()), ensure_ascii=False),
+        schema=json.dumps(str((folder / SCHEMA).absolute()), ensure_ascii=False),
+        num_records=num_records,
+        epsilon=repr(epsilon).removesuffix(".0"),  # rounded, it may exceed what was asked
+        batch=min(64, max(LEAST_BATCH, num_records // 16 * LEAST_BATCH)),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.planning.own_data.parts import part_of
+from sweep.planning.own_data.corpus import part_of
 from tests.lines import read_lines, write_lines
 from trainables.data.records import Utterance
 from trainables.files import read_yaml

@@ -186,22 +186,25 @@ _CENTRAL = {**_PAPER, "noise_calibration": "central"}
 
 
 @pytest.mark.parametrize(
-    ("engine", "changes", "reasons"),
+    ("engine", "changes", "reasons", "sensitivity"),
     [
-        ("dp_sgd", _SAMPLED, []),
-        ("sgd", {"delta": 1e-4, "num_records": 4096}, []),
-        ("edp_sgd", {"noise_multiplier": 0.0}, []),  # infinite, whatever the reason
-        ("edp_sgd", {}, ["4 workers", "2 C"]),
-        ("edp_sgd", {"num_workers": 1}, ["2 C"]),
-        ("edp_sgd", {"noise_calibration": "central"}, ["2 C"]),
-        ("edp_sgd", {"group_scale": "public"}, ["4 workers", "2 C", "alpha_k"]),
+        ("dp_sgd", _SAMPLED, [], "a record is added or removed"),
+        ("sgd", {"delta": 1e-4, "num_records": 4096}, [], ""),
+        ("edp_sgd", {**_PAPER, "noise_multiplier": 0.0}, [], ""),  # infinite, whatever the reason
+        ("edp_sgd", _PAPER, ["4 workers", "2 C"], "one of 16 records can reverse"),
+        ("edp_sgd", {**_PAPER, "num_workers": 1}, ["2 C"], "one of 64 records"),
+        ("edp_sgd", _CENTRAL, ["2 C"], "one of 16 records"),
+        ("edp_sgd", {**_CENTRAL, "microbatch_size": 4}, ["2 C"], "one of 4 records"),
+        ("edp_sgd", {**_CENTRAL, "microbatch_size": 1}, ["2 C"], "a record is replaced"),
+        ("edp_sgd", {**_PAPER, "group_scale": "public"}, ["4 workers", "2 C", "alpha_k"], ""),
     ],
 )
-def test_the_differences_from_the_paper_are_those_of_the_mechanism(engine, changes, reasons):
-    mechanism, _ = mechanism_of(
-        parts_of(engine, **({**_PAPER, **changes} if engine == "edp_sgd" else changes))
-    )
+def test_the_sensitivity_and_the_differences_from_the_paper_have_their_reasons(
+    engine, changes, reasons, sensitivity
+):
+    mechanism, _ = mechanism_of(parts_of(engine, **changes))
     found = differences(mechanism, accountants.account(mechanism))
     assert len(found) == len(reasons)
     for sentence, part in zip(found, reasons, strict=True):
         assert part in sentence
+    assert not sensitivity or mechanism.sensitivity == (1 if "added" in sensitivity else 2)
