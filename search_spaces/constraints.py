@@ -47,9 +47,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": math.exp,
 }
 _SYNTAX: tuple[type[ast.AST], ...] = (
-    *(ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.List, ast.Tuple, ast.Name),
-    *(ast.boolop, ast.expr_context, *_OPERATORS),
-)
+    ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.List, ast.Tuple, ast.Name,
+    ast.boolop, ast.expr_context, *_OPERATORS,
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1_000)
