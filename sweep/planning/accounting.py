@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
@@ -39,11 +38,10 @@ from trainables.tasks import _synthesis_checks as checks
 
 @dataclass(frozen=True, kw_only=True)
 class Accounted:
-    """The accounting of a config: its figures, its mechanism, and how long its trial takes."""
+    """The accounting of a config: its figures and its mechanism."""
 
     summary: PrivacySummary
     mechanism: Mechanism
-    seconds: float | None = None
 
 
 class Accounting(Protocol):
@@ -67,13 +65,8 @@ class TrainingSize:
     undeclared: tuple[str, ...] = ()
 
 
-def accounting(
-    settings: Settings,
-    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
-) -> Accounting:
-    """Accounts with the sizes of the data sets under these settings and their figure cache;
-    `seconds_of(config, steps)` estimates a trial's duration.
-    """
+def accounting(settings: Settings) -> Accounting:
+    """Accounts with the sizes of the data sets under these settings and their figure cache."""
     kept = FigureCache(settings.cache_dir)
 
     def account(
@@ -96,8 +89,7 @@ def accounting(
             key_of(mechanism, accountant=chosen, finest=finest),
             lambda: _bounds(mechanism, chosen, finest=finest),
         )
-        seconds = seconds_of(config, mechanism.steps)
-        return Accounted(summary=summary, mechanism=mechanism, seconds=seconds)
+        return Accounted(summary=summary, mechanism=mechanism)
 
     return account
 

@@ -124,7 +124,6 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
         epsilon_budget=budgeted,
         accountant=summary.accountant,
         warnings=summary.warnings,
-        seconds=accounted.seconds,
     )
     known = trial.fields | {name: getattr(trial, name) for name in PLANNED_NAMES}
     if (broken := broken_constraint(point.later, known)) is not None:

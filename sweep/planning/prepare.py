@@ -13,7 +13,6 @@ from search_spaces import space as spaces
 from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
 from sweep import phases
-from sweep.planning import cost
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import require_one_corpus
@@ -76,7 +75,7 @@ def prepare_space(
     them.
     """
     notes: list[str] = []
-    account = accounting(settings, cost.estimator(settings.home))
+    account = accounting(settings)
     if taken := [f"{p}={v}" for p, v in space.fallback.items() if space.override.get(p) == v]:
         notes.append(f"The data set of {space.name} is not available: {', '.join(taken)} instead.")
     price = None

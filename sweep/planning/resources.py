@@ -12,7 +12,7 @@ from pathlib import Path
 from search_spaces.parts import Resources
 from sweep.store.plans import Plan
 from trainables.errors import InvalidInput
-from trainables.formats import count, duration
+from trainables.formats import count
 
 _DRIVERS = ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/dxg", "/dev/kfd")
 _UNKNOWN = 2 * 2**30  # bytes of a worker before one has said its peak
@@ -116,7 +116,7 @@ def fit_into_memory(slots: int, *, workers: int, peak: int, memory: float) -> in
 
 
 def sentence(plan: Plan, resources: Resources) -> str:
-    """A sentence with the number of concurrent trials and the duration of the sweep.
+    """A sentence with the number of concurrent trials.
 
     Raises: InvalidInput where one trial does not fit on this machine.
     """
@@ -130,10 +130,7 @@ def sentence(plan: Plan, resources: Resources) -> str:
     text = f"{slots} at a time, {count(workers, 'worker')} each"
     if share.gpus_per_worker:
         text += f", {share.gpus_per_worker:g} GPU per worker"
-    text += f" ({machine.cpus:g} CPUs)"
-    if plan.seconds is not None and plan.to_run:
-        text += f": about {duration(plan.seconds / min(slots, len(plan.to_run)))} in all"
-    return f"{text}."
+    return f"{text} ({machine.cpus:g} CPUs)."
 
 
 def this_machine(resources: Resources) -> Machine:

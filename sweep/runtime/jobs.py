@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from search_spaces.expansion import num_seeds, points_at
-from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import plan_point
 from sweep.runtime.events import TrialJob
@@ -70,7 +69,7 @@ class ChosenJobs:
         self._gate = gate
         self._price = price
         self._seeds = num_seeds(space)
-        self._account = accounting(settings, cost.estimator(settings.home))
+        self._account = accounting(settings)
         self._waiting: list[PlannedTrial] = []
         # Of configurations whose records are all final.
         self._observed: dict[str, Observation | None] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,8 +34,7 @@ class PlannedTrial:
     `origin` is the config, or its fields: those of a point that makes no config, or as the log has
     them. `id` is that of the config; of a draw, of which one config has several, it ends with it.
     `reason` says why the trial is refused; None: it will run. `epsilon` is the sound figure
-    (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs. `seconds`
-    is an estimate, None where nothing like it has been measured.
+    (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs.
     """
 
     id: str
@@ -58,7 +56,6 @@ class PlannedTrial:
     epsilon_budget: float | None = None
     accountant: str | None = None
     warnings: tuple[str, ...] = ()
-    seconds: float | None = None
     reason: str | None = None
     refused_by: RefusedBy | None = None
 
@@ -185,18 +182,6 @@ class Plan:
         """The trials that are refused."""
         return tuple(trial for trial in self.trials if not trial.runs)
 
-    @property
-    def seconds(self) -> float | None:
-        """Estimated seconds of all trials one after another; None where one is unknown."""
-        known = [trial.seconds for trial in self.to_run]
-        if self.to_choose:
-            probes = [trial.seconds for trial in self.probes if trial.runs]
-            if not probes or None in probes:
-                return None
-            mean = math.fsum(s for s in probes if s is not None) / len(probes)
-            known.append(self.to_choose * mean)
-        return None if None in known else math.fsum(s for s in known if s is not None)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with counts for people; infinity is the string "inf"."""
         return {
@@ -207,7 +192,6 @@ class Plan:
             "to_choose": self.to_choose,
             "workers": self.workers,
             "filter_delta": self.filter_delta,
-            "seconds": self.seconds,
             "trials": [trial.to_dict() for trial in self.trials],
         }
 

@@ -18,8 +18,6 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
     title = f"{plan.name}: {what}, {len(plan.refused)} refused"
     if plan.to_choose:
         title += f", {plan.to_choose} to be chosen while it runs"
-    if plan.seconds is not None and plan.to_run and not drawn_from:
-        title += f", about {formats.duration(plan.seconds)} one after another"
     trials = plan.trials
     apart, together = setting_columns(trials, varied_paths(trials))
     ids = short_ids([trial.id for trial in trials])
@@ -45,7 +43,6 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
             legend="paper: epsilon by the paper's formula, no guarantee",
         ),
         Column(head="steps", cells=[str(trial.steps or "-") for trial in trials], worth=40),
-        Column(head="time", cells=[formats.duration(t.seconds) for t in trials], worth=55),
     ]
     return FittedTable(
         title=title,

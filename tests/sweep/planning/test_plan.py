@@ -145,12 +145,12 @@ def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions():
     plan = plans.Plan(name="s", trials=(trial,), to_choose=4)
     text = (
         '{"name": "s", "merged": 0, "num_trials": 1, "num_refused": 1, "to_choose": 4,'
-        ' "workers": 1, "filter_delta": null, "seconds": null,'
+        ' "workers": 1, "filter_delta": null,'
         ' "trials": [{"id": "ab", "name": "dp, C=1", "variant": "dp",'
         ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config": {"task": "nlu"},'
         ' "steps": null, "num_records": null, "noise_multiplier": null, "delta": null,'
         ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null, "accountant": null,'
-        ' "warnings": ["loud"], "seconds": null, "reason": "too much", "refused_by": "budget"}]}'
+        ' "warnings": ["loud"], "reason": "too much", "refused_by": "budget"}]}'
     )
     assert json.dumps(plan.to_dict()) == text
     read = TypeAdapter(plans.Plan).validate_json(text)
@@ -183,12 +183,6 @@ def test_what_a_trial_says_of_its_config_is_that_of_the_config():
             assert (trial.engine, trial.epochs, trial.seed) == (config.engine, epochs, seed)
             assert (trial.name, trial.task, trial.corpus) == ("v", "nlu", config.data.name)
         assert read.group == planned.group
-
-
-def test_the_cost_is_that_of_the_steps(settings):
-    space = spaces.parse({"name": "s", "base": BASE})
-    plan = planning.make(space, account=accounting(settings, lambda config, steps: steps / 10))
-    assert plan.seconds == pytest.approx(30 * math.ceil(2463 / 64) / 10)
 
 
 def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings):

@@ -1,10 +1,7 @@
 """The preview of an adaptive search: points of its own space, the same each time."""
 
-from dataclasses import replace
-
 import pytest
 
-from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import probes, require_trials, search_notes
 from sweep.planning.prepare import prepare_space
@@ -90,25 +87,3 @@ def test_a_search_by_leakage_that_no_attack_measures_is_refused(settings, attack
         return
     with refused(r"loss_threshold or quantile or shadow, or none"):
         require_trials(plan)
-
-
-def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings):
-    """The mean of theirs, for each trial that is still to be chosen."""
-    plan, _ = plan_and_messages(settings, axes={Z: [0.5, 1.0]})
-    assert plan.seconds is None
-    timed = replace(
-        plan,
-        probes=tuple(
-            replace(trial, seconds=seconds)
-            for trial, seconds in zip(plan.probes, (2.0, 4.0), strict=True)
-        ),
-    )
-    assert timed.seconds == 7 * 3.0
-    refused = replace(timed.probes[0], reason="no", seconds=None)
-    assert replace(timed, probes=(refused, timed.probes[1])).seconds == 7 * 4.0
-
-
-def test_the_plan_of_a_search_has_the_estimated_duration_of_its_probes(settings, monkeypatch):
-    monkeypatch.setattr(cost, "estimator", lambda home: lambda config, steps: 2.0)
-    plan, _ = plan_and_messages(settings, axes={Z: [0.5, 1.0]})
-    assert plan.seconds == 7 * 2.0

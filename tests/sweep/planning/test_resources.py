@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -141,8 +140,8 @@ def test_a_share_is_a_number_of_at_least_0(share):
 @pytest.mark.parametrize(
     ("asked", "line"),
     [
-        ({}, "4 at a time, 2 workers each (8 CPUs): about 20 s in all."),
-        ({"workers": 1, "slots": 2}, "2 at a time, 1 worker each (8 CPUs): about 30 s in all."),
+        ({}, "4 at a time, 2 workers each (8 CPUs)."),
+        ({"workers": 1, "slots": 2}, "2 at a time, 1 worker each (8 CPUs)."),
         ({"executor": "local"}, "One after another in this process."),
     ],
 )
@@ -150,6 +149,4 @@ def test_a_plan_says_how_many_trials_run_at_a_time(asked, line, tmp_path, monkey
     monkeypatch.setattr(resources, "machine_cpus", lambda: 8)
     space = space_in(tmp_path, resources={"gpus_per_worker": 0, **asked})
     plan = prepare_space(space, settings=settings_in(tmp_path)).plan
-    assert sentence(plan, space.resources) == line.partition(":")[0].rstrip(".") + "."
-    timed = replace(plan, trials=tuple(replace(trial, seconds=20.0) for trial in plan.trials))
-    assert sentence(timed, space.resources) == line
+    assert sentence(plan, space.resources) == line

@@ -72,9 +72,7 @@ def as_progress(records):
 
 
 def plan_of(records):
-    trials = tuple(
-        replace(r.plan, epsilon=r.metrics["epsilon"], steps=24, seconds=r.seconds) for r in records
-    )
+    trials = tuple(replace(r.plan, epsilon=r.metrics["epsilon"], steps=24) for r in records)
     return Plan(name="s", trials=trials)
 
 

@@ -1,7 +1,6 @@
 """A plan as plain data: read back equal with every figure, damage noticed; names of its trials."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -33,7 +32,7 @@ def trial(name="t", **fields):
     return PlannedTrial(**{**base, **fields})
 
 
-_FIGURES = ("noise_multiplier", "epsilon", "epsilon_paper", "epsilon_budget", "seconds")
+_FIGURES = ("noise_multiplier", "epsilon", "epsilon_paper", "epsilon_budget")
 _WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 _KIND = st.sampled_from(["config", "constraint", "mechanism", "budget"])
 _TRIALS = st.builds(
@@ -65,7 +64,6 @@ def test_a_plan_comes_back_equal_with_every_figure(plan):
     again = TypeAdapter(Plan).validate_python(document)
     assert again == plan
     assert [each.config for each in again.trials] == [each.config for each in plan.trials]
-    assert again.seconds == plan.seconds
     assert (document["num_trials"], document["num_refused"]) == (
         len(plan.trials),
         len(plan.refused),
@@ -96,17 +94,6 @@ def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value, tmp_path
     place = rf"line 2 is without a valid planned\.plan\.trials\.0\.{field}"
     with pytest.raises(InvalidData, match=place):
         SweepFolder(folder.path).plan()
-
-
-def test_the_duration_is_unknown_where_one_trial_that_runs_has_none():
-    timed, untimed = trial("a", seconds=2.0), trial("b")
-    assert Plan(name="s", trials=(timed, timed)).seconds == 4.0
-    assert Plan(name="s", trials=(timed, untimed)).seconds is None
-    refused = replace(untimed, reason="no")
-    assert Plan(name="s", trials=(timed, refused)).seconds == 2.0
-    assert Plan(name="s", trials=(timed,), to_choose=3).seconds is None
-    probes = (trial("p", seconds=1.0), trial("q", seconds=3.0))
-    assert Plan(name="s", trials=(timed,), to_choose=3, probes=probes).seconds == 2.0 + 3 * 2.0
 
 
 @given(seed=st.integers(0, 9), rate=st.sampled_from([0.1, 0.2]))
