@@ -393,14 +393,11 @@ class Domain:
 
 def domain_of(axis: Axis) -> Domain:
     """The domain of an axis of any kind."""
-    if axis.range is not None:
-        return Domain(range=axis.range)
-    values = tuple(axis.values or ())
-    ranks = [rank(value) for value in values]
-    if len(values) > 2 and None not in ranks:
-        rising = sorted(zip(ranks, values, strict=True), key=lambda pair: pair[0] or 0.0)
-        return Domain(values=tuple(value for _, value in rising), ordered=True)
-    return Domain(values=values)
+    values = tuple(axis.values or ()) if axis.range is None else ()
+    ordered = len(values) > 2 and None not in map(rank, values)
+    if ordered:
+        values = tuple(sorted(values, key=lambda value: rank(value) or 0.0))
+    return Domain(range=axis.range, values=values, ordered=ordered)
 
 
 @dataclass(frozen=True)

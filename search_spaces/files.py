@@ -41,17 +41,6 @@ def locate(source: str | Path) -> Path:
     )
 
 
-def _mapping_in(path: Path) -> dict[str, Any]:
-    """The mapping with text keys in a YAML file.
-
-    Raises: InvalidInput for a file that cannot be read or has other content, with its line.
-    """
-    loaded = read_yaml(path)
-    if not isinstance(loaded, dict):
-        raise InvalidInput(f"expected a mapping in {path}, got {kind_of(loaded)}")
-    return loaded
-
-
 def name_of(stem: str) -> str:
     """A space's name from its file's; what is not allowed becomes dashes.
 
@@ -78,7 +67,9 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
 
     Raises: InvalidInput for a file that is missing or no YAML, or that extends itself.
     """
-    document = _mapping_in(path)
+    document = read_yaml(path)
+    if not isinstance(document, dict):
+        raise InvalidInput(f"expected a mapping in {path}, got {kind_of(document)}")
     if is_bare_config(document):
         return {"name": name_of(path.stem), "base": document}
     document.setdefault("name", name_of(path.stem))
@@ -87,20 +78,18 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
     parent, chain = document.pop("extends"), (*extending, path.resolve())
     if not isinstance(parent, str):
         raise InvalidInput(f"expected extends to name a space in {path}, got {quote(parent)}")
-    place = _place_of(parent, path.parent)
+    place: Path | None = None
+    for each in (path.parent / parent, parent):  # a file beside it first
+        try:
+            place = place or locate(each)
+        except InvalidInput as problem:
+            said = str(problem)
+    if place is None:
+        raise InvalidInput(f"extends: {said}")
     if place.resolve() in chain:
         raise InvalidInput(f"expected a space that does not extend itself, got extends={parent}")
     found = document_in(place, extending=chain)
     return {**found, **document, "base": _merge(found.get("base", {}), document.get("base", {}))}
-
-
-def _place_of(parent: str, folder: Path) -> Path:
-    for place in (folder / parent, parent):  # a file beside it first
-        try:
-            return locate(place)
-        except InvalidInput as problem:
-            said = problem
-    raise InvalidInput(f"extends: {said}")
 
 
 def _merge(base: Any, own: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
     field_validator,
@@ -80,15 +79,24 @@ class Range(Part):
 
 
 class Axis(Part):
-    """The values of one field: exactly one of the three kinds.
+    """The values of one field: exactly one of the three kinds. A list alone is a grid.
 
     `grid`: every value, in each search. `choice` and `range`: every value in a grid search, drawn
     in a random one.
     """
 
-    grid: Listed[Any] | None = Field(default=None, min_length=1)
-    choice: Listed[Any] | None = Field(default=None, min_length=1)
+    grid: Annotated[Listed[Any], Field(min_length=1)] | None = None
+    choice: Annotated[Listed[Any], Field(min_length=1)] | None = None
     range: Range | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_list(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return {"grid": value}
+        if not isinstance(value, dict | Axis):
+            raise ValueError(f"expected a list or a range, got {quote(value)}")
+        return value
 
     @model_validator(mode="after")
     def _one(self) -> Axis:
@@ -116,21 +124,6 @@ class Axis(Part):
         return values[min(int(share * len(values)), len(values) - 1)]
 
 
-def _as_axes(axes: Any) -> Any:
-    """Axes from plain data; a list is a grid."""
-    if not isinstance(axes, dict):
-        return axes
-    return {path: _axis(path, axis) for path, axis in axes.items()}
-
-
-def _axis(path: str, value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return {"grid": value}
-    if not isinstance(value, dict | Axis):
-        raise ValueError(f"expected axes.{path} to be a list or a range, got {quote(value)}")
-    return value
-
-
 def _check_paths(fields: dict[str, Any]) -> dict[str, Any]:
     """Raises: ValueError for a key that is not a dotted path of a config."""
     for path in fields:
@@ -144,7 +137,7 @@ def _check_paths(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 Fields = Annotated[dict[str, Any], AfterValidator(_check_paths)]  # by their dotted paths
-Axes = Annotated[dict[str, Axis], BeforeValidator(_as_axes), AfterValidator(_check_paths)]
+Axes = Annotated[dict[str, Axis], AfterValidator(_check_paths)]
 
 
 class Variant(Part):

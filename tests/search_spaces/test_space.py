@@ -108,7 +108,10 @@ def test_a_logarithmic_range_is_even_on_the_logarithm():
         ({"name": "a..b"}, "expected a name of lower-case letters"),
         ({"resources": {"slots": 0}}, r"resources\.slots: .* 1, got 0"),
         ({"resources": {"executor": "magic"}}, "resources.executor"),
-        ({"axes": {"privacy.delta": 3}}, r"^expected axes\.privacy\.delta to be a list or a range"),
+        (
+            {"axes": {"privacy.delta": 3}},
+            r"^axes\.privacy\.delta: expected a list or a range, got 3",
+        ),
         ({"axes": {"privacy.delta": {"range": 3}}}, "range: expected a mapping, got 3"),
         ({"base": []}, r"^base: expected a mapping, got \[\]"),
         ({"budget": 8}, "^budget: expected a mapping, got 8"),
