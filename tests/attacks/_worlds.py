@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from trainables.attacks import Knowledge, gather, panel, possible, sweep_panel, sweep_scores
+from trainables.attacks import Knowledge, gather
+from trainables.attacks._panel import panel, possible, sweep_panel, sweep_scores
 
 
 def signals(

@@ -9,8 +9,8 @@ import pytest
 from tests.attacks._worlds import coins, every_figure, of_sweep, paired_coins, signals
 from tests.refusals import refused
 from trainables import catalogue
-from trainables.attacks import Knowledge, bag_of_words, panel, valid_attacks
-from trainables.attacks._panel import evaluation_rows
+from trainables.attacks import Knowledge, bag_of_words, valid_attacks
+from trainables.attacks._panel import evaluation_rows, panel
 from trainables.config import SplitMode
 from trainables.figures import is_public
 from trainables.metrics.membership import auc

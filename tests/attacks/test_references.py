@@ -17,11 +17,10 @@ from trainables.attacks import (
     lira,
     loss_threshold,
     one_run,
-    panel,
     rmia,
-    sweep_scores,
 )
 from trainables.attacks._gaussians import log_ratio, ratio
+from trainables.attacks._panel import panel, sweep_scores
 from trainables.attacks._references import (
     leave_one_out,
     likelihoods,
@@ -50,6 +49,11 @@ def _sweep(strength=1.0, trials=TRIALS, n=N, difficulty=DIFFICULTY, population=0
         )
         for seed in range(trials)
     ]
+
+
+def auc_by(attack, trials):
+    """Of the first trial against all the others."""
+    return auc(attack.all_scores(trials)[0], trials[0].member)
 
 
 @pytest.mark.parametrize("trials", [4, 18])
@@ -135,8 +139,7 @@ def test_knowing_other_models_beats_the_loss_alone(attack):
     trials = _sweep(strength=1.5)
     target = trials[0]
     alone = auc(loss_threshold.scores(target, Knowledge()), target.member)
-    found = attack.all_scores(trials)[0]
-    together = auc(found, target.member)
+    together = auc_by(attack, trials)
     assert together.low > alone.high
     best = norm.cdf(1.5 / np.sqrt(2))  # the AUC of one who knows every record's hardness
     assert together.value > best - 0.07
@@ -152,7 +155,7 @@ def test_no_leak_gives_one_half(attack):
         trials = [
             signals(coins(400, 50 * seed + i), 0.0, seed=rng.integers(10**6)) for i in range(6)
         ]
-        found = auc(attack.all_scores(trials)[0], trials[0].member)
+        found = auc_by(attack, trials)
         misses += not found.low <= 0.5 <= found.high
     assert misses <= 5
 
@@ -189,13 +192,12 @@ def test_trials_of_one_kind_keep_their_likelihoods():
 def test_trials_that_are_surer_of_everything_do_not_drown_the_others(attack):
     """References at twice the temperature, or half: the AUC stays where it was."""
     trials = _sweep(strength=1.5)
-    expected = auc(attack.all_scores(trials)[0], trials[0].member).value
+    expected = auc_by(attack, trials).value
     heated = [
         replace(trial, log_confidence=-np.logaddexp(0, -factor * trial.psi))
         for trial, factor in zip(trials, [1.0, *np.geomspace(0.5, 2, TRIALS - 1)], strict=True)
     ]
-    found = auc(attack.all_scores(heated)[0], heated[0].member).value
-    assert found == pytest.approx(expected, abs=0.02)
+    assert auc_by(attack, heated).value == pytest.approx(expected, abs=0.02)
 
 
 def test_one_reference_is_enough_to_run():

@@ -34,8 +34,11 @@ def coins(pool, seed):
     return sides_of(pool, np.random.default_rng(seed).integers(0, 2, size=len(pool)))
 
 
+SIDES = coins(records(400, 1), 0)
+
+
 def test_copies_of_members_are_found():
-    members, held_out = coins(records(400, 1), 0)
+    members, held_out = SIDES
     found = audit_release(members[:100] + records(300, 2), members, held_out, delta=1e-5)
     assert found.epsilon_lower_bound > 1.5
     assert found.p_value < 1e-9
@@ -49,7 +52,7 @@ def test_copies_of_members_are_found():
 
 
 def test_independent_text_gives_no_bound():
-    members, held_out = coins(records(400, 1), 0)
+    members, held_out = SIDES
     found = audit_release(records(400, 2), members, held_out, delta=1e-5)
     assert found.epsilon_lower_bound == 0
     assert found.p_value > 0.01
@@ -143,7 +146,7 @@ def test_sides_that_no_coins_gave_are_refused(sides):
 
 
 def test_more_delta_and_less_risk_certify_less():
-    members, held_out = coins(records(400, 1), 0)
+    members, held_out = SIDES
     released = members[:60]
 
     def bound(**options):
@@ -183,7 +186,7 @@ def test_a_release_counted_by_hand():
 
 
 def test_every_cap_on_the_guesses_has_its_share_of_the_risk():
-    members, held_out = coins(records(400, 1), 0)
+    members, held_out = SIDES
     found = audit_release(members[:100], members, held_out, delta=1e-5, orders=(1,))
     caps = [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 400]
     bounds = [epsilon_lower_bound(400, cap, min(cap, 100), delta=1e-5, p=0.05 / 18) for cap in caps]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.config import data_config
 from trainables.data import storage
@@ -21,13 +22,13 @@ DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
 SCHEMA = LabelSchema(("call", "play"), ("who",), source="a test")
 
 
-def write_lines(path, utterances):
-    rows = (
-        {"tokens": list(u.tokens), "tags": list(u.tags), "intent": u.intent, "part": u.part}
+def fields_of(utterances):
+    """The rows of a file of JSON lines."""
+    return [
+        {"tokens": u.tokens, "tags": u.tags, "intent": u.intent, "part": u.part}
         | ({"group": u.group} if u.group else {})
         for u in utterances
-    )
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    ]
 
 
 def make_utterances(n, *, seed=0):
@@ -47,7 +48,7 @@ def place(tmp_path):
 
     def opened(utterances=None, **fields):
         if utterances is not None:
-            write_lines(data / "utterances.jsonl", utterances)
+            write_lines(data / "utterances.jsonl", fields_of(utterances))
         config = data_config(**{"name": "json_lines", "schema_file": "schema.json", **fields})
         return open_corpus(config, data_dir=data, cache_dir=cache)
 
@@ -145,7 +146,7 @@ def _open(data, cache, queue):
 
 
 def test_processes_that_open_at_once_get_one_corpus(place):
-    write_lines(place.data / "utterances.jsonl", make_utterances(3_000))
+    write_lines(place.data / "utterances.jsonl", fields_of(make_utterances(3_000)))
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     openers = [

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.datasets.ship import shipped_text
+from tests.lines import write_lines
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config
@@ -150,9 +151,7 @@ def test_a_damaged_nlu_eval_file_is_named_by_line(tmp_path, text, message):
 
 
 def lines_of(tmp_path, *objects):
-    path = tmp_path / "x.jsonl"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in objects))
-    return path
+    return write_lines(tmp_path / "x.jsonl", objects)
 
 
 def test_both_forms_of_json_lines_say_the_same(tmp_path):
@@ -229,8 +228,7 @@ def test_a_schema_file_is_the_users_word(tmp_path):
 def test_a_record_that_no_model_would_predict_is_refused_wherever_it_is_read(tmp_path, long, why):
     words = long.split()
     rows = [{"text": "call ann", "intent": "call"}, {"text": long.strip(), "intent": "call"}]
-    lines = tmp_path / "own.jsonl"
-    lines.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    lines = write_lines(tmp_path / "own.jsonl", rows)
     place = folder(
         tmp_path / "bio", text=f"call ann\n{long}\n", tags=f"O O\n{' '.join('O' for _ in words)}\n"
     )

@@ -62,12 +62,6 @@ def test_a_turn_about_two_domains_occurs_once_for_each(tmp_path):
     assert found[0].tokens == found[1].tokens
 
 
-def test_of_two_spans_that_overlap_the_first_is_kept(tmp_path):
-    turn = _turn("Fly to San Jose today", [("to", "San Jose"), ("city", "Jose today")])
-    (found,) = _read(tmp_path, [turn])
-    assert found.tags == ("O", "O", "B-to", "I-to", "O")
-
-
 @pytest.mark.parametrize("text", ["{}", "[1]", "null"])
 def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path, text):
     (tmp_path / "dialogues_001.json").write_text(text, encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -181,3 +182,13 @@ def write(folder, family, *, licence="apache-2.0", **sizes):
                 torch.nn.init.normal_(parameter, std=0.3)
     model.save_pretrained(folder)
     return model
+
+
+def with_config(**fields: Any) -> Callable[[Path], None]:
+    """A change of fields of the config.json of a folder."""
+
+    def change(place: Path) -> None:
+        about = json.loads((place / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps(about | fields))
+
+    return change

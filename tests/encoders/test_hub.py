@@ -122,8 +122,7 @@ def test_an_encoder_is_fetched_once_and_without_its_code(hub, tmp_path):
 
 
 def test_weights_of_another_family_are_not_fetched(hub, tmp_path):
-    about = json.loads((tmp_path / "there" / "config.json").read_text())
-    (tmp_path / "there" / "config.json").write_text(json.dumps(about | {"model_type": "t5"}))
+    family_folders.with_config(model_type="t5")(tmp_path / "there")
     with refused("of type 't5'", InvalidData):
         public_encoder("lab/encoder")
     assert "config.json" in hub.fetched

@@ -1,6 +1,5 @@
 """Who has learnt from private records is decided by their texts, whatever the data is called."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from search_spaces import space as spaces
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import make
+from tests.lines import write_lines
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
@@ -33,6 +33,7 @@ from trainables.encoders.identity import encoder_digest
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_checks as checks
+from trainables.tasks import nlu
 from trainables.tasks._setup import prepare
 
 PUBLIC = [
@@ -51,13 +52,13 @@ WRITTEN = {
 }
 
 
-def mine(folder, texts, **fields):
+def mine(folder, texts):
     """Data fields of a private corpus of these texts."""
     rows = [{"tokens": text.split(), "intent": "a"} for text in texts]
-    (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "mine.schema.json").write_text('{"intents": ["a"], "slots": []}')
-    place = {"path": str(folder / "mine.jsonl"), "schema_file": str(folder / "mine.schema.json")}
-    return {"name": "json_lines", **place, "num_records": len(texts) // 2, **fields}
+    path, schema = write_lines(folder / "mine.jsonl", rows), folder / "mine.schema.json"
+    schema.write_text('{"intents": ["a"], "slots": []}')
+    place = {"path": str(path), "schema_file": str(schema)}
+    return {"name": "json_lines", **place, "num_records": len(texts) // 2}
 
 
 def corpus_in(folder, texts):
@@ -80,7 +81,19 @@ def learnt(tmp_path_factory):
 def heads(data, encoder):
     training = {"epochs": 1, "expected_batch_size": 20}
     model = {"name": "features", "encoder": encoder}
-    return parse({"engine": "sgd", "data": data, "model": model, "training": training})
+    return {"engine": "sgd", "data": data, "model": model, "training": training}
+
+
+def prepared(folder, fields):
+    """The setup of a trial."""
+    where = {"data_dir": folder, "cache_dir": folder / "cache"}
+    return prepare(parse(fields), comm=Alone(), **where)
+
+
+def planned(folder, **space):
+    """The trials of the plan of a search space."""
+    account = accounting(settings_in(folder))
+    return make(spaces.parse({"name": "s", **space}), account=account).trials
 
 
 @pytest.mark.parametrize("how", WRITTEN)
@@ -96,32 +109,22 @@ def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how, learnt, tmp_path
 
 
 def test_a_plan_and_a_trial_refuse_it(learnt, tmp_path):
-    data = mine(tmp_path, PUBLIC[:400])
-    config = heads(data, learnt)
+    base = heads(mine(tmp_path, PUBLIC[:400]), learnt)
     with refused("has not learnt from the records"):
-        prepare(config, comm=Alone(), data_dir=tmp_path, cache_dir=tmp_path / "cache")
+        prepared(tmp_path, base)
     variants = [
-        {"name": "heads", "set": {"model": {"name": "features", "encoder": learnt}}},
+        {"name": "heads", "set": {"model": base.pop("model")}},
         {"name": "clc", "set": {"model": {"name": "clc"}}},
     ]
-    base = {"engine": "sgd", "data": data, "training": {"epochs": 1, "expected_batch_size": 20}}
-    space = spaces.parse({"name": "s", "base": base, "variants": variants})
-    of_heads, runs = make(space, account=accounting(settings_in(tmp_path))).trials
+    of_heads, runs = planned(tmp_path, base=base, variants=variants)
     assert "has not learnt from the records of json_lines" in str(of_heads.reason)
     assert (of_heads.refused_by, runs.reason) == ("mechanism", None)
 
 
 def test_what_chance_explains_is_allowed_and_said(learnt, tmp_path):
     few = [text for text in PUBLIC if len(key_of(text)) >= 24][:3]
-    setup = prepare(
-        heads(mine(tmp_path, [*NEW, *few]), learnt),
-        comm=Alone(),
-        data_dir=tmp_path,
-        cache_dir=tmp_path / "cache",
-    )
-    from trainables.tasks.nlu import _public
-
-    assert words_of_compared(read_about(learnt)) in _public(setup)
+    setup = prepared(tmp_path, heads(mine(tmp_path, [*NEW, *few]), learnt))
+    assert words_of_compared(read_about(learnt)) in nlu._public(setup)
     known = hashes_of(map(key_of, PUBLIC))
     short = [text for text in PUBLIC if len(key_of(text)) < 24][:30]
     assert not shares_records(map(key_of, [*NEW, *short]), known), "up to a tenth in short texts"
@@ -175,21 +178,19 @@ def test_a_language_model_has_learnt_from_no_private_record(tmp_path, monkeypatc
         checks.require_unlearnt(pairs(copied), texts)
     checks.require_unlearnt(pairs(copied, public=True), texts)
     checks.require_unlearnt(pairs([*NEW, *[texts[0]] * 200]), texts)
-    (tmp_path / "mine.jsonl").write_text(
-        "".join(
-            json.dumps({"utterance": text, "dialogue_id": str(n), "domain": "a"}) + "\n"
-            for n, text in enumerate(copied * 10)
-        )
+    rows = enumerate(copied * 10)
+    path = write_lines(
+        tmp_path / "mine.jsonl",
+        [{"utterance": text, "dialogue_id": str(n), "domain": "a"} for n, text in rows],
     )
     base = {
         "task": "synthesis",
         "engine": "dp_sgd",
-        "data": {"name": "pair_lines", "path": str(tmp_path / "mine.jsonl")},
+        "data": {"name": "pair_lines", "path": str(path)},
         "model": {"name": "causal_lm"},
         "synthesis": {"method": "one_stage", "num_generated": 20},
         "privacy": {"noise_multiplier": 1.0},
         "training": {"epochs": 1, "expected_batch_size": 32},
     }
-    space = spaces.parse({"name": "s", "base": base})
-    [trial] = make(space, account=accounting(settings_in(tmp_path))).trials
+    [trial] = planned(tmp_path, base=base)
     assert "that model.encoder=scratch has not learnt from" in str(trial.reason)

@@ -10,7 +10,6 @@ from trainables.encoders.rows import (
     LayerStates,
     NameScores,
     Whitening,
-    batches_of_names,
     features,
     join_states,
     moments_of,
@@ -86,12 +85,6 @@ def test_features_have_norm_one_and_a_zero_row_stays_zero():
 )
 def test_a_name_is_cut_into_words(name, words):
     assert words_of(name) == words
-
-
-def test_names_share_their_words():
-    types, places = batches_of_names(["to.city", "from.city"])
-    assert [[types[k] for k in each] for each in places] == [["to", "city"], ["from", "city"]]
-    assert len(types) == 3
 
 
 def test_a_tag_is_its_mark_and_its_name():

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from sweep import cli
+from tests.lines import read_lines, write_lines
 
 SNIPS = Path(os.environ.get("SWEEP_DATA_DIR", "data")) / "snips" / "train"
 
@@ -69,16 +70,12 @@ def sentences(number=120):
     return [Sentence(*row) for row in random.Random(7).sample(sorted(texts.values()), number)]
 
 
-def _lines(objects):
-    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
-
-
 def doccano(path, given):
     rows = [
         {"id": n, "text": s.text, "cats": [s.intent], "label": s.slots, "Comments": []}
         for n, s in enumerate(given)
     ]
-    path.write_text(_lines(rows))
+    write_lines(path, rows)
 
 
 def label_studio(path, given):
@@ -236,7 +233,7 @@ def test_a_foreign_corpus_is_read_as_its_sentences(name, tmp_path, capsys):
         )
         for s in given
     }
-    rows = [json.loads(line) for line in Path("mine/utterances.jsonl").read_text().splitlines()]
+    rows = read_lines(Path("mine/utterances.jsonl"))
     found = {" ".join(r["tokens"]): (r["tokens"], r.get("tags"), r.get("intent")) for r in rows}
     assert found == expected
     with_slot = sum(set(s.tags) != {"O"} for s in given) if "slots" in labels else 0

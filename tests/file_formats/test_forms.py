@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.data.bio import slots_lenient
 from trainables.data.records import Utterance
@@ -368,9 +369,8 @@ def test_massive(tmp_path):
 
 @pytest.mark.parametrize("mark", ["[time : ]", "[ : nine]", "[: nine]"])
 def test_a_mark_without_a_name_or_a_value_is_no_slot_that_is_lost(tmp_path, mark):
-    path = tmp_path / "en-US.jsonl"
     texts = (f"{SECRET} at {mark} ok", "ok")
-    path.write_text("".join(json.dumps({"annot_utt": text}) + "\n" for text in texts))
+    path = write_lines(tmp_path / "en-US.jsonl", [{"annot_utt": text} for text in texts])
     problem, whole = read(path)
     assert isinstance(whole, Utterance)
     assert "line 1" in str(problem)

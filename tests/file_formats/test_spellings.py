@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData
@@ -15,9 +16,7 @@ CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")
 
 
 def lines(folder, *objects):
-    path = folder / "mine.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in objects))
-    return path
+    return write_lines(folder / "mine.jsonl", objects)
 
 
 def only(path, **options):

@@ -14,6 +14,7 @@ from tests.models._builds import (
     assert_sum_is_the_definitions,
     build_model,
     random_batch,
+    sum_by,
     trained,
 )
 from tests.privacy.definition import clipped_sum as definition
@@ -123,18 +124,11 @@ def test_a_unit_that_is_not_finite_adds_nothing(name):
         return good(batch) * factor
 
     of_record = torch.tensor([0, 1, 2, 3, 4, 5, 6, 4, 8])
-    size = sum(p.numel() for p in trained(model))
-    arguments = {
-        "unit_of_record": of_record,
-        "num_units": 9,
-        "max_grad_norm": 1.0,
-        "group_scale": torch.ones(len(trained(model))),
-    }
-    truth, ours = torch.zeros(size), torch.zeros(size)
+    units = {"unit_of_record": of_record}
     without = (of_record != 4).float()
-    definition(model, batch, out=truth, weight_of_record=without, **arguments)
+    _, truth = sum_by(definition, model, batch, 9, weight_of_record=without, **units)
     model.losses = broken
-    norms = clipped_sum(model, batch, out=ours, weight_of_record=torch.ones(9), **arguments)
+    norms, ours = sum_by(clipped_sum, model, batch, 9, **units)
     assert norms.isfinite().tolist() == [unit != 4 for unit in range(9)]
     assert_close_by_parameter(model, ours, truth)
 
@@ -154,15 +148,7 @@ class Strange(nn.Module):
 
 
 def of_strange(model, **change):
-    arguments = {
-        "unit_of_record": torch.arange(2),
-        "num_units": 2,
-        "weight_of_record": torch.ones(2),
-        "max_grad_norm": 1.0,
-        "group_scale": torch.ones(len(trained(model))),
-        "out": torch.zeros(sum(p.numel() for p in trained(model))),
-    }
-    clipped_sum(model, torch.ones(2, 3), **{**arguments, **change})
+    sum_by(clipped_sum, model, torch.ones(2, 3), 2, **change)
 
 
 def test_what_is_not_known_is_refused_by_name():
@@ -197,7 +183,6 @@ def test_nothing_of_a_step_outlives_it(name):
     """A cycle through the autograd graph would keep a step's activations for several steps."""
     model = build_model(name)
     batch = random_batch(model, NUM_RECORDS, seed=6)
-    size = sum(p.numel() for p in trained(model))
     alive = weakref.WeakSet()
 
     def watched(*arguments):
@@ -210,17 +195,8 @@ def test_nothing_of_a_step_outlives_it(name):
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bookkeeping, "Tape", watched)
-            clipped_sum(
-                model,
-                batch,
-                unit_of_record=torch.arange(NUM_RECORDS),
-                num_units=NUM_RECORDS,
-                weight_of_record=torch.ones(NUM_RECORDS),
-                max_grad_norm=1.0,
-                group_scale=torch.ones(len(trained(model))),
-                out=torch.zeros(size),
-            )
-            gradient(model, batch, torch.ones(NUM_RECORDS), torch.zeros(size))
+            _, out = sum_by(clipped_sum, model, batch, NUM_RECORDS)
+            gradient(model, batch, torch.ones(NUM_RECORDS), out)
         assert not alive
     finally:
         gc.enable()

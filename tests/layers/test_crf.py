@@ -86,15 +86,21 @@ def test_loss_and_every_gradient_equal_pytorch_crf(lengths):
         torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)
 
 
+def assert_best_paths(num_tags, lengths, *, spread=1.0):
+    sizes, layout, emissions, _ = packed_batch(num_tags, lengths)
+    emissions = emissions * spread
+    crf = random_crf(num_tags)
+    tags, scores = crf.best_paths(emissions[layout.source], layout)
+    expected = decode(crf, emissions, sizes)
+    assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
+    return crf, emissions, layout, tags, scores
+
+
 @pytest.mark.parametrize("at_once", [2, 1_000])
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_viterbi_equals_pytorch_crf(lengths, at_once, monkeypatch):
     monkeypatch.setattr(viterbi, "_IN_CACHE", at_once * 6**2)
-    sizes, layout, emissions, _ = packed_batch(6, lengths)
-    crf = random_crf(6)
-    tags, scores = crf.best_paths(emissions[layout.source], layout)
-    expected = decode(crf, emissions, sizes)
-    assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
+    crf, emissions, layout, tags, scores = assert_best_paths(6, lengths)
     path = -crf(emissions[layout.source], tags, layout)
     found = forward_backward(emissions[layout.source], crf.scores, layout)
     torch.testing.assert_close(scores - found.log_partition[layout.rank], path.detach())
@@ -103,13 +109,7 @@ def test_viterbi_equals_pytorch_crf(lengths, at_once, monkeypatch):
 @pytest.mark.parametrize("spread", [0.1, 3.0, 30.0])
 def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread):
     """Flat emissions leave every tag a chance, steep ones a handful; the best path is found."""
-    lengths = [9, 1, 7, 12]
-    sizes, layout, emissions, _ = packed_batch(60, lengths)
-    emissions = emissions * spread
-    crf = random_crf(60)
-    tags, _ = crf.best_paths(emissions[layout.source], layout)
-    expected = decode(crf, emissions, sizes)
-    assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
+    assert_best_paths(60, [9, 1, 7, 12], spread=spread)
 
 
 def vector():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.system.test_native import COMPILES
 from trainables.layers import gram
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.packing import Rows
@@ -14,30 +13,26 @@ from trainables.layers.tape import Tape, recording
 from trainables.layers.units import Units
 from trainables.system import native
 
+pytestmark = pytest.mark.usefixtures("way")
 
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def way(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(gram, "_native_norms", lambda: None)
-    elif gram._native_norms() is None:
-        assert not COMPILES, "what can be compiled is used"
-        pytest.skip("no C compiler (cc) on this machine")
-    return request.param
+
+def rows_of(sizes):
+    """Units of these numbers of rows."""
+    record = np.repeat(np.arange(len(sizes)), sizes)
+    return Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
 
 
 def norms(sizes, widths, width, *, ones):
     """Ours and float64's, of records of these sizes in an order that is not theirs by size."""
-    record = np.repeat(np.arange(len(sizes)), sizes)
-    rows = Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
     torch.manual_seed(0)
-    g = torch.randn(len(record), width)
-    terms = [(torch.randn(len(record), w), 0.5 + k) for k, w in enumerate(widths)]
-    found = gram.gram_norms(rows, terms, g, ones).squares
+    g = torch.randn(sum(sizes), width)
+    terms = [(torch.randn(sum(sizes), w), 0.5 + k) for k, w in enumerate(widths)]
+    found = gram.gram_norms(rows_of(sizes), terms, g, ones).squares
     right = []
-    for number in range(len(sizes)):
-        own = torch.from_numpy(record == number)
-        each = g[own].double()
-        squares = [w * (each.T @ a[own].double()).square().sum() for a, w in terms]
+    for each, *inputs in zip(g.split(sizes), *(a.split(sizes) for a, _ in terms), strict=True):
+        each = each.double()
+        of = zip(inputs, terms, strict=True)
+        squares = [w * (each.T @ own.double()).square().sum() for own, (_, w) in of]
         right.append(float(sum(squares)) + ones * float(each.sum(0).square().sum()))
     return found.double(), torch.tensor(right, dtype=torch.float64)
 
@@ -72,7 +67,7 @@ def test_a_thin_gradient_is_formed_of_long_units_alone(inner, width, measured):
 @pytest.mark.parametrize("bad", [torch.inf, torch.nan])
 def test_only_its_own_rows_count(size, bad):
     """What is not finite in one unit does not reach another, also where Grams are rounded up."""
-    rows = Units(torch.arange(3), 3).of(Rows(np.repeat(np.arange(3), size), 3))
+    rows = rows_of([size] * 3)
     g, a = torch.randn(3 * size, 40), torch.randn(3 * size, 30)
     before = gram.gram_norms(rows, [(a, 1.0)], g, 1.0).squares
     a[size : 2 * size] = g[size : 2 * size] = bad
@@ -100,10 +95,8 @@ class TestFixedRows:
         self.fixed = gram.FixedRows(self.x)
 
     def norms(self, sizes, g, *, known):
-        record = np.repeat(np.arange(len(sizes)), sizes)
-        rows = Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
         fixed = self.fixed if known else None
-        return gram.gram_norms(rows, [(self.x, 0.7)], g, 0.4, fixed=fixed).squares
+        return gram.gram_norms(rows_of(sizes), [(self.x, 0.7)], g, 0.4, fixed=fixed).squares
 
     def entry(self, layer, rows, precision="fp32"):
         tape = Tape()

@@ -4,6 +4,8 @@ Rows are given to the layers' entries as they are, so that they may be as bad as
 nearly equal inputs with opposite gradients, up to 10^7 times their sum.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.system.test_native import COMPILES
 from trainables.layers import gram
 from trainables.layers.bookkeeping import add_clipped
 from trainables.layers.char_cnn import NUM_CHARS, CharCnn, CharCnnEntry
@@ -55,17 +56,15 @@ class Cancelling:
         return self.size * signs * self.alike(number, width)
 
 
-def linear(rows, draw, *, width=24):
-    layer, number = Linear(width, 20), len(rows.record)
-    x, g = draw.alike(number, width), draw.opposite(number, 20)
+def linear(rows, draw, *, width=24, outputs=20):
+    layer, number = Linear(width, outputs), len(rows.record)
+    x, g = draw.alike(number, width), draw.opposite(number, outputs)
     return [LinearEntry(layer.weight, layer.bias, x, g, rows)]
 
 
 def wide_linear(rows, draw):
     """Width enough that Grams are cheaper than sums."""
-    layer, number = Linear(700, 300), len(rows.record)
-    x, g = draw.alike(number, 700), draw.opposite(number, 300)
-    return [LinearEntry(layer.weight, layer.bias, x, g, rows)]
+    return linear(rows, draw, width=700, outputs=300)
 
 
 def factored_entries(rows, draw):
@@ -153,19 +152,15 @@ def tied_table(rows, draw):
 
 def used_twice(rows, draw):
     """One linear map whose second use takes back the first."""
-    layer, number = Linear(12, 9), len(rows.record)
-    x, g = draw.alike(number, 12), draw.opposite(number, 9)
-    again = x + draw.apart * draw.normal(number, 12)
-    return [
-        LinearEntry(layer.weight, layer.bias, x, g, rows),
-        LinearEntry(layer.weight, layer.bias, again, -g, rows),
-    ]
+    (first,) = linear(rows, draw, width=12, outputs=9)
+    again = first.x + draw.apart * draw.normal(*first.x.shape)
+    return [first, replace(first, x=again, g=-first.g)]
 
 
 def norm_used_twice(rows, draw):
     first = layer_norm(rows, draw)[0]
     g = draw.apart * draw.normal(*first.g.shape) - first.g
-    return [first, LayerNormEntry(first.weight, first.bias, first.x, g, rows)]
+    return [first, replace(first, g=g)]
 
 
 KINDS = {
@@ -177,24 +172,26 @@ KINDS = {
 }  # fmt: skip
 
 
-def release_norm(entries, units, *, clip, scale):
-    """Norm of the clipped sum in scaled space, in float64; the norms found."""
+def released(entries, units, *, clip, scale=1.0):
+    """The clipped sum, by parameter in float64; the norms found."""
     parameters = list(dict.fromkeys(p for entry in entries for p in entry.parameters))
     weights = dict.fromkeys(parameters, scale)
     views = {p: torch.zeros_like(p) for p in parameters}
     norms = add_clipped(entries, units, weights, views, max_grad_norm=clip)
-    squares = torch.stack([view.double().square().sum() for view in views.values()])
+    return {p: view.double() for p, view in views.items()}, norms
+
+
+def release_norm(entries, units, *, clip, scale=1.0):
+    """Norm of the clipped sum in scaled space; the norms found."""
+    views, norms = released(entries, units, clip=clip, scale=scale)
+    squares = torch.stack([view.square().sum() for view in views.values()])
     return float((squares.sum() * scale).sqrt()), norms
 
 
-@pytest.fixture(params=["compiled", "torch"])
-def way(request, monkeypatch):
-    if request.param == "torch":
-        monkeypatch.setattr(gram, "_native_norms", lambda: None)
-    elif gram._native_norms() is None:
-        assert not COMPILES, "what can be compiled is used"
-        pytest.skip("no C compiler (cc) on this machine")
-    return request.param
+def rows_of(kind, lengths):
+    if kind == "lstm":
+        return time_major(torch.tensor(lengths)).rows
+    return Rows(np.repeat(np.arange(len(lengths)), lengths), len(lengths))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -212,9 +209,7 @@ def way(request, monkeypatch):
 @settings(max_examples=40, deadline=None)
 def test_no_unit_adds_more_than_the_bound(kind, seed, lengths, size, apart, clip, scale, bf16):
     """All records in one unit, compiled and not."""
-    rows = Rows(np.repeat(np.arange(len(lengths)), lengths), len(lengths))
-    if kind == "lstm":
-        rows = time_major(torch.tensor(lengths)).rows
+    rows = rows_of(kind, lengths)
     for is_compiled in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not is_compiled:
@@ -244,12 +239,9 @@ def test_layers_of_all_kinds_together_keep_to_the_bound(seed, lengths, size, apa
         draw = Cancelling(seed=seed, size=size * 10.0 ** (number % 5 - 2), apart=apart)
         entries += KINDS[kind](rows, draw)
     layers = [entry.parameters for entry in combine(entries)]
-    parameters = [p for own in layers for p in own]
-    views = {p: torch.zeros_like(p) for p in parameters}
     units = Units(torch.zeros(len(lengths), dtype=torch.int64), 1)
-    weights = dict.fromkeys(parameters, 1.0)
-    add_clipped(entries, units, weights, views, max_grad_norm=clip)
-    squares = [sum(float(views[p].double().square().sum()) for p in own) for own in layers]
+    views, _ = released(entries, units, clip=clip)
+    squares = [sum(float(views[p].square().sum()) for p in own) for own in layers]
     assert sum(squares) ** 0.5 <= clip * (1 + TOLERANCE)
 
 
@@ -258,17 +250,15 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind, way):
     """Little is given away: the released norm is C to a part in a thousand. (The two uses of the
     tied table still take back much of each other.)"""
     slack = 1e-2 if kind == "tied_table" else 1e-3
-    rows = Rows(np.repeat(np.arange(3), [5, 2, 6]), 3)
-    if kind == "lstm":
-        rows = time_major(torch.tensor([5, 2, 6])).rows
+    rows = rows_of(kind, [5, 2, 6])
     units = Units(torch.zeros(3, dtype=torch.int64), 1)
     for seed in range(5):
         draw = Cancelling(seed=seed, size=1.0, apart=1.0)
         entries = KINDS[kind](rows, draw)
-        whole, norms = release_norm(entries, units, clip=1e30, scale=1.0)
+        whole, norms = release_norm(entries, units, clip=1e30)
         assert whole <= float(norms) * (1 + 1e-6)
         assert float(norms) <= whole * (1 + slack)
-        found, _ = release_norm(entries, units, clip=whole / 3, scale=1.0)
+        found, _ = release_norm(entries, units, clip=whole / 3)
         assert found >= whole / 3 * (1 - slack)
 
 
@@ -361,10 +351,8 @@ def test_rows_that_cancel_do_not_round_away_what_other_units_add(way):
         own = g.clone()
         own[[0, -1]] *= present
         entry = LinearEntry(layer.weight, layer.bias, x, own, rows)
-        views = {p: torch.zeros_like(p) for p in layer.parameters()}
-        weights = dict.fromkeys(layer.parameters(), 1.0)
-        add_clipped([entry], units, weights, views, max_grad_norm=1.0)
-        sums.append(torch.cat([view.double().flatten() for view in views.values()]))
+        views, _ = released([entry], units, clip=1.0)
+        sums.append(torch.cat([view.flatten() for view in views.values()]))
     assert float((sums[0] - sums[1]).norm()) <= 1e-3
 
 

@@ -5,6 +5,7 @@ import math
 import os
 import zipfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,9 @@ def human(n=40):
     return Texts([f"word{i % 7} and {i}" for i in range(n)], [PROGRAMS[i % 4] for i in range(n)])
 
 
+score = partial(generation.score, mauve_texts=0)
+
+
 def test_human_text_has_the_best_scores():
     found = generation.score(human(), human())
     assert found["word_type_overlap"] == found["function_type_overlap"] == 1
@@ -169,7 +173,7 @@ def test_human_text_has_the_best_scores():
 
 
 def test_sides_are_cut_to_one_size():
-    found = generation.score(human(400), human(40), mauve_texts=0)
+    found = score(human(400), human(40))
     assert (found["num_generated"], found["num_human"], found["num_compared"]) == (400, 40, 40)
     assert found["word_type_overlap"] < 1
     assert "mauve" not in found
@@ -178,17 +182,17 @@ def test_sides_are_cut_to_one_size():
 def test_malformed_generated_programs_are_counted_and_human_ones_refused():
     texts = human()
     broken = Texts(texts.utterances, ["(Yield", *texts.programs[1:]])
-    found = generation.score(broken, texts, mauve_texts=0)
+    found = score(broken, texts)
     assert found["well_formed_rate"] == pytest.approx(39 / 40)
     with refused("expected well-formed human programs"):
-        generation.score(texts, broken, mauve_texts=0)
-    nothing = generation.score(Texts(texts.utterances, ["("] * 40), texts, mauve_texts=0)
+        score(texts, broken)
+    nothing = score(Texts(texts.utterances, ["("] * 40), texts)
     assert (nothing["well_formed_rate"], nothing["function_type_overlap"]) == (0, 0)
 
 
 def test_without_programs_only_words_are_compared():
     texts = Texts(human().utterances)
-    found = generation.score(texts, human(), mauve_texts=0)
+    found = score(texts, human())
     assert "word_type_overlap" in found
     assert "function_type_overlap" not in found
 
@@ -205,10 +209,10 @@ def test_unknown_programs_are_no_malformed_ones(side):
     some = without(human(), range(0, 40, 2))
     ours = some if side != "human" else human()
     theirs = some if side != "generated" else human()
-    found = generation.score(ours, theirs, mauve_texts=0)
+    found = score(ours, theirs)
     assert (found["num_compared"], found["num_programs_compared"]) == (40, 20)
     assert found["well_formed_rate"] == 1
-    every = generation.score(human(), human(), mauve_texts=0)
+    every = score(human(), human())
     assert found["word_type_overlap"] == every["word_type_overlap"]
     known = human().select(range(1, 40, 2))
     if side == "both":  # the same 20 records on both sides
@@ -219,7 +223,7 @@ def test_unknown_programs_are_no_malformed_ones(side):
 
 def test_known_programs_are_found_among_many_unknown_ones():
     many = Texts([f"word {i}" for i in range(5_000)], [None] * 4_980 + [PROGRAMS[0]] * 20)
-    found = generation.score(human(), many, mauve_texts=0)
+    found = score(human(), many)
     assert found["num_programs_compared"] == 20
     assert (
         generation.score(without(human(), range(10)), Texts(human().utterances), mauve_texts=0)[

@@ -13,8 +13,9 @@ from search_spaces.expansion import own_fields
 from tests.encoders import family_folders
 from tests.privacy.definition import clipped_sum as definition
 from trainables import catalogue
-from trainables.config import model_part
+from trainables.config import data_config, model_part
 from trainables.data.batches import PackedBatch
+from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
 from trainables.guarantee import per_record
 from trainables.layers.bookkeeping import clipped_sum
@@ -86,10 +87,16 @@ def build_model(name, **changes):
     return model
 
 
-def random_batch(model, num_records, *, seed, longest=8):
-    """Lengths 1 to `longest`, words that repeat, ids 100, 101, ..."""
+def made_corpus(place):
+    """60 made utterances, kept in `place`."""
+    config = data_config(name="communication", num_utterances=1_000, max_records=60)
+    return open_corpus(config, data_dir=place, cache_dir=place)
+
+
+def random_batch(model, num_records, *, seed, longest=8, lengths=None):
+    """Lengths 1 to `longest`, or those given; words that repeat, ids 100, 101, ..."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, longest + 1, num_records)
+    lengths = rng.integers(1, longest + 1, num_records) if lengths is None else np.array(lengths)
     token_ids = rng.integers(0, len(TYPES), lengths.sum()).astype(np.int32)
     return PackedBatch(
         inputs=model.feature_table(TYPES).collate(token_ids, lengths),
@@ -116,6 +123,20 @@ def assert_close_by_parameter(model, ours, truth, *, within=TOLERANCE):
         assert (mine - its).norm() <= within * its.norm() + 1e-9
 
 
+def sum_by(way, model, batch, number, **changes):
+    """The norms and the sum by `way`; by default each of `number` records is a unit of weight 1."""
+    mine = trained(model)
+    arguments = {
+        "unit_of_record": torch.arange(number),
+        "num_units": number,
+        "weight_of_record": torch.ones(number),
+        "max_grad_norm": 1.0,
+        "group_scale": torch.ones(len(mine)),
+        "out": torch.zeros(sum(p.numel() for p in mine)),
+    } | changes
+    return way(model, batch, **arguments), arguments["out"]
+
+
 def assert_sum_is_the_definitions(
     model, batch, *, units=None, weights=None, scale=None, clip=None, within=TOLERANCE
 ):
@@ -123,23 +144,17 @@ def assert_sum_is_the_definitions(
 
     By default each record is a unit of weight 1, and about half of the units are clipped.
     """
-    mine, number = trained(model), len(model.losses(batch))
-    of_record, num_units = units or (torch.arange(number), number)
-    arguments = {
-        "unit_of_record": of_record,
-        "num_units": num_units,
-        "weight_of_record": torch.ones(number) if weights is None else weights,
-        "group_scale": torch.ones(len(mine)) if scale is None else scale,
-    }
-
-    def by(way, bound):
-        out = torch.zeros(sum(p.numel() for p in mine))
-        return way(model, batch, out=out, max_grad_norm=bound, **arguments), out
-
+    number = len(model.losses(batch))
+    changes = dict(zip(("unit_of_record", "num_units"), units or (), strict=False))
+    changes |= {} if weights is None else {"weight_of_record": weights}
+    changes |= {} if scale is None else {"group_scale": scale}
     if clip is None:
-        norms, _ = by(definition, 1.0)
+        norms, _ = sum_by(definition, model, batch, number, **changes)
         clip = float(norms[norms > 0].median())
-    (norms, truth), (found, ours) = by(definition, clip), by(clipped_sum, clip)
+    (norms, truth), (found, ours) = (
+        sum_by(way, model, batch, number, max_grad_norm=clip, **changes)
+        for way in (definition, clipped_sum)
+    )
     assert_bounds(found, norms)
     assert_close_by_parameter(model, ours, truth, within=within)
     assert all(p.grad is None for p in model.parameters())

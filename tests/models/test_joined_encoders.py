@@ -6,30 +6,26 @@ import numpy as np
 import pytest
 import torch
 
-from search_spaces import space as spaces
-from sweep.planning.accounting import accounting
-from sweep.planning.plan import make
 from sweep.results.export_documents import write_model
 from tests.encoders import family_folders
-from tests.encoders.test_learnt import PUBLIC, having_learnt, mine
+from tests.encoders.test_learnt import PUBLIC, having_learnt, mine, planned, prepared
 from tests.models._builds import (
     SCHEMA,
     TYPES,
     assert_sum_is_the_definitions,
+    built,
+    made_corpus,
     random_batch,
     save_model,
 )
 from tests.refusals import refused
-from tests.sweep.sweeps import settings_in
 from trainables import saved
 from trainables.config import data_config, model_part, parse
 from trainables.data.batches import Loader
-from trainables.data.corpus import open_corpus
 from trainables.encoders.about import read_about
 from trainables.encoders.identity import ENCODER, files_digest
 from trainables.models.features import build, require_usable
-from trainables.system.communication import Alone
-from trainables.tasks import _setup, nlu
+from trainables.tasks import nlu
 
 SHIPPED = model_part(name="features").encoder
 
@@ -41,17 +37,12 @@ def roberta(tmp_path_factory):
     return str(place)
 
 
-def model(encoder, *, schema=SCHEMA, **fields):
-    return build(model_part(name="features", encoder=encoder, **fields), schema=schema, seed=0)
+def model(encoder, **fields):
+    return built(name="features", encoder=encoder, **fields)
 
 
 def rows(model, kind="tokens"):
     return random_batch(model, 6, seed=1).inputs[kind]
-
-
-def corpus_in(tmp_path):
-    config = data_config(name="communication", num_utterances=1_000, max_records=60)
-    return open_corpus(config, data_dir=tmp_path, cache_dir=tmp_path)
 
 
 def test_a_list_of_one_is_the_encoder_alone():
@@ -105,7 +96,7 @@ def test_the_sensitivity_of_a_step_is_that_of_one_encoder(roberta):
 
 
 def test_a_list_reuses_the_rows_of_each_encoder(roberta, tmp_path):
-    corpus = corpus_in(tmp_path)
+    corpus = made_corpus(tmp_path)
     model(SHIPPED).loader(corpus, cache_dir=tmp_path)
     model(roberta, prior="none").loader(corpus, cache_dir=tmp_path)
     kept = {place.name for place in tmp_path.glob("rows-*")}
@@ -144,19 +135,13 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     fields = {"engine": "sgd", "training": {"epochs": 1, "expected_batch_size": 20}}
     learnt = having_learnt(tmp_path / "learnt")
     heads = {"name": "features", "encoder": [roberta, learnt]}
-    space = spaces.parse({"name": "s", "base": {**fields, "data": data, "model": heads}})
-    [trial] = make(space, account=accounting(settings_in(tmp_path))).trials
+    [trial] = planned(tmp_path, base={**fields, "data": data, "model": heads})
     assert f"learnt from the records of json_lines, got {learnt}" in str(trial.reason)
     heads = {"name": "features", "encoder": [roberta, SHIPPED]}
     with refused(f"without sgd_dialogues among its public corpora, got {SHIPPED}"):
         require_usable(model_part(**heads), data_config(name="sgd_dialogues"))
     own = mine(tmp_path, [f"call extension {n} of the northern office" for n in range(100)])
-    setup = _setup.prepare(
-        parse({**fields, "data": own, "model": heads}),
-        comm=Alone(),
-        data_dir=tmp_path,
-        cache_dir=tmp_path / "cache",
-    )
+    setup = prepared(tmp_path, {**fields, "data": own, "model": heads})
     said = " / ".join(nlu._public(setup))
     card = read_about(SHIPPED).card
     first, second = files_digest(dict(setup.config.model)).split(",")

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from tests.encoders.family_folders import with_config
 from tests.models._texts import EVERY, encode_texts, llama
 from tests.refusals import refused
 from trainables.config import SynthesisConfig, model_part
@@ -31,13 +32,22 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-def load(folder):
-    return load_lm(folder, ("utterances",), SMALL, SYNTHESIS)[0]["utterances"]
+def read(folder, config=SMALL, synthesis=SYNTHESIS):
+    models, tokenizer = load_lm(folder, ("utterances",), config, synthesis)
+    return models["utterances"], tokenizer
+
+
+def assert_reads(folder, model, config, synthesis):
+    """It has the losses of `model`, with the tokenizer of `base_in`."""
+    found, tokenizer = read(folder, config, synthesis)
+    assert (tokenizer.end, tokenizer.separator) == (0, 1)
+    batch = encode_texts(prompted=False).batch(EVERY)
+    torch.testing.assert_close(found.losses(batch), model.eval().losses(batch))
 
 
 def test_what_was_saved_is_read(folder):
     saved = load_file(folder / "weights.safetensors")
-    for name, tensor in load(folder).state_dict().items():
+    for name, tensor in read(folder)[0].state_dict().items():
         torch.testing.assert_close(tensor, saved[f"utterances.{name}"], rtol=0, atol=0)
 
 
@@ -89,7 +99,7 @@ def written(name, data):
 def test_a_damaged_folder_is_refused_in_one_line(change, match, folder):
     change(folder)
     with refused(match):
-        load(folder)
+        read(folder)
 
 
 def base_in(folder, *, seed=0, gpt2=False):
@@ -129,11 +139,7 @@ def test_a_trained_gpt2_needs_nothing_but_its_folder(rank, tmp_path):
     model, synthesis = trained_in(kept, base=base, rank=rank)
     shutil.rmtree(base)
     config = model_part(name="causal_lm", encoder=str(base))
-    models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
-    assert (tokenizer.end, tokenizer.separator) == (0, 1)
-    batch = encode_texts(prompted=False).batch(EVERY)
-    found = models["utterances"]
-    torch.testing.assert_close(found.losses(batch), model.eval().losses(batch))  # LmModule
+    assert_reads(kept, model, config, synthesis)
 
 
 def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path):
@@ -158,23 +164,19 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path):
     config = model_part(name="causal_lm", encoder=str(base))
     assert str(tmp_path) not in (kept / "base.json").read_text()
     assert (kept / "weights.safetensors").stat().st_size < 20_000, "the adapters alone"
-    load_lm(kept, ("utterances",), config, synthesis)
+    read(kept, config, synthesis)
     base.rename(tmp_path / "elsewhere")
     with refused(r"the weights that the adapters in .* belong on in .*"):
-        load_lm(kept, ("utterances",), config, synthesis)
+        read(kept, config, synthesis)
     shutil.copytree(tmp_path / "elsewhere", kept / "base")  # the folder may carry them
-    models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
-    assert (tokenizer.end, tokenizer.separator) == (0, 1)
-    batch = encode_texts(prompted=False).batch(EVERY)
-    found = models["utterances"]
-    torch.testing.assert_close(found.losses(batch), model.losses(batch))  # LmModule
+    assert_reads(kept, model, config, synthesis)
     shutil.rmtree(kept / "base")
     base_in(kept / "base", seed=1)
     with refused(r"the weights that .* were trained on, got others"):
-        load_lm(kept, ("utterances",), config, synthesis)
+        read(kept, config, synthesis)
     (kept / "base.json").unlink()
     with refused(r"expected the digest of the base in .*, got none"):
-        load_lm(kept, ("utterances",), config, synthesis)
+        read(kept, config, synthesis)
 
 
 def test_the_hub_is_not_asked_for_what_a_folder_names(tmp_path, monkeypatch):
@@ -192,10 +194,10 @@ def test_the_hub_is_not_asked_for_what_a_folder_names(tmp_path, monkeypatch):
     _, synthesis = trained_in(kept, base=base, rank=2)
     config = model_part(name="causal_lm", encoder="lab/llama")
     with refused(r"the hub is not asked .*hf download"):
-        load_lm(kept, ("utterances",), config, synthesis)
+        read(kept, config, synthesis)
     shutil.rmtree(kept / "tokenizer")
     with refused(r"expected a tokenizer beside the model in .*kept"):
-        load_lm(kept, ("utterances",), config, synthesis)
+        read(kept, config, synthesis)
     # The library asks for its own list of agents, whatever is loaded.
     assert [url for url in asked if not url.endswith("/api/agent-harnesses")] == []
 
@@ -247,14 +249,6 @@ def with_words(words, **options):
     return change
 
 
-def with_fields(**changes):
-    def change(place):
-        fields = json.loads((place / "config.json").read_text())
-        (place / "config.json").write_text(json.dumps({**fields, **changes}))
-
-    return change
-
-
 def another_config(**fields):
     return lambda place: (place / "config.json").write_text(json.dumps(fields)) and None
 
@@ -267,8 +261,8 @@ LAYER = "transformer.h.0.mlp.c_fc.weight"
     [
         (with_weights(lambda t: t.pop(LAYER)), "expected all weights .* got none for .*c_fc"),
         (with_weights(lambda t: t[LAYER].fill_(torch.nan)), "expected finite weights in model.enc"),
-        (with_fields(tie_word_embeddings=False), "one table of words for input and output"),
-        (with_fields(scale_attn_weights=False), "plain attention"),
+        (with_config(tie_word_embeddings=False), "one table of words for input and output"),
+        (with_config(scale_attn_weights=False), "plain attention"),
         (bidirectional, "expected model.encoder to be a causal LM, got .*tokens behind it"),
         (another_config(model_type="vit"), "that can be loaded without code of its own"),
         (another_config(model_type="gemma3"), "that can be loaded without code of its own"),
@@ -292,7 +286,7 @@ def test_a_language_model_that_is_not_whole_or_no_such_model_is_refused(change, 
 
 def test_sizes_that_no_model_has_are_refused_when_planning(tmp_path):
     base_in(tmp_path, gpt2=True)
-    with_fields(n_head=0)(tmp_path)
+    with_config(n_head=0)(tmp_path)
     config = model_part(name="causal_lm", encoder=str(tmp_path))
     with refused("that can be loaded"):
         require_source(config, SynthesisConfig(max_tokens=48, lora_rank=2))

@@ -15,6 +15,7 @@ from tests.models._builds import (
     built,
     encoder_in,
     random_batch,
+    sum_by,
     trained,
 )
 from tests.refusals import refused
@@ -22,11 +23,11 @@ from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
 from trainables.config import data_config, parse
 from trainables.data.batches import PackedBatch
+from trainables.encoders.pieces import windows
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers import bookkeeping
 from trainables.layers.tape import plain
 from trainables.models import lora
-from trainables.models._hub_encoder import windows
 from trainables.models._lora import AdaptedForeign
 
 __all__ = ["place"]
@@ -58,35 +59,23 @@ class Losses(nn.Module):
         return self.model.losses(batch).squeeze(0)
 
 
-def alone(model, batch, record):
+def alone(batch, record):
     """One record of a batch as a batch of its own, never padded."""
     stops = np.cumsum(batch.lengths.numpy())
     tokens = slice(int(stops[record] - batch.lengths[record]), int(stops[record]))
-    ids = batch.inputs["ids"][tokens].numpy()
-    lengths = batch.lengths[record : record + 1]
+    sizes = batch.inputs["piece_lengths"]
+    pieces = batch.inputs["pieces"].split(sizes.tolist())[record]
+    inputs = {
+        "pieces": pieces,
+        "piece_lengths": sizes[record : record + 1],
+        "first_piece": batch.inputs["first_piece"][tokens] - sizes[:record].sum(),
+    }
     return PackedBatch(
-        inputs=model.feature_table(WORDS).collate(ids, lengths.numpy()),
-        lengths=lengths,
+        inputs=inputs,
+        lengths=batch.lengths[record : record + 1],
         intents=batch.intents[record : record + 1],
         tags=batch.tags[tokens],
         text_keys=batch.text_keys[record : record + 1],
-    )
-
-
-WORDS = ("flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "x" * 40, "18th")
-
-
-def batch_of(model, lengths):
-    """Records of random words, whose numbers are in the inputs as well."""
-    rng = np.random.default_rng(3)
-    lengths = np.array(lengths)
-    ids = rng.integers(0, len(WORDS), lengths.sum()).astype(np.int32)
-    return PackedBatch(
-        inputs=model.feature_table(WORDS).collate(ids, lengths) | {"ids": torch.from_numpy(ids)},
-        lengths=torch.from_numpy(lengths),
-        intents=torch.from_numpy(rng.integers(0, len(SCHEMA.intents), len(lengths))),
-        tags=torch.from_numpy(rng.integers(0, len(SCHEMA.tags), lengths.sum())),
-        text_keys=torch.arange(len(lengths)),
     )
 
 
@@ -96,28 +85,26 @@ def test_clipped_sums_are_those_of_each_record_alone(family):
     ragged lengths, one record in windows, a bound of half of the median norm.
     """
     model = of_family(family)
-    batch = batch_of(model, [3, 1, 7, 12, 2, 90])
-    number = batch.num_records
+    number = 6
+    batch = random_batch(model, number, seed=3, lengths=[3, 1, 7, 12, 2, 90])
     parameters = {f"model.{n}": p for n, p in model.named_parameters() if p.requires_grad}
     rows = []
     for record in range(number):
         with plain():
-            loss = functional_call(Losses(model), parameters, (alone(model, batch, record),))
+            loss = functional_call(Losses(model), parameters, (alone(batch, record),))
         found = torch.autograd.grad(loss, list(parameters.values()))
         rows.append(torch.cat([each.flatten() for each in found]))
     norms = torch.stack([row.norm() for row in rows])
     bound = float(norms.median()) / 2
     dtype = rows[0].dtype
-    out = torch.zeros(len(rows[0]), dtype=dtype)
-    found = bookkeeping.clipped_sum(
+    found, out = sum_by(
+        bookkeeping.clipped_sum,
         model,
         batch,
-        unit_of_record=torch.arange(number),
-        num_units=number,
+        number,
         weight_of_record=torch.ones(number, dtype=dtype),
         max_grad_norm=bound,
-        group_scale=torch.ones(len(parameters)),
-        out=out,
+        out=torch.zeros(len(rows[0]), dtype=dtype),
     )
     within = 1e-9 if dtype == torch.float64 else 1e-4
     assert bool((found >= norms * (1 - within)).all())
@@ -135,7 +122,7 @@ def test_padding_reaches_no_record(family):
     """
     model = of_family(family)
     dtype = next(model.parameters()).dtype
-    batch = batch_of(model, [3, 40])
+    batch = random_batch(model, 2, seed=3, lengths=[3, 40])
     other = replace(
         batch,
         inputs={
@@ -156,7 +143,7 @@ def test_padding_reaches_no_record(family):
     (loss, share), (same_loss, same_share) = shares
     assert torch.equal(loss, same_loss)
     assert torch.equal(share, same_share)
-    one = alone(model, batch, 0)
+    one = alone(batch, 0)
     within = 1e-11 if dtype == torch.float64 else 1e-4
     torch.testing.assert_close(model.losses(one)[0].detach(), loss, rtol=within, atol=within)
 
@@ -213,9 +200,8 @@ def test_frozen_weights_in_bfloat16_take_half_and_stay_the_same_in_float32():
 
 
 def chosen(**training):
-    fields = config("dp_sgd", training={"epochs": 2, **training}).model_dump(mode="json")
-    fields["model"] = {"name": "lora", "encoder": encoder_in("roberta")[0], "lora_rank": 2}
-    return parse(fields)
+    model = {"name": "lora", "encoder": encoder_in("roberta")[0], "lora_rank": 2}
+    return config("dp_sgd", training={"epochs": 2, **training}, model=model)
 
 
 def test_a_trial_trains_checks_itself_and_is_read_again(place, tmp_path):

@@ -13,7 +13,7 @@ import yaml
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from sweep.planning.prepare import prepare_space
-from tests.models._builds import built, by_record, random_batch, trained
+from tests.models._builds import built, by_record, random_batch, sum_by
 from tests.privacy import definition
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
@@ -62,19 +62,8 @@ def replaced(here, old, new, *, name="other"):
 
 def loops(found, batch, weights, bound):
     """The clipped sum by a backward pass for each record."""
-    mine = trained(found)
-    out = torch.zeros(sum(p.numel() for p in mine))
-    norms = definition.clipped_sum(
-        found,
-        batch,
-        unit_of_record=torch.arange(len(weights)),
-        num_units=len(weights),
-        weight_of_record=weights,
-        max_grad_norm=bound,
-        group_scale=torch.ones(len(mine)),
-        out=out,
-    )
-    return out, norms
+    changes = {"weight_of_record": weights, "max_grad_norm": bound}
+    return sum_by(definition.clipped_sum, found, batch, len(weights), **changes)[::-1]
 
 
 def test_gradients_of_records_are_those_of_a_loop(here):
@@ -218,15 +207,14 @@ def test_a_trial_of_own_code(here, place, engine, tied):
     what it saved is read back where its code is named, and only there."""
     if tied:
         (here / "my_tagger.py").write_text(with_tied("two layers"), encoding="utf-8")
-    usual = config(engine, training={"epochs": 6, "learning_rate": 0.05})
-    fields = usual.model_dump(mode="json")
-    if engine != "sgd":
-        fields["privacy"]["noise_multiplier"] = 0.5
-    fields["model"] = {
-        "name": "module", "factory": "my_tagger:build", "word_buckets": 60,
-        "options": {"buckets": 60, "width": 16},
-    }  # fmt: skip
-    own = parse(fields)
+    options = {"buckets": 60, "width": 16}
+    about = {"factory": "my_tagger:build", "word_buckets": 60, "options": options}
+    own = config(
+        engine,
+        training={"epochs": 6, "learning_rate": 0.05},
+        privacy={} if engine == "sgd" else {"noise_multiplier": 0.5},
+        model={"name": "module"} | about,
+    )
     run(place, here / "trial", own, stop_after=1)
     result, reports = run(place, here / "trial", own)
     assert reports[-1].epochs_done == 6
@@ -246,9 +234,7 @@ def test_a_trial_of_own_code(here, place, engine, tied):
     (here / "my_tagger.py").write_text(EXAMPLE + "\n# later\n", encoding="utf-8")
     with pytest.warns(UserWarning, match="has another source than the one"):
         saved.load(folder, factory="my_tagger:build")
-    assert json.loads((folder / "model" / "model.json").read_text())["model"]["options"] == {
-        "buckets": 60, "width": 16,
-    }  # fmt: skip
+    assert json.loads((folder / "model" / "model.json").read_text())["model"]["options"] == options
 
 
 def test_the_guides_space_is_one(here):

@@ -9,7 +9,6 @@ import yaml
 from tests.models.test_own_model import EXAMPLE, here
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
-from trainables.config import parse
 from trainables.data.records import NO_INTENT
 from trainables.errors import TrialFailed
 from trainables.system import checkpoint
@@ -97,9 +96,8 @@ def test_buffers_that_stay_are_resumed(here, place):
 
 
 def own(engine):
-    fields = config(engine).model_dump(mode="json")
     about = {"factory": "own:build", "word_buckets": 60, "options": {"buckets": 60, "width": 8}}
-    return parse(fields | {"model": {"name": "module"} | about})
+    return config(engine, model={"name": "module"} | about)
 
 
 def test_the_example_has_the_places_that_lines_are_added_to():

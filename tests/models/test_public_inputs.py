@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.encoders import family_folders
+from tests.lines import write_lines
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.models.features import build
@@ -33,12 +34,12 @@ def corpus_in(folder, *, canaries):
         {"tokens": [*words, each], "tags": ["B-to"] * len(words) + ["O"], "intent": "fare"}
         for each in odd
     ]
-    (folder / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = write_lines(folder / "pool.jsonl", rows)
     schema = folder / "schema.json"
     schema.write_text(json.dumps({"intents": ["fare", "flight"], "slots": ["from", "to"]}))
     config = data_config(
         name="json_lines",
-        path=str(folder / "pool.jsonl"),
+        path=str(path),
         schema_file=str(schema),
         num_records=8,
     )

@@ -12,7 +12,6 @@ from tests.models._builds import (
 )
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
-from trainables.config import parse
 from trainables.errors import TrialFailed
 from trainables.layers.tape import Tape
 from trainables.models._lora import LowRank
@@ -73,12 +72,11 @@ def test_a_part_that_does_not_exist_is_refused_in_one_line():
 
 
 def of_biases(engine, **training):
-    fields = config(engine, training={"epochs": 2, **training}).model_dump(mode="json")
-    fields["model"] = {
+    model = {
         **{"name": "bert", "trained": "biases", "word_buckets": 64, "hidden_size": 12},
         **{"num_heads": 2, "num_layers": 1, "intermediate_size": 16},
     }
-    return parse(fields)
+    return config(engine, training={"epochs": 2, **training}, model=model)
 
 
 def weights(folder):

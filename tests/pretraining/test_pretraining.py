@@ -41,14 +41,14 @@ def config(start, **fields):
     return parse(_FIELDS | {"encoder": {"encoder": str(start)}} | fields)
 
 
-def train(folder, start, **fields):
+def train(folder, start, report=lambda progress: None, **fields):
     reports = []
     done = pretrain(
         config(start, **fields),
         folder=folder,
         data_dir=folder,
         cache_dir=folder / "cache",
-        report=reports.append,
+        report=lambda progress: (reports.append(progress), report(progress)),
     )
     return done, reports
 
@@ -75,13 +75,7 @@ def test_a_resumed_one_gives_the_same_encoder(start, tmp_path, monkeypatch):
             raise Stop
 
     with pytest.raises(Stop):
-        pretrain(
-            config(start),
-            folder=tmp_path / "cut",
-            data_dir=tmp_path,
-            cache_dir=tmp_path / "cut" / "cache",
-            report=stop,
-        )
+        train(tmp_path / "cut", start, stop)
     later, _ = train(tmp_path / "cut", start)
     for name, tensor in whole.encoder.state_dict().items():
         assert torch.equal(later.encoder.state_dict()[name], tensor), name

@@ -1,12 +1,12 @@
 """A corpus of made pairs in a file, and tiny synthesis trials over it."""
 
-import json
-
 from search_spaces.expansion import own_fields
 from search_spaces.paths import set_all
+from tests.lines import write_lines
 from trainables.config import parse
 from trainables.models.parser import ParserSizes
 from trainables.system.communication import Alone
+from trainables.tasks._synthesis_setup import prepare
 from trainables.tasks.parsing import ParserSettings
 from trainables.trial import run
 
@@ -42,8 +42,7 @@ def write_pairs(folder, *, training=120, human=60):
     place = folder / "pairs"
     place.mkdir(exist_ok=True)
     for name, number in (("train", training), ("test", human)):
-        lines = [json.dumps(row) for row in made_pairs(number)]
-        (place / f"pairs_{name}.jsonl").write_text("\n".join(lines) + "\n")
+        write_lines(place / f"pairs_{name}.jsonl", made_pairs(number))
     return place
 
 
@@ -81,6 +80,13 @@ def tiny(place, **changes):
     # What a change leaves unread or an engine lacks goes, and what is changed stays.
     fields, _ = own_fields(set_all(fields, changes.items()))
     return parse(set_all(fields, changes.items()))
+
+
+def prepared(config, data_dir, *, folder=None):
+    """The setup of a trial in `folder`."""
+    folder = data_dir if folder is None else folder
+    where = {"data_dir": data_dir, "cache_dir": data_dir / "cache"}
+    return prepare(config, comm=Alone(), folder=folder, **where)
 
 
 def run_trial(config, folder, *, report=lambda epoch: True):

@@ -9,8 +9,10 @@ import time
 import pytest
 
 from tests.fixed_keys import fixed_keys
+from tests.lines import read_lines, write_lines
 from tests.refusals import refused
-from trainables import attacks, trial
+from trainables import trial
+from trainables.attacks import _panel
 from trainables.config import parse
 from trainables.figures import is_public, registry
 from trainables.system.communication import Alone
@@ -26,16 +28,15 @@ def place(tmp_path_factory):
     """A data directory with 120 utterances of two intents, and their public schema."""
     folder = tmp_path_factory.mktemp("data")
     records = []
-    for polite, verb, name in itertools.product(("", "please"), ("call", "ring", "dial"), CONTACTS):
-        tokens = [*polite.split(), verb, name]
-        tags = ["O"] * (len(tokens) - 1) + ["B-contact"]
-        records.append({"tokens": tokens, "tags": tags, "intent": "call"})
-    for polite, verb, name in itertools.product(("", "please"), ("play", "start", "queue"), SONGS):
-        tokens = [*polite.split(), verb, name]
-        tags = ["O"] * (len(tokens) - 1) + ["B-song"]
-        records.append({"tokens": tokens, "tags": tags, "intent": "play"})
-    lines = "".join(json.dumps(record) + "\n" for record in records)
-    (folder / "utterances.jsonl").write_text(lines, encoding="utf-8")
+    for intent, slot, verbs, names in (
+        ("call", "contact", ("call", "ring", "dial"), CONTACTS),
+        ("play", "song", ("play", "start", "queue"), SONGS),
+    ):
+        for polite, verb, name in itertools.product(("", "please"), verbs, names):
+            tokens = [*polite.split(), verb, name]
+            tags = ["O"] * (len(tokens) - 1) + [f"B-{slot}"]
+            records.append({"tokens": tokens, "tags": tags, "intent": intent})
+    write_lines(folder / "utterances.jsonl", records)
     (folder / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
     return folder
 
@@ -48,7 +49,7 @@ def config(engine="edp_sgd", **fields):
             "engine": engine,
             "data": {"name": "json_lines", "schema_file": "schema.json", "num_records": 54}
             | fields.pop("data", {}),
-            "model": small | {"hidden_size": 12, "num_layers": 1},
+            "model": fields.pop("model", small | {"hidden_size": 12, "num_layers": 1}),
             "training": training | fields.pop("training", {}),
             "privacy": {"reproducible_noise": True} | fields.pop("privacy", {}),
             "evaluation": {"attacks": ["loss_threshold"], "bootstrap_samples": 50},
@@ -56,7 +57,7 @@ def config(engine="edp_sgd", **fields):
     )
 
 
-def run(place, folder, chosen, *, stop_after=None):
+def run(place, folder, chosen, *, stop_after=None, comm=None):
     reports = []
 
     def report(epoch):
@@ -66,7 +67,7 @@ def run(place, folder, chosen, *, stop_after=None):
     result = trial.run(
         chosen,
         folder=folder,
-        comm=Alone(),
+        comm=comm or Alone(),
         report=report,
         data_dir=place,
         cache_dir=place / "cache",
@@ -138,7 +139,7 @@ def test_the_seconds_of_a_trial_are_those_of_all_its_attempts(place, tmp_path):
 
 
 def test_the_seconds_of_the_parts_of_a_trial_are_those_of_the_whole(place, tmp_path, monkeypatch):
-    attack, look = attacks.panel, TrialSetup.validate
+    attack, look = _panel.panel, TrialSetup.validate
 
     def slow(*args, **named):
         time.sleep(0.4)
@@ -148,7 +149,7 @@ def test_the_seconds_of_the_parts_of_a_trial_are_those_of_the_whole(place, tmp_p
         time.sleep(0.4)
         return look(setup)
 
-    monkeypatch.setattr(attacks, "panel", slow)
+    monkeypatch.setattr(_panel, "panel", slow)
     monkeypatch.setattr(TrialSetup, "validate", slow_look)
     begun = time.perf_counter()
     result, _ = run(place, tmp_path, config())
@@ -229,10 +230,9 @@ def test_groups_must_be_counted_by_their_owner():
 
 
 def test_a_group_is_one_unit_of_privacy(place, tmp_path):
-    lines = (place / "utterances.jsonl").read_text().splitlines()
-    owned = [{**json.loads(line), "group": f"user{i // 4}"} for i, line in enumerate(lines)]
-    text = "".join(json.dumps(record) + "\n" for record in owned)
-    (place / "owned.jsonl").write_text(text, encoding="utf-8")
+    records = enumerate(read_lines(place / "utterances.jsonl"))
+    owned = [{**record, "group": f"user{i // 4}"} for i, record in records]
+    write_lines(place / "owned.jsonl", owned)
     private = {"unit": "group", "max_records_per_group": 2, "reproducible_noise": False}
     grouped = config(
         "dp_sgd",
@@ -255,14 +255,7 @@ def test_more_processes_than_workers_are_refused(place, tmp_path):
         world_size = 3
 
     with refused("num_workers"):
-        trial.run(
-            config(),
-            folder=tmp_path,
-            comm=Pair(),
-            report=lambda _: True,
-            data_dir=place,
-            cache_dir=place / "cache",
-        )
+        run(place, tmp_path, config(), comm=Pair())
 
 
 def test_every_figure_that_a_trial_writes_is_registered(done):

@@ -8,7 +8,6 @@ import pytest
 from tests.lines import write_lines
 from tests.metrics.nlu_scores import score
 from tests.tasks.test_nlu_trial import config, run
-from trainables.config import parse
 from trainables.data.records import Frame
 
 NAMES = [f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", "it", "us"))]
@@ -30,19 +29,14 @@ def corpus(folder, kind):
     (folder / "schema.json").write_text(json.dumps(labels[kind]))
 
 
-def heads(**fields):
-    """Heads on the shipped encoder."""
-    made = config("dp_sgd", **fields).model_dump(mode="json")
-    made["model"] = {"name": "features", "encoder": "dialogues", "layers": [2]}
-    return parse(made)
+HEADS = {"name": "features", "encoder": "dialogues", "layers": [2]}
 
 
 @pytest.mark.parametrize("kind", ["intents", "slots"])
-@pytest.mark.parametrize("model", ["clc", "features"])
-def test_what_is_not_annotated_has_no_figure(tmp_path, kind, model):
+@pytest.mark.parametrize("fields", [{}, {"model": HEADS}], ids=["clc", "features"])
+def test_what_is_not_annotated_has_no_figure(tmp_path, kind, fields):
     corpus(tmp_path, kind)
-    made = config("dp_sgd") if model == "clc" else heads()
-    result, reports = run(tmp_path, tmp_path / "trial", made)
+    result, reports = run(tmp_path, tmp_path / "trial", config("dp_sgd", **fields))
     metrics = result.metrics
     assert 0 <= (metrics["ser"] or 0) <= 2
     assert metrics["mia_loss_threshold_auc"] is not None

@@ -19,11 +19,11 @@ AXES = {
 
 
 def base():
-    fields = config("dp_sgd").model_dump(mode="json")
-    fields["model"] = {
+    model = {
         **{"name": "bert", "word_buckets": 64, "hidden_size": 12, "num_heads": 2},
         **{"num_layers": 1, "intermediate_size": 16},
     }
+    fields = config("dp_sgd", model=model).model_dump(mode="json")
     fields["training"] |= {"steps": 10, "evaluate_every": 4, "num_workers": 1}
     fields["training"].pop("epochs")
     fields["privacy"] |= {"noise_multiplier": 2.0, "reproducible_noise": False}

@@ -1,6 +1,5 @@
 """What the clip norm does to the lengths of drawn texts."""
 
-import json
 import math
 import random
 from pathlib import Path
@@ -9,11 +8,11 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from tests.tasks._pairs import tiny
+from tests.lines import write_lines
+from tests.tasks._pairs import prepared, tiny
 from trainables.data.texts import EncodedTexts
 from trainables.generation._material import UTTERANCES
 from trainables.system.communication import Alone
-from trainables.tasks._synthesis_setup import prepare
 from trainables.training import train
 
 SHORT, SHARE = "yes", 0.2  # a record of one word, and its share of all records
@@ -31,16 +30,14 @@ def place(tmp_path):
             SHORT if k % 5 == 0 else " ".join(draw.choice("bcdfghjk") for _ in range(36))
             for k in range(number)
         ]
-        lines = [json.dumps({"utterance": text, "lispress": "(f)"}) for text in texts]
-        (folder / f"pairs_{name}.jsonl").write_text("\n".join(lines) + "\n")
+        rows = [{"utterance": text, "lispress": "(f)"} for text in texts]
+        write_lines(folder / f"pairs_{name}.jsonl", rows)
     return folder
 
 
 def _share_of_short(config, folder):
     """The probability that the trained model draws the short record."""
-    setup = prepare(
-        config, comm=Alone(), folder=folder, data_dir=folder, cache_dir=folder / "cache"
-    )
+    setup = prepared(config, folder)
     train(
         setup,
         epochs=config.training.epochs,

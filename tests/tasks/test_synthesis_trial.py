@@ -10,13 +10,11 @@ from safetensors.torch import load_file
 
 from tests.lines import read_lines, write_lines
 from tests.refusals import refused
-from tests.tasks._pairs import made_pairs, run_trial, tiny, write_pairs
+from tests.tasks._pairs import made_pairs, prepared, run_trial, tiny, write_pairs
 from trainables.data.pair_split import couples, num_private_records, split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import TrialFailed
 from trainables.figures import registry
-from trainables.system.communication import Alone
-from trainables.tasks._synthesis_setup import prepare
 
 METHODS = {
     "one stage": {"engine": "sgd"},
@@ -53,9 +51,9 @@ def test_each_method_trains_draws_and_is_measured(place, name, tmp_path):
     result = run_trial(config, tmp_path, report=lambda r: not reports.append(r))
     assert [report.epochs_done for report in reports] == [1, 2]
     assert all("validation_loss" in report.metrics for report in reports)
-    lines = (tmp_path / "trial" / "synthetic.jsonl").read_text().splitlines()
+    lines = read_lines(tmp_path / "trial" / "synthetic.jsonl")
     assert len(lines) == 12
-    assert all(set(json.loads(line)) == {"utterance"} for line in lines)
+    assert all(set(line) == {"utterance"} for line in lines)
     metrics, mechanism = result.metrics, result.privacy.mechanism
     written = {*metrics, *(name for report in reports for name in report.metrics)}
     assert written - registry().keys() == set()
@@ -115,7 +113,7 @@ def test_nothing_that_is_kept_for_release_holds_private_text(place, tmp_path):
     rows = made_pairs(120)
     for row in rows[:30]:
         row["utterance"] += " Zyxwvut"
-    (place / "pairs_train.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    write_lines(place / "pairs_train.jsonl", rows)
     # The public quarter may have got the word too: look for what the private part alone has.
     changes = {"engine": "sgd", "synthesis.public_fraction": 0.1, "data.split_seed": 1}
     config = tiny(place, **changes)
@@ -181,25 +179,22 @@ def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path):
 def test_the_histogram_is_released_once(place, tmp_path):
     config = tiny(place, **METHODS["domains"])
     kept = tmp_path / "trial" / "histogram.json"
-    where = {"comm": Alone(), "folder": kept.parent, "data_dir": tmp_path, "cache_dir": tmp_path}
-    prepare(config, **where)
+    prepared(config, tmp_path, folder=kept.parent)
     (kept.parent / "checkpoint").mkdir()
     first = kept.read_text()
-    prepare(config, **where)
+    prepared(config, tmp_path, folder=kept.parent)
     assert kept.read_text() == first
     exact = {"calendar": 60.0, "weather": 30.0}
     assert json.loads(first) != exact
     kept.unlink()
     with pytest.raises(TrialFailed, match=r"expected histogram\.json beside the checkpoint"):
-        prepare(config, **where)
+        prepared(config, tmp_path, folder=kept.parent)
 
 
 def test_histograms_from_elsewhere(place, tmp_path):
     for where in ("public", "true"):
         config = tiny(place, **METHODS["domains"], **{"synthesis.histogram": where})
-        setup = prepare(
-            config, comm=Alone(), folder=tmp_path / where, data_dir=tmp_path, cache_dir=tmp_path
-        )
+        setup = prepared(config, tmp_path, folder=tmp_path / where)
         total = {"public": 30, "true": 90}[where]
         assert sum(setup.frequencies.values()) == total
         assert bool(setup.mechanism.unaccounted) == (where == "true")
@@ -208,7 +203,7 @@ def test_histograms_from_elsewhere(place, tmp_path):
 def test_shuffled_pairs_exchange_programs_within_couples(place, tmp_path):
     changes = {"synthesis.shuffle_pairs": True}
     config = tiny(place, **METHODS["two stages"], **changes)
-    setup = prepare(config, comm=Alone(), folder=tmp_path, data_dir=tmp_path, cache_dir=tmp_path)
+    setup = prepared(config, tmp_path)
     assert (setup.mechanism.num_records, setup.mechanism.expected_batch_size) == (45, 10)
     engine = setup.engine.parts["utterances"]
     draw = engine._sampler.draw(0, 0)
@@ -221,7 +216,7 @@ def test_shuffled_pairs_exchange_programs_within_couples(place, tmp_path):
 def test_noise_streams_of_the_stages_differ(place, tmp_path):
     changes = {"privacy.noise_multiplier": 1e6, "privacy.reproducible_noise": True}
     config = tiny(place, **METHODS["two stages"], **changes)
-    setup = prepare(config, comm=Alone(), folder=tmp_path, data_dir=tmp_path, cache_dir=tmp_path)
+    setup = prepared(config, tmp_path)
     released = []
     for engine in setup.engine.parts.values():
         engine.step(0, 0)  # noise alone, to speak of
@@ -233,17 +228,26 @@ def test_noise_streams_of_the_stages_differ(place, tmp_path):
 # ----- refusals: each one clear line
 
 
-def assert_refused(folder, match, **changes):
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        (
+            {"synthesis.remove_function": "Nothing*"},
+            r"expected synthesis\.remove_function to name a function that occurs .*'Nothing\*'",
+        ),
+        (
+            {"training.expected_batch_size": 500},
+            r"at most the number of training records \(90\), got 500",
+        ),
+        (
+            {"model": {"name": "causal_lm", "encoder": "/nowhere"}},
+            "expected a tokenizer beside the model in model.encoder='/nowhere'",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_data_or_is_not_there(changes, match, place, tmp_path):
     with refused(match):
-        run_trial(tiny(write_pairs(folder), **changes), folder)
-
-
-def test_a_function_to_remove_that_does_not_occur(tmp_path):
-    assert_refused(
-        tmp_path,
-        r"expected synthesis\.remove_function to name a function that occurs .* got 'Nothing\*'",
-        **{"synthesis.remove_function": "Nothing*"},
-    )
+        run_trial(tiny(place, **changes), tmp_path)
 
 
 def test_an_empty_private_set(tmp_path):
@@ -261,32 +265,6 @@ def test_a_parse_that_does_not_read(place, tmp_path):
         file.write(json.dumps({"utterance": "secret words", "lispress": "(Yield (x"}) + "\n")
     with refused("line 121", hides="secret"):
         run_trial(tiny(place), tmp_path)
-
-
-def test_a_batch_larger_than_the_data(tmp_path):
-    assert_refused(
-        tmp_path,
-        r"at most the number of training records \(90\), got 500",
-        **{"training.expected_batch_size": 500},
-    )
-
-
-def test_a_folder_without_a_tokenizer(tmp_path):
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=1)).save_pretrained(
-        tmp_path / "lm"
-    )
-    assert_refused(
-        tmp_path,
-        "expected a tokenizer beside the model in model.encoder",
-        model={"name": "causal_lm", "encoder": str(tmp_path / "lm")},
-    )
-    assert_refused(
-        tmp_path,
-        "expected a tokenizer beside|that can be loaded",
-        model={"name": "causal_lm", "encoder": str(tmp_path / "nowhere")},
-    )
 
 
 @pytest.mark.parametrize(
@@ -328,7 +306,7 @@ def test_prompts_need_domains(place, tmp_path):
         rows = read_lines(file)
         for row in rows:
             del row["domain"]
-        file.write_text("\n".join(json.dumps(row) for row in rows))
+        write_lines(file, rows)
     with refused(r"expected data with domains for synthesis\.prompt"):
         run_trial(tiny(place, **METHODS["domains"]), tmp_path)
 
@@ -376,7 +354,7 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
     for name in ("synthetic", "members", "held_out"):
         file = tmp_path / "trial" / f"{name}.jsonl"
         assert file.stat().st_mode & 0o777 == 0o600
-        sides.append([json.loads(line)["utterance"] for line in file.read_text().splitlines()])
+        sides.append([line["utterance"] for line in read_lines(file)])
     corpus = open_pairs(config.data, data_dir=tmp_path)
     everybody = split_pairs(corpus, config.data, config.synthesis).private
     assert sorted(sides[1] + sides[2]) == sorted(corpus.utterances[i] for i in everybody)
@@ -384,8 +362,7 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
     assert 21 <= len(sides[1]) <= 69
     assert audit_release(*sides, delta=1e-5).epsilon_lower_bound >= 0
     other = tiny(place, **{"data.split": "bernoulli", "training.seed": 1})
-    where = {"comm": Alone(), "folder": tmp_path / "b", "data_dir": tmp_path}
-    drawn = [prepare(c, **where, cache_dir=tmp_path / "cache").split for c in (config, other)]
+    drawn = [prepared(c, tmp_path, folder=tmp_path / "b").split for c in (config, other)]
     assert set(drawn[0].private) != set(drawn[1].private), "coins are a trial's own"
     assert [corpus.utterances[i] for i in drawn[0].private] == sides[1]
 

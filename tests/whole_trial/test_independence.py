@@ -152,7 +152,7 @@ def kept_bits(setup):
         setup.engine.step(epoch, step)
         encoded = setup.model.encode(batch)
         masks = setup.model.masks(batch, encoded.layout)
-        rows.append(masks.mask(WIDTH, 1).flatten().numpy())
+        rows.append((masks.factors(WIDTH, 1) > 0).flatten().numpy())
     return np.stack(rows)
 
 

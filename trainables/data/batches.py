@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -74,6 +74,18 @@ class FeatureTable(Protocol):
         self, token_ids: NDArray[np.int32], lengths: NDArray[np.int64]
     ) -> dict[str, Tensor]:
         """Model inputs of packed tokens: `token_ids` [T] index the corpus' types, `lengths` [B]."""
+
+
+def batch_of_texts(
+    texts: Sequence[Sequence[str]], table: Callable[[Sequence[str]], FeatureTable]
+) -> PackedBatch:
+    """A batch without labels of texts, each of its tokens; `table` of their distinct ones."""
+    types = sorted({token for text in texts for token in text})
+    place = {token: number for number, token in enumerate(types)}
+    ids = np.array([place[token] for text in texts for token in text], dtype=np.int32)
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)
+    inputs = table(types).collate(ids, lengths)
+    return PackedBatch.unlabelled(inputs, torch.from_numpy(lengths))
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.data.batches import PackedBatch
 from trainables.data.storage import token_places
 from trainables.encoders.word_vectors import bucket
 from trainables.errors import InvalidData, InvalidInput
@@ -90,6 +91,30 @@ class WordCutter:
         """Pieces of distinct words, as in the middle of a text."""
         cut = (_ids(self.tokenizer, self.before + word) for word in types)
         return piece_table(cut, begin=self.begin, end=self.end, unknown=self.unknown)
+
+
+def windows(
+    pieces: Tensor, lengths: Sequence[int], positions: int
+) -> tuple[list[Tensor], list[int]]:
+    """Packed records of `lengths` pieces as rows of at most `positions`, each between the pieces at
+    its record's ends, and the record of each row.
+
+    >>> windows(torch.tensor([0, 5, 6, 7, 1, 0, 8, 1]), [5, 3], 4)
+    ([tensor([0, 5, 6, 1]), tensor([0, 7, 1]), tensor([0, 8, 1])], [0, 0, 1])
+    """
+    rows, records = [], []
+    for record, own in enumerate(torch.split(pieces, list(lengths))):
+        for part in own[1:-1].split(positions - 2):
+            rows.append(torch.cat([own[:1], part, own[-1:]]))
+            records.append(record)
+    return rows, records
+
+
+def first_inside(batch: PackedBatch) -> Tensor:
+    """[T]: the first piece of each token among those between the ends of all windows, which follow
+    each other as in the batch, where each record has two more.
+    """
+    return batch.inputs["first_piece"] - 2 * torch.repeat_interleave(batch.lengths) - 1
 
 
 def tokenizer_in(place: Path) -> Any:

@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from trainables.data.batches import FeatureTable, PackedBatch
+from trainables.data.batches import FeatureTable, PackedBatch, batch_of_texts
 from trainables.data.corpus import make_once
 from trainables.data.records import LabelSchema
 from trainables.encoders.about import MOMENTS
@@ -101,12 +101,8 @@ class Recipe:
 
     def of_names(self, names: Sequence[str]) -> Tensor:
         """[n, E]: record rows of names, each encoded as an utterance of its words."""
-        types, places = batches_of_names(names)
-        table = self.encoder.feature_table(types)
-        lengths = torch.tensor([len(each) for each in places])
-        tokens = np.array([place for each in places for place in each], dtype=np.int32)
-        batch = PackedBatch.unlabelled(table.collate(tokens, lengths.numpy()), lengths)
-        return self.of_batch(batch).records
+        texts = [words_of(name) for name in names]
+        return self.of_batch(batch_of_texts(texts, self.encoder.feature_table)).records
 
 
 def join_states(states: Sequence[Tensor]) -> Tensor:
@@ -339,11 +335,3 @@ def tag_names(schema: LabelSchema, vectors: Tensor) -> Tensor:
         if slot:
             found[row, len(_MARKS) :] = vectors[slots[slot]]
     return found
-
-
-def batches_of_names(names: Sequence[str]) -> tuple[tuple[str, ...], list[list[int]]]:
-    """The distinct words of all names, and each name as places in them."""
-    cut = [words_of(name) for name in names]
-    types = tuple(sorted({word for words in cut for word in words}))
-    place = {word: number for number, word in enumerate(types)}
-    return types, [[place[word] for word in words] for words in cut]

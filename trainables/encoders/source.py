@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -30,12 +30,19 @@ from torch import Tensor
 
 from trainables import catalogue
 from trainables.config import data_config, model_part
-from trainables.data.batches import PackedBatch
+from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.records import LabelSchema
 from trainables.encoders.about import ABOUT, LEARNT, MOMENTS, NAMES, WEIGHTS, About, about_of
 from trainables.encoders.hub import PublicEncoder, public_encoder
 from trainables.encoders.identity import digest_of
-from trainables.encoders.pieces import PieceTable, WordCutter, tokenizer_in, word_cutter
+from trainables.encoders.pieces import (
+    PieceTable,
+    WordCutter,
+    first_inside,
+    tokenizer_in,
+    windows,
+    word_cutter,
+)
 from trainables.encoders.rows import (
     BothMoments,
     Encoder,
@@ -192,14 +199,8 @@ def _made_batches(encoder: Encoder) -> Iterator[PackedBatch]:
         made = catalogue.entry("datasets", name).read(Path(), config=config)
         texts |= {utterance.tokens for utterance in made}
     ordered = sorted(texts, key=lambda text: (len(text), text))
-    types = sorted({word for text in ordered for word in text})
-    place = {word: number for number, word in enumerate(types)}
-    table = encoder.feature_table(types)
     for low in range(0, len(ordered), _AT_ONCE):
-        some = ordered[low : low + _AT_ONCE]
-        ids = np.array([place[word] for text in some for word in text], dtype=np.int32)
-        lengths = np.array([len(text) for text in some], dtype=np.int64)
-        yield PackedBatch.unlabelled(table.collate(ids, lengths), torch.from_numpy(lengths))
+        yield batch_of_texts(ordered[low : low + _AT_ONCE], encoder.feature_table)
 
 
 class HubEncoder:
@@ -224,23 +225,24 @@ class HubEncoder:
     @torch.no_grad()
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The state of a token is its first piece's, that of a record the mean of its pieces'."""
-        pieces = batch.inputs["pieces"].numpy()
-        lengths = batch.inputs["piece_lengths"].numpy()
-        shape = self.public.config.num_layers + 1, self.public.config.width
-        every = torch.empty(shape[0], len(pieces), shape[1])
-        records = torch.zeros(shape[0], len(lengths), shape[1])
-        counts = torch.zeros(len(lengths))
-        for windows in _windows(lengths, self.public.positions):
-            inner = [pieces[start:stop] for _, start, stop in windows]
-            ids = np.pad(np.stack(inner), ((0, 0), (1, 1)))
-            ids[:, 0], ids[:, -1] = self.cutter.begin, self.cutter.end
-            states = self._run(torch.from_numpy(ids))
-            for place, (record, start, stop) in enumerate(windows):
-                every[:, start:stop] = states[:, place, 1:-1]
-                records[:, record] += states[:, place].sum(1)
-                counts[record] += ids.shape[1]
-        tokens = every.index_select(1, batch.inputs["first_piece"])
-        return LayerStates(tuple(tokens), tuple(records / counts.unsqueeze(1)))
+        lengths = batch.inputs["piece_lengths"].tolist()
+        rows, owners = windows(batch.inputs["pieces"], lengths, self.public.positions)
+        states: list[Tensor] = [torch.empty(0)] * len(rows)  # [layers + 1, pieces, D] each
+        places = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        for length, equal in groupby(places, key=lambda place: len(rows[place])):
+            same, many = list(equal), max(1, _PIECES_AT_ONCE // length)
+            for some in (same[low : low + many] for low in range(0, len(same), many)):
+                found = self._run(torch.stack([rows[place] for place in some]))
+                for place, own in zip(some, found.unbind(1), strict=True):
+                    states[place] = own
+        sums = torch.zeros(len(states[0]), len(lengths), states[0].shape[2])
+        counts = torch.zeros(len(lengths), 1)
+        for record, own in zip(owners, states, strict=True):
+            sums[:, record] += own.sum(1)
+            counts[record] += own.shape[1]
+        inner = torch.cat([own[:, 1:-1] for own in states], 1)
+        tokens = inner.index_select(1, first_inside(batch))
+        return LayerStates(tuple(tokens), tuple(sums / counts))
 
     def _run(self, ids: Tensor) -> Tensor:
         """[layers + 1, B, L, D] of rows of equal length."""
@@ -248,22 +250,6 @@ class HubEncoder:
             input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True
         )
         return torch.stack(found.hidden_states)
-
-
-def _windows(lengths: np.ndarray, positions: int) -> Iterator[list[tuple[int, int, int]]]:
-    """(record, first piece, end) of all windows, without the pieces at their ends; those of equal
-    length together.
-    """
-    of_length: dict[int, list[tuple[int, int, int]]] = {}
-    ends = np.cumsum(lengths)
-    for record, (end, length) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True)):
-        for start in range(end - length + 1, end - 1, positions - 2):
-            stop = min(start + positions - 2, end - 1)
-            of_length.setdefault(stop - start + 2, []).append((record, start, stop))
-    for length, windows in sorted(of_length.items()):
-        many = max(1, _PIECES_AT_ONCE // length)
-        for low in range(0, len(windows), many):
-            yield windows[low : low + many]
 
 
 def load_model(public: PublicEncoder, **changes: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from trainables.data.batches import PackedBatch
+from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.records import LabelSchema
-from trainables.encoders.pieces import PieceTable, WordCutter
+from trainables.encoders.pieces import PieceTable, WordCutter, first_inside, windows
 from trainables.errors import InvalidInput
 from trainables.layers.packing import Rows, time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
@@ -91,41 +92,17 @@ class AdaptedEncoder(Foreign, NluModel):
         found = self.inner(input_ids=ids, attention_mask=is_read.long())[0]
         counts = torch.zeros_like(batch.lengths).index_add(0, owner, sizes)
         of_records = mean_over_record(found[is_read], owner.repeat_interleave(sizes), counts)
-        # Those between the ends follow each other as in the batch, where each record has two more.
         inner = found[is_read & (column > 0) & (column < end - 1)]
-        first = batch.inputs["first_piece"] - 2 * torch.repeat_interleave(batch.lengths) - 1
         layout = time_major(batch.lengths)
-        return Encoded(inner.index_select(0, first[layout.source]), of_records, layout)
+        first = first_inside(batch)[layout.source]
+        return Encoded(inner.index_select(0, first), of_records, layout)
 
     def _tried(self) -> list[PackedBatch]:
         """Records of made words together, and each alone."""
-        words = [str(number) for number in range(sum(_TRIED))]
-        table = self.feature_table(words)
-        starts = np.cumsum((0, *_TRIED))
-        every = [(0, list(_TRIED)), *((s, [n]) for s, n in zip(starts, _TRIED, strict=False))]
-        batches = []
-        for start, sizes in every:
-            tokens, lengths = np.arange(start, start + sum(sizes)), np.array(sizes)
-            inputs = table.collate(tokens.astype(np.int32), lengths)
-            batches.append(PackedBatch.unlabelled(inputs, torch.from_numpy(lengths)))
-        return batches
-
-
-def windows(
-    pieces: Tensor, lengths: Sequence[int], positions: int
-) -> tuple[list[Tensor], list[int]]:
-    """Packed records of `lengths` pieces as rows of at most `positions`, each between the pieces at
-    its record's ends, and the record of each row.
-
-    >>> windows(torch.tensor([0, 5, 6, 7, 1, 0, 8, 1]), [5, 3], 4)
-    ([tensor([0, 5, 6, 1]), tensor([0, 7, 1]), tensor([0, 8, 1])], [0, 0, 1])
-    """
-    rows, records = [], []
-    for record, own in enumerate(torch.split(pieces, list(lengths))):
-        for part in own[1:-1].split(positions - 2):
-            rows.append(torch.cat([own[:1], part, own[-1:]]))
-            records.append(record)
-    return rows, records
+        number = count()
+        texts = [[str(next(number)) for _ in range(size)] for size in _TRIED]
+        every = texts, *([text] for text in texts)
+        return [batch_of_texts(each, self.feature_table) for each in every]
 
 
 def _chosen_maps(inner: Any, targets: Sequence[str], *, name: str) -> dict[str, nn.Linear]:

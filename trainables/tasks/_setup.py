@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainables import catalogue, figures
 from trainables.config import TrialConfig, data_config
-from trainables.data.batches import Loader, PackedBatch
+from trainables.data.batches import Loader, PackedBatch, batch_of_texts
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
@@ -215,16 +215,13 @@ def public_batch(model: NluModel, schema: LabelSchema) -> PackedBatch:
             Path(), config=data_config(name="communication", num_utterances=1_000)
         )
     ][:_MADE]
-    types = sorted({token for text in texts for token in text})
-    ids = np.searchsorted(np.array(types), [token for text in texts for token in text])
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
+    batch = batch_of_texts(texts, model.feature_table)
     draw = generator(0, "public batch")
     # Most words of an utterance are in no slot; tags at random would cancel each other's gradient.
-    tags = draw.integers(len(schema.tags), size=int(lengths.sum()))
+    tags = draw.integers(len(schema.tags), size=len(batch.tags))
     tags[draw.random(len(tags)) < _OUTSIDE] = schema.tags.index("O")
-    return PackedBatch(
-        inputs=model.feature_table(types).collate(ids.astype(np.int32), lengths),
-        lengths=torch.from_numpy(lengths),
+    return replace(
+        batch,
         intents=torch.from_numpy(draw.integers(len(schema.intents), size=_MADE)),
         tags=torch.from_numpy(tags),
         text_keys=torch.arange(_MADE),
