@@ -17,7 +17,7 @@ from trainables.accountants import (
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import allocation, renyi
 from trainables.guarantee.gaussian import gaussian_epsilon
-from trainables.guarantee.releases import Allocated
+from trainables.guarantee.releases import Allocated, release
 
 ORDERS = renyi.ORDERS
 
@@ -143,6 +143,7 @@ def test_what_has_no_theorem_is_refused():
     with refused("add_or_remove_one with sampling random_allocation"):
         mechanism(sampling="random_allocation", neighboring_relation="replace_one")
     with refused(r"pld: .* got random_allocation \(rdp bounds it\)", CannotAnalyze):
-        pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
+        what = release(mechanism("dp_sgd", sampling="random_allocation"))
+        pld.of_release(what, delta=1e-5)
     with pytest.raises(ValueError, match="expected steps >= 1, got 0"):
         allocated(steps=0)

@@ -11,11 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from tests.refusals import refused
-from trainables.accountants import (
-    certify,
-    paper_zcdp,
-    pld,
-)
+from trainables.accountants import certify, paper_zcdp, pld, release
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import pld as grid
 from trainables.guarantee import renyi
@@ -122,8 +118,8 @@ def test_figures_near_the_largest_exponent_stay_finite():
 
 def test_accountants_refuse_by_name_what_they_have_no_theorem_for():
     with refused("pld: expected sampling poisson, got shuffle", CannotAnalyze):
-        pld.epsilon(mechanism(), delta=5e-4)
+        pld.of_release(release(mechanism()), delta=5e-4)
     with refused(r"pld: .*only the bounds of the accountants gaussian", CannotAnalyze):
-        pld.epsilon(mechanism("dp_sgd", noise_multiplier=1e-3), delta=5e-4)
+        pld.of_release(release(mechanism("dp_sgd", noise_multiplier=1e-3)), delta=5e-4)
     with refused("paper_zcdp: expected engine edp_sgd, got dp_sgd", CannotAnalyze):
         paper_zcdp.epsilon(mechanism("dp_sgd"), delta=5e-4)

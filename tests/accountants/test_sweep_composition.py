@@ -234,9 +234,7 @@ def test_a_number_without_a_theorem_is_refused(law, mean):
         selection.by_law(law, mean=mean)
 
 
-def test_the_shelf_entry_refuses_a_single_mechanism_without_a_search():
-    with refused("a grid run whole", CannotAnalyze):
-        selection.epsilon(mechanism("dp_sgd"), delta=_DELTA)
+def test_configurations_of_two_relations_are_refused():
     with refused("one neighboring_relation", CannotAnalyze):
         selection.of_releases(
             [poisson(), shuffled()], delta=_DELTA, search=Search(kind="random", number=TEN)

@@ -13,11 +13,6 @@ from trainables.privacy.from_config import build, with_noise
 ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share of delta."""
 
 from trainables.guarantee.gaussian import gaussian_epsilon
-from trainables.guarantee.releases import release
-
-
-def epsilon(mechanism, *, delta):
-    return of_release(release(mechanism), delta=delta)
 
 
 def of_release(what, *, delta):

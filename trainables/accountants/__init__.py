@@ -1,12 +1,12 @@
 """From a mechanism to its epsilon.
 
-Each file is one accountant with `epsilon(mechanism, *, delta) -> float` (`math.inf` where no
-finite figure holds; `CannotAnalyze` outside its theorem) and has a kind. One of the kind
-"guarantee" also has `of_release(what, *, delta) -> float`, which must not rise with the noise. A
-config may name it, and `target_epsilon` and budgets may use it; it never lowers what `certify` of
-the trusted base (`trainables.guarantee`) gives. The other kinds give in `NO_GUARANTEE` the
-reason why their figure bounds no release. The functions below import the accounting library at
-their first use:
+Each file is one accountant and has a kind. One of the kind "guarantee" has `of_release(what, *,
+delta) -> float` (`math.inf` where no finite figure holds; `CannotAnalyze` outside its theorem),
+which must not rise with the noise. A config may name it, and `target_epsilon` and budgets may use
+it; it never lowers what `certify` of the trusted base (`trainables.guarantee`) gives. The other
+kinds give in `NO_GUARANTEE` the reason why their figure bounds no release; one of the kind
+"figure" has `epsilon(mechanism, *, delta) -> float`. The functions below import the accounting
+library at their first use:
 
 - `certify(releases, delta=...)`: the epsilon of a release, or of all trials of a sweep.
 - `account(mechanism, exact=...)`: every figure of one trial.

@@ -6,13 +6,7 @@ percent above the exact figure and far above it where noise is small.
 from __future__ import annotations
 
 from trainables.guarantee.certify import certify
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import Release, release
-
-
-def epsilon(mechanism: Mechanism, *, delta: float) -> float:
-    """Epsilon of all epochs; `math.inf` where anything is unaccounted for."""
-    return of_release(release(mechanism), delta=delta)
+from trainables.guarantee.releases import Release
 
 
 def of_release(what: Release, *, delta: float) -> float:

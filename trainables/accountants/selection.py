@@ -18,8 +18,7 @@ from trainables.accountants._calibration import smallest_noise_multiplier
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.guarantee import renyi
 from trainables.guarantee.certify import certify
-from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import BestOf, Number, Training, Unaccounted, release
+from trainables.guarantee.releases import BestOf, Number, Training, Unaccounted
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
@@ -42,9 +41,6 @@ class Search:
     complete: bool = True
 
 
-WHOLE_GRID = Search(kind="grid")
-
-
 def by_law(law: str, *, mean: float) -> Search:
     """Independent draws whose number has this law ("geometric", "logarithmic", "poisson").
 
@@ -54,14 +50,6 @@ def by_law(law: str, *, mean: float) -> Search:
         return Search(kind="private_selection", number=Number(law=law, mean=mean))
     except ValueError as problem:
         raise CannotAnalyze(f"selection: {problem}") from None
-
-
-def epsilon(mechanism: Mechanism, *, delta: float, search: Search = WHOLE_GRID) -> float:
-    """Epsilon of the best trial of `search`, where `mechanism` is the costliest configuration.
-
-    Raises: CannotAnalyze, naming the reason, unless the theorem holds for the search.
-    """
-    return of_releases([release(mechanism)], delta=delta, search=search)
 
 
 Configurations = Sequence[Training | Unaccounted]
