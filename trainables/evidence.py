@@ -81,8 +81,8 @@ def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
 
 
 def write_curves(folder: Path, curves: Mapping[str, Any]) -> None:
-    """Write ROC curves (`attacks.curves`) with six digits, for charts; earlier ones of the same
-    attacks are replaced.
+    """Write ROC curves (`attacks._panel.curves`) with six digits, for charts; earlier ones of the
+    same attacks are replaced.
     """
     short = {
         name: {axis: [float(f"{value:.6g}") for value in values] for axis, values in curve.items()}

@@ -45,7 +45,7 @@ def attack(
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a saved model, or evaluate the scores of any attack."""
-    from trainables.attacks import require_delta
+    from trainables.attacks._estimates import require_delta
 
     if (run is None) == (scores is None):
         raise InvalidInput("expected either RUN or --scores FILE")

@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep.results.exported import require_export
 from trainables import attacks, catalogue, saved
-from trainables.attacks import Knowledge
+from trainables.attacks import Knowledge, _panel
 from trainables.config import data_config
 from trainables.data.records import Utterance
 from trainables.errors import InvalidInput
@@ -61,9 +61,9 @@ def attack_run(
     lengths = np.diff(columns.offsets)
     texts = attacks.bag_of_words(columns.tokens, lengths, num_types=len(columns.types))
     knowledge = Knowledge(texts=texts)
-    possible = attacks.possible(signals, knowledge, sampling="shuffle")
-    scores = attacks.record_scores(signals, knowledge, attacks=possible)
-    figures = attacks.panel(
+    possible = _panel.possible(signals, knowledge, sampling="shuffle")
+    scores = _panel.record_scores(signals, knowledge, attacks=possible)
+    figures = _panel.panel(
         signals,
         knowledge,
         delta=1e-5 if delta is None else delta,

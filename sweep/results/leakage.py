@@ -20,7 +20,7 @@ import numpy as np
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
-from trainables.attacks import Signals, one_run
+from trainables.attacks import Signals, _panel, one_run
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import membership
 from trainables.sections import SPLITS_WITH_COINS, Sampling, SplitMode
@@ -110,8 +110,8 @@ def _pools(ended: Sequence[Ended]) -> list[list[tuple[Ended, Signals]]]:
 def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
     trials, records = [own for _, own in pool], [each.record for each, _ in pool]
     try:
-        scores = attacks.sweep_scores(trials)
-        figures = attacks.sweep_panel(
+        scores = _panel.sweep_scores(trials)
+        figures = _panel.sweep_panel(
             trials,
             deltas=[r.plan.delta or 1e-5 for r in records],
             sampling=[
@@ -132,7 +132,7 @@ def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
         each.metrics.update({**found, "mia_num_references": float(len(pool) - 1)})
         try:
             evidence.write_scores(each.place, own)
-            evidence.write_curves(each.place, attacks.curves(trial, own))
+            evidence.write_curves(each.place, _panel.curves(trial, own))
         except InvalidData as problem:  # of earlier scores, which are kept
             each.note(problem)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sweep.results.line_files import read_frames, read_scores, refuse_unless_aligned
 from trainables import metrics
-from trainables.attacks import estimates
+from trainables.attacks._panel import estimates
 from trainables.errors import InvalidInput
 from trainables.metrics import Align, Match, membership
 

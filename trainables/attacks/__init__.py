@@ -2,13 +2,11 @@
 
 An attack has `NEEDS` and `scores(target, knowledge, *, seed)`, from arrays to an array, without
 access to model or text; one that needs references, the other trials of a sweep, has
-`all_scores(trials)`, an array for each. `Signals` is the input that a trial writes for attacks.
+`all_scores(trials)`, an array for each. `Signals` is the input that a trial writes for attacks;
+`_panel` runs attacks, and is imported where they run: a config that names attacks imports this.
 """
 
 from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
 
 from trainables.attacks._headline import Strongest as Strongest
 from trainables.attacks._headline import attacks_on_models as attacks_on_models
@@ -28,16 +26,6 @@ from trainables.attacks._signals import gather as gather
 from trainables.attacks._signals import read_signals as read_signals
 from trainables.attacks._signals import write_signals as write_signals
 
-if TYPE_CHECKING:
-    from trainables.attacks._estimates import require_delta as require_delta
-    from trainables.attacks._panel import curves as curves
-    from trainables.attacks._panel import estimates as estimates
-    from trainables.attacks._panel import panel as panel
-    from trainables.attacks._panel import possible as possible
-    from trainables.attacks._panel import record_scores as record_scores
-    from trainables.attacks._panel import sweep_panel as sweep_panel
-    from trainables.attacks._panel import sweep_scores as sweep_scores
-
 ENTRIES = {
     "bavaria": "relative",  # to the other trials of a sweep
     "blind": "control",  # it sees no model, so its figure is no leakage
@@ -50,21 +38,3 @@ ENTRIES = {
     "shadow": "attack",
 }
 FIGURES = figures()
-
-# A config that names attacks imports this package, so statistics are imported at first use.
-_LATER = {
-    "require_delta": "_estimates",
-    "curves": "_panel",
-    "estimates": "_panel",
-    "panel": "_panel",
-    "possible": "_panel",
-    "record_scores": "_panel",
-    "sweep_panel": "_panel",
-    "sweep_scores": "_panel",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.stats import t
 
 from trainables.attacks._references import IN, OUT, Moments
 from trainables.attacks._signals import Floats
@@ -96,8 +96,4 @@ def _predictive(psi: Floats, references: Moments, mean: Floats, side: int) -> Fl
     rate = 0.5 * (_PRIOR_MODELS * common + references.scatter[side])
     # The variance of the mean is one over the number of models, counted as at least one.
     variance = rate / shape * (1 + 1 / np.maximum(count, 1))
-    freedom = 2 * shape
-    squared = (psi - mean[side]) ** 2 / variance
-    constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2)
-    constant -= 0.5 * np.log(freedom * np.pi * variance)
-    return np.asarray(constant - 0.5 * (freedom + 1) * np.log1p(squared / freedom))
+    return np.asarray(t.logpdf(psi, 2 * shape, loc=mean[side], scale=np.sqrt(variance)))

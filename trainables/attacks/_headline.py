@@ -80,14 +80,17 @@ def figures() -> tuple[Figure, ...]:
             for figure in membership.OF_SCORES
         ),
         Figure(name="mia_num_references", label="number of reference trials of the attacks"),
-        Figure(name="mia_one_run_num_units", label="coins of the one-run audit", written="count"),
-        Figure(
-            name="mia_one_run_num_guesses", label="guesses of the one-run audit", written="count"
-        ),
-        Figure(
-            name="mia_one_run_num_correct",
-            label="correct guesses of the one-run audit",
-            written="count",
+        *(
+            Figure(
+                name=f"mia_one_run_num_{name}",
+                label=f"{what} of the one-run audit",
+                written="count",
+            )
+            for name, what in (
+                ("units", "coins"),
+                ("guesses", "guesses"),
+                ("correct", "correct guesses"),
+            )
         ),
         Figure(
             name="epsilon_lower_bound",

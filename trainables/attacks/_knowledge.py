@@ -43,11 +43,7 @@ class Knowledge:
     @property
     def parts(self) -> frozenset[str]:
         """Names of the parts that are present."""
-        present = {
-            "shadow": self.shadow is not None,
-            "texts": self.texts is not None,
-        }
-        return frozenset(name for name, here in present.items() if here)
+        return frozenset(name for name, part in vars(self).items() if part is not None)
 
 
 def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:

@@ -66,17 +66,10 @@ class Signals:
 
     def __post_init__(self) -> None:
         n = len(self.records)
-        shapes = {
-            "records": (self.records, (n,)),
-            "member": (self.member, (n,)),
-            "features": (self.features, (n, len(FEATURES))),
-            "log_confidence": (self.log_confidence, (n,)),
-            "pairs": (self.pairs, (n,)),
-            "population": (self.population, (n,)),
-        }
-        for name, (values, shape) in shapes.items():
-            if values.shape != shape:
-                raise InvalidInput(f"expected signals.{name} of shape {shape}, got {values.shape}")
+        for name in _ARRAYS:
+            shape = (n, len(FEATURES)) if name == "features" else (n,)
+            if (got := getattr(self, name).shape) != shape:
+                raise InvalidInput(f"expected signals.{name} of shape {shape}, got {got}")
         if n and (np.diff(self.records) <= 0).any():
             raise InvalidInput("expected signals.records strictly increasing, got repeats")
         for name in ("features", "log_confidence"):

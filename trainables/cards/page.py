@@ -9,8 +9,6 @@ from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import around
 from trainables.privacy.rounding import format_delta, format_epsilon
 
-_ATTACKER = "an attacker who tests whether one {unit} was trained on"
-
 
 def to_markdown(card: PrivacyCard) -> str:
     """The card as one page."""
@@ -45,10 +43,17 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     """Figures with what they mean; every epsilon is rounded up."""
     how = f"{card.accountant}{'' if card.tight else ', an upper bound'}"
     units = f"{card.unit}s"
+    attacker = f"an attacker who tests whether one {card.unit} was trained on"
     found = [
         ("epsilon", format_epsilon(card.epsilon), f"{how}; {card.neighboring_relation}"),
         ("delta", format_delta(card.delta), "declared"),
-        *_claim(card),
+        (
+            "mu",
+            format_epsilon(card.gaussian_mu),
+            "of the Gaussian mechanism that has this epsilon at this delta",
+        ),
+        ("largest TPR at 0.1 % FPR", percent(card.max_tpr_01pct), attacker),
+        ("largest TPR at 1 % FPR", percent(card.max_tpr_1pct), attacker),
         ("epsilon_rdp", format_epsilon(card.epsilon_rdp), "Rényi accounting, an upper bound"),
         ("epsilon_replace_one", format_epsilon(card.epsilon_replace_one), "one record replaced"),
         (
@@ -75,19 +80,6 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
         ("steps", _figure(card.steps), f"{card.sampling} sampling".strip()),
     ]
     return found
-
-
-def _claim(card: PrivacyCard) -> list[tuple[str, str, str]]:
-    attacker = _ATTACKER.format(unit=card.unit)
-    return [
-        (
-            "mu",
-            format_epsilon(card.gaussian_mu),
-            "of the Gaussian mechanism that has this epsilon at this delta",
-        ),
-        ("largest TPR at 0.1 % FPR", percent(card.max_tpr_01pct), attacker),
-        ("largest TPR at 1 % FPR", percent(card.max_tpr_1pct), attacker),
-    ]
 
 
 def _all_of(num_releases: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -47,6 +48,9 @@ class Pair:
     domain: str | None = None
 
 
+COLUMNS = ("utterances", "programs", "dialogues", "parts", "domains")  # as the fields of a pair
+
+
 @dataclass(frozen=True)
 class PairCorpus:
     """Pairs in a fixed order, as columns of equal length.
@@ -72,8 +76,7 @@ class PairCorpus:
     def fingerprint(self) -> str:
         """SHA-256 of the records in their order, 64 hex digits."""
         digest = hashlib.sha256()
-        columns = (self.utterances, self.programs, self.dialogues, self.parts, self.domains)
-        for record in zip(*columns, strict=True):
+        for record in zip(*(getattr(self, name) for name in COLUMNS), strict=True):
             digest.update(json.dumps(record).encode() + b"\n")
         return digest.hexdigest()
 
@@ -85,14 +88,9 @@ class PairCorpus:
     def select(self, ids: Iterable[int]) -> PairCorpus:
         """The records `ids`, in that order."""
         chosen = list(ids)
-        return PairCorpus(
-            name=self.name,
-            utterances=tuple(self.utterances[index] for index in chosen),
-            programs=tuple(self.programs[index] for index in chosen),
-            dialogues=tuple(self.dialogues[index] for index in chosen),
-            parts=tuple(self.parts[index] for index in chosen),
-            domains=tuple(self.domains[index] for index in chosen),
-            public=self.public,
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        return replace(
+            self, **{name: tuple(column[i] for i in chosen) for name, column in columns.items()}
         )
 
     def of_part(self, *parts: Part) -> PairCorpus:
@@ -108,15 +106,8 @@ def corpus_of(pairs: Iterable[Pair], *, name: str, public: bool) -> PairCorpus:
     rows = list(pairs)
     if not rows:
         raise InvalidInput(f"expected at least one pair in {name}, got none")
-    return PairCorpus(
-        name=name,
-        utterances=tuple(row.utterance for row in rows),
-        programs=tuple(row.program for row in rows),
-        dialogues=tuple(row.dialogue for row in rows),
-        parts=tuple(row.part for row in rows),
-        domains=tuple(row.domain for row in rows),
-        public=public,
-    )
+    columns: Any = zip(*map(attrgetter(*Pair.__slots__), rows), strict=True)
+    return PairCorpus(name, *columns, public=public)
 
 
 def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:

@@ -36,6 +36,7 @@ _OTHERS = re.compile(
 )
 _MOST_LABELS = 100  # different values of a column that looks like labels
 _PACKED = 1_000  # records that are kept together
+_KEPT = [name for name in Record.__slots__ if name != "unread"]
 _OWN = Options()
 _FIELDS = ("text", "tokens", "tags", "slots", "intent", "part", "group")  # of our own forms
 
@@ -309,7 +310,7 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
 
 def _surveyed(
     records: Iterable[Record | InvalidData], survey: Survey, options: Options
-) -> Iterator[str | tuple[Any, ...]]:
+) -> Iterator[str | dict[str, Any]]:
     """The words of each problem, and of each record the values but those of unread fields."""
     for record in records:
         if isinstance(record, InvalidData):
@@ -318,20 +319,11 @@ def _surveyed(
             yield str(record)
             continue
         survey.add(record, options.tokenize)
-        yield (
-            record.where,
-            record.text,
-            record.tokens,
-            record.tags,
-            tuple(map(tuple, record.spans)),
-            record.intents,
-            record.part,
-            record.group,
-            record.read,
-        )
+        kept = {name: getattr(record, name) for name in _KEPT}
+        yield {**kept, "spans": tuple(map(tuple, record.spans))}
 
 
-def _pack(values: Iterator[str | tuple[Any, ...]]) -> Iterator[bytes]:
+def _pack(values: Iterator[str | dict[str, Any]]) -> Iterator[bytes]:
     while some := list(islice(values, _PACKED)):
         yield zlib.compress(marshal.dumps(some), 1)
 
@@ -342,18 +334,7 @@ def _unpacked(packed: list[bytes]) -> Iterator[Record | InvalidData]:
             if isinstance(values, str):
                 yield InvalidData(values)
                 continue
-            where, text, tokens, tags, spans, intents, part, group, read = values
-            yield Record(
-                where=where,
-                text=text,
-                tokens=tokens,
-                tags=tags,
-                spans=tuple(map(Span._make, spans)),
-                intents=intents,
-                part=part,
-                group=group,
-                read=read,
-            )
+            yield Record(**{**values, "spans": tuple(map(Span._make, values["spans"]))})
 
 
 def _records(

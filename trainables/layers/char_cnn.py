@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,12 @@ from torch.autograd.function import once_differentiable
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms, upper_bound
 from trainables.layers.tape import (
+    OfRows,
     Tape,
     Views,
     apply,
-    clear_units,
     current,
+    gradients,
     is_plain,
     row_factors,
     trainable,
@@ -59,7 +60,7 @@ def encode(words: Sequence[str], kernel: int) -> np.ndarray:
 
 
 @dataclass(eq=False)
-class CharCnnEntry:
+class CharCnnEntry(OfRows):
     """`seen` int64[W, F, k]: characters in the winning window of each filter for each word;
     `word` int64[n]: word of each row; `g` [n, F]: gradient by the row's feature before ReLU."""
 
@@ -152,11 +153,6 @@ class CharCnnEntry:
         for parameter, gradient in self._gradients(q).items():
             views[parameter].add_(gradient[0])
 
-    def without(self, units: Units, dropped: Tensor) -> CharCnnEntry:
-        """Rows of the dropped units set to 0."""
-        g = clear_units(self.g, units, dropped, self.rows)
-        return replace(self, g=g)
-
 
 def _features(
     embedding: Tensor, filters: Tensor, bias: Tensor, chars: Tensor
@@ -198,12 +194,7 @@ class _CharCnn(torch.autograd.Function):
         features, winners, word = ctx.saved_tensors
         layer, rows, tape = ctx.layer
         g = g * (features > 0).index_select(0, word)
-        entry = CharCnnEntry(layer, winners, word, g, rows)
-        if tape is not None:
-            tape.receive(entry)
-            return (None,) * 8
-        views = {p: torch.zeros_like(p) for p in entry.parameters}
-        entry.add_gradient(None, None, views)
+        views = gradients(CharCnnEntry(layer, winners, word, g, rows), tape)
         own = (views.get(layer.embedding), views.get(layer.filters), views.get(layer.bias))
         return *own, None, None, None, None, None
 

@@ -68,14 +68,11 @@ class Masks:
         return x * self.factors(x.shape[1], site).to(x.dtype)
 
     def factors(self, width: int, site: int) -> Tensor:
-        """float32[n, width]: 0 where `mask` is False, the scale elsewhere."""
+        """float32[n, width]: 0 for a number that is dropped, else the scale. `site` distinguishes
+        places in the model.
+        """
         pairs = torch.arange((width + 1) // 2, dtype=torch.int32, device=self.rows.device)
         return self._factors(self._column_hashes(pairs, site).unsqueeze(0), width).squeeze(1)
-
-    def mask(self, width: int, site: int) -> Tensor:
-        """bool[n, width], True where a number is kept. `site` distinguishes places in the model."""
-        pairs = torch.arange((width + 1) // 2, dtype=torch.int32, device=self.rows.device)
-        return self._is_kept(self.rows.unsqueeze(1), self._column_hashes(pairs, site))[:, :width]
 
     def attention(self, longest: int, heads: int, site: int) -> Tensor:
         """Factors (0 or the scale) [n, heads, longest] for attention weights: query, head, key.

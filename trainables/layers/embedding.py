@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,12 +13,12 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, upper_bound
-from trainables.layers.tape import Tape, Views, apply, clear_units, current, row_factors
+from trainables.layers.tape import OfRows, Tape, Views, apply, current, row_factors
 from trainables.layers.units import Units
 
 
 @dataclass(eq=False)
-class EmbeddingEntry:
+class EmbeddingEntry(OfRows):
     """Looked-up `ids` [n] and the gradient of the loss by the vectors, `g` [n, D]."""
 
     weight: nn.Parameter
@@ -64,11 +64,6 @@ class EmbeddingEntry:
         scale = row_factors(units, factors, self.rows)
         g = self.g if scale is None else self.g * scale.unsqueeze(1)
         views[self.weight].index_add_(0, self.ids, g)
-
-    def without(self, units: Units, dropped: Tensor) -> EmbeddingEntry:
-        """Rows of the dropped units set to 0."""
-        g = clear_units(self.g, units, dropped, self.rows)
-        return replace(self, g=g)
 
 
 class _TapedEmbedding(torch.autograd.Function):

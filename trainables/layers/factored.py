@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,10 +21,10 @@ from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, is_rounding, product
 from trainables.layers.rounding import Size, upper_bound, upper_row_norms
 from trainables.layers.tape import (
+    OfRows,
     Tape,
     Views,
     apply,
-    clear_units,
     current,
     row_factors,
     scaled_pair,
@@ -34,8 +34,10 @@ from trainables.layers.units import Units
 
 
 @dataclass(eq=False)
-class FactoredEntry:
+class FactoredEntry(OfRows):
     """Rows `x` [n, I] and the gradient of the loss by the output rows, `g` [n, O]."""
+
+    KNOWN = ("fixed",)
 
     layer: FactoredLinear
     x: Tensor
@@ -68,11 +70,6 @@ class FactoredEntry:
         """One large product, then a small one straight into the flat buffer."""
         g, x = scaled_pair(self.g, self.x, row_factors(units, factors, self.rows))
         views[self.layer.weight].addmm_(self.layer.shares.t(), g.t() @ x)
-
-    def without(self, units: Units, dropped: Tensor) -> FactoredEntry:
-        """Rows of the dropped units set to 0."""
-        x, g = (clear_units(values, units, dropped, self.rows) for values in (self.x, self.g))
-        return replace(self, x=x, g=g, fixed=None)
 
 
 class KnownRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,13 +13,15 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms
-from trainables.layers.tape import Tape, Views, apply, clear_units, current, trainable
+from trainables.layers.tape import OfRows, Tape, Views, apply, current, trainable
 from trainables.layers.units import Units
 
 
 @dataclass(eq=False)
-class LayerNormEntry:
+class LayerNormEntry(OfRows):
     """Normalised rows `x` [n, D] and the gradient of the loss by the output rows, `g` [n, D]."""
+
+    KNOWN = ("_sums",)
 
     weight: nn.Parameter
     bias: nn.Parameter
@@ -78,11 +80,6 @@ class LayerNormEntry:
         else:
             for parameter, sums in self._by_unit(units).items():
                 views[parameter].add_(factors @ sums)
-
-    def without(self, units: Units, dropped: Tensor) -> LayerNormEntry:
-        """Rows of the dropped units set to 0."""
-        x, g = (clear_units(values, units, dropped, self.rows) for values in (self.x, self.g))
-        return replace(self, x=x, g=g, _sums=None)
 
 
 class _TapedLayerNorm(torch.autograd.Function):

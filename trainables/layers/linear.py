@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,10 +16,10 @@ from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, product
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
+    OfRows,
     Tape,
     Views,
     apply,
-    clear_units,
     column_sums,
     current,
     row_factors,
@@ -30,7 +30,7 @@ from trainables.layers.units import Units
 
 
 @dataclass(eq=False)
-class LinearEntry:
+class LinearEntry(OfRows):
     """Rows `x` [n, I] and the gradient of the loss by the output rows, `g` [n, O]."""
 
     weight: nn.Parameter
@@ -68,11 +68,6 @@ class LinearEntry:
             views[self.weight].addmm_(g.t(), x)
         if self.bias is not None and self.bias.requires_grad:
             views[self.bias].add_(column_sums(self.g, scale))
-
-    def without(self, units: Units, dropped: Tensor) -> LinearEntry:
-        """Rows of the dropped units set to 0."""
-        x, g = (clear_units(values, units, dropped, self.rows) for values in (self.x, self.g))
-        return replace(self, x=x, g=g)
 
 
 class _TapedLinear(torch.autograd.Function):

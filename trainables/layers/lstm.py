@@ -32,6 +32,7 @@ from trainables.layers.tape import (
     clear_units,
     column_sums,
     current,
+    gradients,
     is_plain,
     row_factors,
     scaled_pair,
@@ -218,13 +219,8 @@ class _BiLstm(torch.autograd.Function):
         h = torch.zeros_like(states)
         h[:, layout.num_records :] = states.index_select(1, layout.previous)
         inputs = (x.detach().to(dz.dtype), x_reversed.to(dz.dtype))
-        entry = LstmEntry(layer, inputs, h, dz, layout)
-        if tape is not None:
-            tape.receive(entry)
-            return g_x, None, None, None, *(None for _ in parameters)
-        views = {p: torch.zeros_like(p) for p in parameters}
-        entry.add_gradient(None, None, views)
-        return g_x, None, None, None, *views.values()
+        views = gradients(LstmEntry(layer, inputs, h, dz, layout), tape)
+        return g_x, None, None, None, *map(views.get, parameters)
 
 
 def _by_torch(w_ih: Tensor, w_hh: Tensor, bias: Tensor, x: Tensor, layout: TimeMajor) -> Tensor:

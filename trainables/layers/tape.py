@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Protocol, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -152,6 +152,32 @@ def clear_units(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Te
     """`values` [n, .] with the rows of the dropped units set to 0, NaN included."""
     gone = dropped.index_select(0, units.of(rows).unit)
     return values.masked_fill(gone.view(-1, *[1] * (values.dim() - 1)), 0.0)
+
+
+class OfRows:
+    """An entry whose rows are `g` and, in some, `x`. `KNOWN` are fields with what it found of them,
+    None at first.
+    """
+
+    rows: Rows
+    KNOWN: ClassVar[tuple[str, ...]] = ()
+
+    def without(self, units: Units, dropped: Tensor) -> Self:
+        """Rows of the dropped units set to 0."""
+        values = {n: values for n, values in vars(self).items() if n in ("x", "g")}
+        cleared = {n: clear_units(v, units, dropped, self.rows) for n, v in values.items()}
+        found: Self = replace(cast(Any, self), **cleared, **dict.fromkeys(self.KNOWN))
+        return found
+
+
+def gradients(entry: Entry, tape: Tape | None) -> dict[nn.Parameter, Tensor]:
+    """The entry's gradients by its parameters; none where a tape receives it."""
+    if tape is not None:
+        tape.receive(entry)
+        return {}
+    views = {p: torch.zeros_like(p) for p in entry.parameters}
+    entry.add_gradient(None, None, views)
+    return views
 
 
 def trainable(*parameters: nn.Parameter | None) -> tuple[nn.Parameter, ...]:

@@ -1,8 +1,9 @@
-"""An embedding table whose transpose is also the output map of a model.
+"""Entries of shared parameters, and of an embedding table whose transpose is also the output map.
 
-Its gradient by one unit is sum_t e_t g_t^T (rows looked up) + sum_s h_s x_s^T (output rows), with
-e_t the indicator of the id at t. The squared norm is that of both parts plus twice their inner
-product, sum over s, t of h_s[id_t] (x_s . g_t): two small Grams, no unit's gradient is formed.
+The table's gradient by one unit is sum_t e_t g_t^T (rows looked up) + sum_s h_s x_s^T (output
+rows), with e_t the indicator of the id at t. The squared norm is that of both parts plus twice
+their inner product, sum over s, t of h_s[id_t] (x_s . g_t): two small Grams, no unit's gradient is
+formed.
 """
 
 from __future__ import annotations
@@ -25,16 +26,53 @@ _CELLS = 4_000_000  # numbers of a Gram held at once
 
 
 @dataclass(eq=False)
-class TiedTableEntry:
-    """One look-up and one linear map that share their weight."""
+class TiedEntry:
+    """Entries with a parameter in common. Exact and slow: each unit's gradient is formed."""
 
-    lookup: EmbeddingEntry
-    head: LinearEntry
+    entries: list[Entry]
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The table, and the map's bias where there is one."""
-        return self.head.parameters
+        """Of all entries, each once."""
+        return tuple(dict.fromkeys(p for entry in self.entries for p in entry.parameters))
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """Squared norms by definition, plus the rounding bound of both ways of adding up."""
+        views = {p: torch.empty_like(p) for p in self.parameters}
+        norms = []
+        for unit in range(units.num_units):
+            for view in views.values():
+                view.zero_()
+            others = torch.ones(units.num_units, dtype=torch.bool, device=units.device)
+            others[unit] = False
+            for entry in self.entries:
+                entry.without(units, others).add_gradient(None, None, views)
+            norms.append(
+                sum(weights[p] * view.double().square().sum() for p, view in views.items())
+            )
+        squares = torch.stack([torch.as_tensor(norm) for norm in norms])
+        return upper_bound(squares, self.size(units, weights))
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """The uses' sizes add up, as their gradients do."""
+        return joint_size([entry.size(units, weights) for entry in self.entries])
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """One use after the other."""
+        for entry in self.entries:
+            entry.add_gradient(units, factors, views)
+
+    def without(self, units: Units, dropped: Tensor) -> TiedEntry:
+        """Every use without the rows of the dropped units."""
+        return TiedEntry([entry.without(units, dropped) for entry in self.entries])
+
+
+class TiedTableEntry(TiedEntry):
+    """One look-up and one linear map that share their weight."""
+
+    def __init__(self, lookup: EmbeddingEntry, head: LinearEntry) -> None:
+        super().__init__([head, lookup])
+        self.lookup, self.head = lookup, head
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Both parts' squares and twice their inner product, with the rounding bound of each."""
@@ -43,21 +81,6 @@ class TiedTableEntry:
         # The Grams of the two parts are as wide as the table; their sum has a root of its depth.
         relative = FLOAT32 * (self.head.x.shape[1] + 64)
         return upper_bound(own + crossed, self.size(units, weights), relative=relative)
-
-    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """The sizes of the two add up."""
-        return joint_size([self.lookup.size(units, weights), self.head.size(units, weights)])
-
-    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
-        """One use after the other."""
-        self.head.add_gradient(units, factors, views)
-        self.lookup.add_gradient(units, factors, views)
-
-    def without(self, units: Units, dropped: Tensor) -> TiedTableEntry:
-        """Rows of the dropped units set to 0 in both."""
-        return TiedTableEntry(
-            self.lookup.without(units, dropped), self.head.without(units, dropped)
-        )
 
     def _inner_products(self, units: Units) -> Tensor:
         """[U]: inner product of the two parts of each unit's gradient."""

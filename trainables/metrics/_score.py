@@ -23,7 +23,7 @@ from trainables.errors import InvalidInput
 from trainables.figures import public, public_count
 from trainables.metrics import semantic_error_rate
 from trainables.metrics._counts import NAMES, Counts, OfCounts, from_table, table
-from trainables.metrics.membership import Floats, clopper_pearson, interval
+from trainables.metrics.membership import Floats, clopper_pearson, interval, of_change, percent
 from trainables.seeding import generator
 
 Integers = NDArray[np.int64]
@@ -199,11 +199,8 @@ def compare(counts: Counts, baseline: Counts) -> dict[str, float]:
     NaN where the baseline makes no error, and in an interval where a resample has no error at all.
     """
 
-    def change(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-        ser = semantic_error_rate.value(from_table(first))
-        base = semantic_error_rate.value(from_table(second))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(100.0 * (ser - base) / base)
+    def change(*sides: Integers) -> Floats:
+        return percent(*(semantic_error_rate.value(from_table(side)) for side in sides))
 
     sides = table(counts), table(baseline)
     if sides[0].shape != sides[1].shape:
@@ -213,13 +210,5 @@ def compare(counts: Counts, baseline: Counts) -> dict[str, float]:
     # Each resample draws an utterance for both at once, which cancels its difficulty.
     rng = generator(0, "bootstrap", "compare")
     totals = totals_of_distinct(*distinct(np.concatenate(sides, axis=1)), samples=1_000, rng=rng)
-    low, high = interval(change(*np.split(totals, 2, axis=1)))
-    estimate = float(change(sides[0].sum(axis=0), sides[1].sum(axis=0)))
-    if not math.isfinite(estimate):
-        estimate = low = high = math.nan
-    return {
-        "delta_ser_percent": estimate,
-        "delta_ser_percent_low": low,
-        "delta_ser_percent_high": high,
-        "delta_ser_significant": float(low > 0 or high < 0),
-    }
+    estimate = float(change(*(side.sum(axis=0) for side in sides)))
+    return of_change("delta_ser", estimate, change(*np.split(totals, 2, axis=1)))

@@ -119,9 +119,9 @@ def _clusters(rows: Floats, *, k: int, seed: int) -> NDArray[np.int64]:
     """Cluster of each row: unit length, PCA to 90 % of the variance, k-means."""
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA
+    from sklearn.preprocessing import normalize
 
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows = rows / np.where(norms > 0, norms, 1.0)
+    rows = normalize(rows)
     distinct = len(np.unique(rows, axis=0))
     if distinct == 1:
         return np.zeros(len(rows), dtype=np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -319,7 +320,7 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
         edge = ((1 - confidence) / 2) ** (1 / min(len(above), len(below)))
         low, high = (edge, 1.0) if value else (0.0, 1 - edge)
     else:
-        margin = _normal_quantile(0.5 + confidence / 2) * error
+        margin = NormalDist().inv_cdf(0.5 + confidence / 2) * error
         low, high = around(value, margin / (value * (1 - value)))
     return Auc(value=value, standard_error=error, low=low, high=high)
 
@@ -362,19 +363,25 @@ def auc_change(
         picks = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
         weights = np.bincount(picks.ravel(), minlength=size * n).reshape(size, n)
         areas = [side.weighted_auc(weights) for side in sides]
-        changes.append(_percent(areas[0], areas[1]))
+        changes.append(percent(areas[0], areas[1]))
     drawn = np.concatenate(changes)
     one = np.ones((1, n), dtype=np.int64)
-    estimate = float(_percent(*(side.weighted_auc(one) for side in sides))[0])
-    if math.isfinite(estimate):
-        low, high = interval(drawn[~np.isnan(drawn)])
-    else:
-        estimate = low = high = math.nan
+    estimate = float(percent(*(side.weighted_auc(one) for side in sides))[0])
+    return of_change("delta_mia", estimate, drawn[~np.isnan(drawn)])
+
+
+def of_change(name: str, estimate: float, drawn: Floats) -> dict[str, float]:
+    """The figures of a change in percent and of its resampled values; NaN for one without an end.
+
+    >>> of_change("d", 2.0, np.full(9, 2.0))
+    {'d_percent': 2.0, 'd_percent_low': 2.0, 'd_percent_high': 2.0, 'd_significant': 1.0}
+    """
+    low, high = interval(drawn) if math.isfinite(estimate) else (math.nan, math.nan)
     return {
-        "delta_mia_percent": estimate,
-        "delta_mia_percent_low": low,
-        "delta_mia_percent_high": high,
-        "delta_mia_significant": float(low > 0 or high < 0),
+        f"{name}_percent": estimate if math.isfinite(estimate) else math.nan,
+        f"{name}_percent_low": low,
+        f"{name}_percent_high": high,
+        f"{name}_significant": float(low > 0 or high < 0),
     }
 
 
@@ -386,7 +393,8 @@ def interval(values: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _percent(value: Floats, base: Floats) -> Floats:
+def percent(value: Floats, base: Floats) -> Floats:
+    """The change from `base`; infinite or NaN where that is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(100.0 * (value - base) / base)
 
@@ -410,9 +418,3 @@ class _Ranked:
             return np.asarray(
                 (members * below).sum(axis=1) / (members.sum(axis=1) * others.sum(axis=1))
             )
-
-
-def _normal_quantile(probability: float) -> float:
-    from scipy.special import ndtri  # here, because planning reads what figures there are
-
-    return float(ndtri(probability))

@@ -45,14 +45,10 @@ def of_features(generated: Floats, human: Floats) -> Coverage:
     >>> of_features(line, line)
     Coverage(precision=1.0, recall=1.0)
     """
-    ours, theirs = _unit(generated), _unit(human)
+    from sklearn.preprocessing import normalize
+
+    ours, theirs = normalize(generated), normalize(human)
     return Coverage(precision=_inside(ours, theirs), recall=_inside(theirs, ours))
-
-
-def _unit(rows: Floats) -> Floats:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Floats = rows / np.where(norms > 0, norms, 1.0)
-    return unit
 
 
 def _inside(rows: Floats, region: Floats) -> float:

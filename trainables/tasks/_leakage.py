@@ -11,7 +11,7 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from trainables import attacks, catalogue, evidence
-from trainables.attacks import Knowledge, Signals
+from trainables.attacks import Knowledge, Signals, _panel
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
 from trainables.tasks import _shadow
@@ -61,7 +61,14 @@ def measure(
     if not (np.isfinite(predicted.features).all() and np.isfinite(predicted.log_confidence).all()):
         why = "no leakage: attacks compare scores, and the model's are not finite for every record"
         return Leakage(metrics={}, seconds=0.0, shadow_seconds=0.0, notes=(why,))
-    signals = _signals(setup, found, predicted)
+    signals = attacks.gather(
+        **vars(found),
+        mode=setup.config.data.split,
+        features=predicted.features,
+        log_confidence=predicted.log_confidence,
+        corpus=setup.corpus.fingerprint,
+        trial=setup.config.id,
+    )
     chosen = names(setup)
     shadow_signals, shadow_seconds = None, 0.0
     notes: tuple[str, ...] = ()
@@ -77,14 +84,14 @@ def measure(
     if setup.comm.rank == 0:
         known = Knowledge(shadow=shadow_signals, texts=_texts(setup, signals))
         sampling, unit = setup.mechanism.sampling, setup.mechanism.unit
-        can = set(attacks.possible(signals, known, sampling=sampling, unit=unit))
+        can = set(_panel.possible(signals, known, sampling=sampling, unit=unit))
         if setup.config.evaluation.attacks is not None:
             notes += tuple(
                 f"attack {name}: not possible on this split or unit" for name in chosen - can
             )
         chosen &= can
-        scores = attacks.record_scores(signals, known, attacks=chosen)
-        metrics = attacks.panel(
+        scores = _panel.record_scores(signals, known, attacks=chosen)
+        metrics = _panel.panel(
             signals,
             known,
             delta=setup.mechanism.delta,
@@ -96,7 +103,7 @@ def measure(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         attacks.write_signals(folder / "signals.npz", signals)
         evidence.write_scores(folder, scores)
-        evidence.write_curves(folder, attacks.curves(signals, scores))
+        evidence.write_curves(folder, _panel.curves(signals, scores))
     return Leakage(
         metrics=metrics,
         seconds=time.perf_counter() - started - shadow_seconds,
@@ -148,18 +155,4 @@ def targets(setup: Setup) -> Targets:
         member=is_member[known],
         pairs=pairs[known],
         population=outside[known],
-    )
-
-
-def _signals(setup: Setup, found: Targets, predicted: Inference) -> Signals:
-    return attacks.gather(
-        records=found.records,
-        member=found.member,
-        mode=setup.config.data.split,
-        features=predicted.features,
-        log_confidence=predicted.log_confidence,
-        pairs=found.pairs,
-        population=found.population,
-        corpus=setup.corpus.fingerprint,
-        trial=setup.config.id,
     )

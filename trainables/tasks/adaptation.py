@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainables.data.pairs import Pair, PairCorpus, corpus_of
+from trainables.data.pairs import COLUMNS, Pair, PairCorpus, corpus_of
 from trainables.errors import InvalidInput
 from trainables.metrics import parsing as scores
 from trainables.metrics.parsing import ParseScores
@@ -85,12 +85,7 @@ def adapt(
 
 def join(one: PairCorpus, other: PairCorpus) -> PairCorpus:
     """The records of both, public where both are."""
+    columns = {name: getattr(one, name) + getattr(other, name) for name in COLUMNS}
     return PairCorpus(
-        name=f"{one.name}+{other.name}",
-        utterances=one.utterances + other.utterances,
-        programs=one.programs + other.programs,
-        dialogues=one.dialogues + other.dialogues,
-        parts=one.parts + other.parts,
-        domains=one.domains + other.domains,
-        public=one.public and other.public,
+        name=f"{one.name}+{other.name}", public=one.public and other.public, **columns
     )

@@ -26,7 +26,6 @@ from trainables.tasks._pretraining import mean_token_loss, pretrain
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.training import Trained, train
 
-# The figures that say how good a trial is (see `goals`).
 GENERATED = "synthetic.jsonl"
 MEMBERS, HELD_OUT = "members.jsonl", "held_out.jsonl"  # private records: never exported
 ABOUT = "synthesis.json"
@@ -132,7 +131,7 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
     """Figures of generated against human text, the same number of each; nothing private is read.
 
     Programs of generated text come from a parser trained on human text that is neither private nor
-    tested on; the language model of the fluency filter is trained on public text alone.
+    tested on; the language model of the fluency figure is trained on public text alone.
     """
     config, synthesis = setup.config, setup.config.synthesis
     human = setup.corpus.select(setup.split.test.tolist())

@@ -30,6 +30,7 @@ from trainables.layers.tape import (
     apply,
     clear_units,
     current,
+    gradients,
     is_plain,
     row_factors,
     trainable,
@@ -177,11 +178,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
             weight=weight[num:],
             rows=Rows(record[num:], num),
         )
-        if tape is not None:
-            tape.receive(entry)
-            return g_emissions, None, None, None, None, None, None, None
-        views = {p: torch.zeros_like(p) for p in entry.parameters}
-        entry.add_gradient(None, None, views)
+        views = gradients(entry, tape)
         own = (
             views.get(crf.transitions),
             views.get(crf.start_transitions),

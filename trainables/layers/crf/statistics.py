@@ -15,8 +15,8 @@ e^-`MOST_LOST`. In all other cases the same quantities are computed in log space
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -53,35 +53,32 @@ class Pairs(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ProductPairs:
-    """Row r's posterior is `factor * outer(left[r], right[r])`."""
+class _OfRows:
+    """`steps` [L, L] from one tag to the next, and of each row `left` and `right` [T - B, L]."""
 
-    factor: Tensor
+    steps: Tensor
     left: Tensor
     right: Tensor
+
+    def without(self, dropped: Tensor) -> Self:
+        """Those rows set to 0."""
+        left, right = (v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right))
+        return replace(self, left=left, right=right)
+
+
+class ProductPairs(_OfRows):
+    """Row r's posterior is `steps * outer(left[r], right[r])`."""
 
     def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
         """One batched product."""
-        if order is None:
-            left, right = self.left[taken], self.right[taken]
-        else:
-            left, right = self.left[order[taken]], self.right[order[taken]]
+        rows = taken if order is None else order[taken]
+        left, right = self.left[rows], self.right[rows]
         left = (left * weight.unsqueeze(1)).view(number, -1, left.shape[1])
-        return left.transpose(1, 2).bmm(right.view(number, -1, right.shape[1])).mul_(self.factor)
-
-    def without(self, dropped: Tensor) -> ProductPairs:
-        """Those rows set to 0."""
-        left, right = (v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right))
-        return ProductPairs(self.factor, left, right)
+        return left.transpose(1, 2).bmm(right.view(number, -1, right.shape[1])).mul_(self.steps)
 
 
-@dataclass(frozen=True, eq=False)
-class LogPairs:
-    """Row r's posterior is the softmax of `left[r, i] + transitions[i, j] + right[r, j]`."""
-
-    transitions: Tensor
-    left: Tensor
-    right: Tensor
+class LogPairs(_OfRows):
+    """Row r's posterior is the softmax of `left[r, i] + steps[i, j] + right[r, j]`."""
 
     def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
         """Row by row: slow, and safe at any range."""
@@ -90,15 +87,10 @@ class LogPairs:
         rows = (rows if order is None else order)[taken].view(number, -1)
         total = self.left.new_zeros(number, width, width)
         for step, weights in zip(rows.unbind(1), weight.view(number, -1).unbind(1), strict=True):
-            joint = self.left[step].unsqueeze(2) + self.transitions + self.right[step].unsqueeze(1)
+            joint = self.left[step].unsqueeze(2) + self.steps + self.right[step].unsqueeze(1)
             posterior = joint.flatten(1).softmax(1).view_as(joint)
             total += posterior * weights.view(-1, 1, 1)
         return total
-
-    def without(self, dropped: Tensor) -> LogPairs:
-        """Those rows set to 0."""
-        left, right = (v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right))
-        return LogPairs(self.transitions, left, right)
 
 
 @dataclass(frozen=True, eq=False)
