@@ -207,7 +207,7 @@ class Resources(Part):
     """gang: Ray workers that take one trial after another; local: one trial at a time, without Ray
     """
     workers: Few | None = None
-    """worker processes per trial; default: training.num_workers"""
+    """worker processes per trial; default: the smallest training.num_workers"""
     slots: Few | None = None
     """number of concurrent trials; default: as many as the CPUs, the GPUs and the memory permit"""
     cpus_per_worker: Few = 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
+from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,13 +28,13 @@ def run(
 
     Says on stderr how it goes, a line when a trial ends, unless `quiet`. `budget_total`: refuse it
     where all sweeps on its data would exceed this epsilon together. `resume`: go on with the sweep
-    of that name where there is one, whose trials that have ended are kept.
+    of that name where there is one, which was started with this space.
 
     Raises: InvalidInput for what is refused, before anything starts.
     """
     from rich.console import Console
 
-    from sweep.planning.prepare import read, replace_space
+    from sweep.planning.prepare import read
     from sweep.results.summary import results
     from sweep.runtime import shown
 
@@ -45,7 +46,12 @@ def run(
     )
     folder = store.SweepFolder(chosen.home / found.name)
     if resume and folder.is_there:
-        replace_space(folder, found, settings=chosen, accept=True)
+        before = folder.space()
+        if found != before and not before.search.is_private_selection:  # whose noise was found
+            raise InvalidInput(
+                f"expected the space with which {found.name} was started, got another one: give it"
+                " another name"
+            )
         shown.resume(folder, chosen, screen, quiet=quiet, address=address)
     else:
         options = {"command": ["sweep.run"], "address": address, "budget_total": budget_total}

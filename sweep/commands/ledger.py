@@ -31,8 +31,7 @@ def ledger(
     """Show the privacy spend per data set, composed over all releases.
 
     --check reports damage to the ledger, and epochs of the sweeps in $SWEEP_HOME without an entry.
-    The exit code is 1 for either. --repair only adds entries. They charge those epochs, and accept
-    a damaged ledger in its current state.
+    The exit code is 1 for either. --repair only adds entries, which charge those epochs.
     """
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger

@@ -21,7 +21,7 @@ def plan(
     from sweep.planning.plan import require_trials
     from sweep.planning.plan_total import total_of_plan
     from sweep.planning.prepare import prepare_space, read
-    from sweep.planning.resources import sentence, share_of, this_machine
+    from sweep.planning.resources import sentence, share_of
     from sweep.results.tables.plan import plan_table
     from sweep.settings import from_environment
     from trainables.figure_cache import FigureCache
@@ -30,7 +30,7 @@ def plan(
     found = read(space, settings=settings, overrides=overrides(assignments))
     prepared = prepare_space(found, settings=settings)
     resources = prepared.space.resources
-    share = share_of(resources, this_machine(resources))
+    share = share_of(resources, None, prepared.plan)
     total, about_total = (None, "")
     price = prepared.price
     if not prepared.space.search.is_adaptive and price is None:

@@ -67,15 +67,8 @@ def require_paid(folder: SweepFolder, ledger: Ledger) -> None:
 
 
 def repair(settings: Settings) -> list[Finding]:
-    """Add missing entries and accept a damaged ledger; returns the remaining problems. No entry is
-    removed or changed.
-    """
+    """Add missing entries; returns the remaining problems. No entry is removed or changed."""
     ledger = Ledger(settings.home / FILE)
-    try:
-        ledger.datasets()
-    except InvalidData:
-        ledger.accept()
-        ledger = Ledger(settings.home / FILE)
     for finding in check(settings):
         if finding.epochs:
             folder = store.open_sweep(settings.home, finding.sweep)

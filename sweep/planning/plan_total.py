@@ -5,7 +5,6 @@ Pure but for `account`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,12 +17,10 @@ from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 
-def within_total(
-    plan: Plan, space: SearchSpace, *, account: Accounting, begun: Collection[str] = ()
-) -> Plan:
-    """The plan within `budget.total`: trials are admitted in order, those that have `begun` first.
-    One that would exceed the total with those admitted is refused; a later, cheaper one may still
-    fit. Exempt baselines do not count, as in the driver.
+def within_total(plan: Plan, space: SearchSpace, *, account: Accounting) -> Plan:
+    """The plan within `budget.total`: trials are admitted in order. One that would exceed the total
+    with those admitted is refused; a later, cheaper one may still fit. Exempt baselines do not
+    count, as in the driver.
     """
     trials = [trial for trial in plan.to_run if not trial.is_exempt]
     if space.budget.total is None or not trials:
@@ -34,11 +31,11 @@ def within_total(
     spent = accountants.Account(filter_)
     refused = {}
     reasons: dict[tuple[accountants.Release, float], str] = {}
-    for trial in sorted(trials, key=lambda trial: trial.id not in begun):
+    for trial in trials:
         mechanism = account(trial.config).mechanism
         what, delta = accountants.release(mechanism), mechanism.delta
         reason = reasons.get((what, delta))  # what does not fit now does not fit later
-        if reason is None and trial.id not in begun:
+        if reason is None:
             more = {trial.id: what}
             reason = total_refusal(spent, space.budget.total, more, delta=delta, noun="trial")
         if reason is None:

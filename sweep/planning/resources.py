@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,46 +30,34 @@ class Machine:
 @dataclass(frozen=True, kw_only=True)
 class Share:
     """The resources of a process, and the numbers of concurrent trials and of their processes.
-    `slots` None: as many as fit; `workers` None: a trial's number of logical workers;
-    `gpus_per_worker` None: that of a cluster that is not known yet.
+    `slots` None: as many as fit; `gpus_per_worker` None: that of a cluster that is not known yet.
     """
 
-    workers: int | None = None
+    workers: int = 1
     slots: int | None = None
     cpus_per_worker: int = 1
     gpus_per_worker: float | None = 0.0
 
-    def processes(self, logical: int) -> int:
-        """Processes of a trial, at most its number of logical workers.
 
-        >>> Share(workers=4).processes(2), Share().processes(2)
-        (2, 2)
-        """
-        return min(self.workers or logical, logical)
-
-
-def share_of(
-    resources: Resources, machine: Machine | None, *, workers: Iterable[int] = ()
-) -> Share:
-    """What trials, which have so many logical `workers`, get on `machine`; None: it is not known
-    yet, and nothing is refused.
+def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Share:
+    """What the trials of a plan get on `machine`; None: it is not known yet, and nothing is
+    refused. All have as many processes, no more than the one with the fewest logical workers.
 
     Raises: InvalidInput where the workers of one do not fit, or there is no GPU for the executor
     local.
     """
+    logical = {trial.config.training.num_workers for trial in plan.to_run}
+    logical |= {plan.workers} if plan.to_choose else set()
     share = Share(
-        workers=resources.workers,
+        workers=min([resources.workers or max(logical, default=1), *logical]),
         slots=resources.slots,
         cpus_per_worker=resources.cpus_per_worker,
         gpus_per_worker=gpu_share(resources.gpus_per_worker, machine),
     )
-    if machine is None:
-        return share
-    if resources.executor == "local":
+    if machine is not None and resources.executor == "local":
         choose_slots(1, Share(gpus_per_worker=share.gpus_per_worker), machine)
-    else:
-        for count in sorted({share.processes(logical) for logical in workers}):
-            choose_slots(count, share, machine)
+    elif machine is not None:
+        choose_slots(share.workers, share, machine)
     return share
 
 
@@ -121,13 +108,11 @@ def sentence(plan: Plan, resources: Resources) -> str:
     Raises: InvalidInput where one trial does not fit on this machine.
     """
     machine = this_machine(resources)
-    share = share_of(resources, machine)
+    share = share_of(resources, machine, plan)
     if resources.executor == "local":
         return f"One after another in this process{', on its GPU' * bool(share.gpus_per_worker)}."
-    logical = min((trial.config.training.num_workers for trial in plan.to_run), default=1)
-    workers = share.processes(logical)
-    slots = choose_slots(workers, share, machine)
-    text = f"{slots} at a time, {count(workers, 'worker')} each"
+    slots = choose_slots(share.workers, share, machine)
+    text = f"{slots} at a time, {count(share.workers, 'worker')} each"
     if share.gpus_per_worker:
         text += f", {share.gpus_per_worker:g} GPU per worker"
     return f"{text} ({machine.cpus:g} CPUs)."

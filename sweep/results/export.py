@@ -250,11 +250,6 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
             " between trials of the sweep: the total is about records that no trial is validated or"
             f" tested on{' or takes as public' if public else ''}"
         )
-    if changes := folder.about().get("changes"):
-        found.append(
-            f"the space was changed {formats.count(len(changes), 'time')} after trials had run: the"
-            " total holds only if the changes did not depend on results"
-        )
     return found
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sweep.results.privacy_cards import write_card
 from sweep.store import manifest
-from sweep.store.plans import Plan
+from sweep.store.entries import EpochRow
+from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
+from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.privacy.rounding import format_delta, format_epsilon
@@ -24,14 +26,13 @@ _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
 def release_best(
     folder: SweepFolder, vault: Vault, best: TrialRecord | None, price: Mapping[str, Any]
 ) -> None:
-    """Copy the best trial into the sweep's folder atomically, with the selection's epsilon instead
-    of the trial's, and without the times of its files and epochs, which say how many trials ran
-    before; None where no trial was drawn. `price` is a `SelectionPrice.to_dict`.
+    """Copy the best trial into the sweep's folder, with the selection's epsilon instead of the
+    trial's; None where no trial was drawn. `price` is a `SelectionPrice.to_dict`.
     """
     if best is None:
         vault.select(trial=None, draw=None)
         return
-    draw, epsilon = best.plan.id, float(price["epsilon_selected"])
+    epsilon = float(price["epsilon_selected"])
     trial = replace(
         best.plan,
         id=best.plan.config.id,
@@ -39,33 +40,14 @@ def release_best(
         epsilon_budget=epsilon,
         accountant="selection",
     )
-    target = folder.trial_folder(trial.id)
-    fresh = target.with_name(f".{trial.id}")
-    shutil.rmtree(fresh, ignore_errors=True)
-    shutil.copytree(vault.draws.trial_folder(draw), fresh, ignore=_STAYS)
-    for path in fresh.rglob("*"):
-        os.utime(path)
-    shutil.rmtree(target, ignore_errors=True)
-    fresh.rename(target)
-    flush(target.parent)
     card = best.privacy and of_selected(best.privacy, price)
-    if card is not None:
-        card = card.model_copy(update={"trial_id": trial.id})
-        write_card(target, card)
-    manifest.write(target)
-    result, now = vault.draws.result(draw) or {}, time.time()
+    result = _copy(vault, best.plan.id, folder, trial, card=card) or {}
     metrics = {**result["metrics"], EPSILON: epsilon, EPSILON_REPLACE_ONE: None}
-    own = {"trial_id": trial.id, "privacy": card, "metrics": metrics, "time": now}
-    # The epsilon of one trial is not the cost of its model.
-    epochs = [
-        {
-            **row,
-            "time": now,
-            "metrics": {n: v for n, v in row["metrics"].items() if not n.startswith(EPSILON)},
-        }
-        for row in vault.draws.epochs(draw)
-    ]
-    folder.release_trial(trial.id, epochs=epochs, result={**result, **own})
+    folder.release_trial(
+        trial.id,
+        epochs=_of_the_release(vault.draws.epochs(best.plan.id)),
+        result={**result, "metrics": metrics, "time": time.time()},
+    )
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
     vault.select(trial=trial.id, draw=best.plan.id)
 
@@ -106,3 +88,41 @@ def sentence_of(folder: SweepFolder) -> str | None:
         f" {delta}. The others are sealed (`sweep unseal {folder.name}` shows them, at the price of"
         " their composition)."
     )
+
+
+def _copy(
+    vault: Vault, draw: str, folder: SweepFolder, trial: PlannedTrial, *, card: PrivacyCard | None
+) -> Mapping[str, Any] | None:
+    """Copy the files of a drawn trial into the sweep's folder atomically, without their times,
+    which say how many trials ran before. Returns the fields of its result as the released trial,
+    None without one.
+    """
+    target = folder.trial_folder(trial.id)
+    fresh = target.with_name(f".{trial.id}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(vault.draws.trial_folder(draw), fresh, ignore=_STAYS)
+    for path in fresh.rglob("*"):
+        os.utime(path)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+    flush(target.parent)
+    card = card and card.model_copy(update={"trial_id": trial.id})
+    if card is not None:
+        write_card(target, card)
+    manifest.write(target)
+    result = vault.draws.result(draw)
+    return None if result is None else {**result, "trial_id": trial.id, "privacy": card}
+
+
+def _of_the_release(rows: Sequence[EpochRow]) -> list[Mapping[str, Any]]:
+    """Rows of epochs at the time of the release, without the epsilon of one trial, which is not the
+    cost of its model.
+    """
+    return [
+        {
+            **row,
+            "time": time.time(),
+            "metrics": {n: v for n, v in row["metrics"].items() if not n.startswith(EPSILON)},
+        }
+        for row in rows
+    ]

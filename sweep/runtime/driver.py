@@ -69,7 +69,8 @@ def run_trials(
     try:
         if settings.executor == "local":
             team = LoneTeam("cuda" if settings.gpus_per_worker else "cpu")
-            work(_Desk(list(jobs), events, stop_requested, source), team, settings)
+            desk = _Desk(list(jobs), events, stop_requested, source)
+            work(desk.take, desk.send, team, settings)
             return
         phases.enter(phases.STARTING_RAY)
         with ray_session.session(settings):
@@ -119,11 +120,8 @@ def run_pending(
     Raises: as `run_trials`.
     """
     phases.enter(phases.TRAINING)
-    jobs = []
-    for record in folder.records(running=False):
-        if record.status.is_resumed:
-            workers = executed.processes(record.plan.config.training.num_workers)
-            jobs.append(job_of(record.plan, folder, workers=workers))
+    records = folder.records(running=False)
+    jobs = [job_of(record.plan, folder) for record in records if record.status.is_resumed]
     if source is not None and not jobs:
         # Ray need not start for a search that is over.
         first = source.next()

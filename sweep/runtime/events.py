@@ -35,16 +35,15 @@ MAX_FAILURES = 3  # deaths of workers that a trial survives
 class TrialJob:
     """One trial to run.
 
-    `folder` is on storage that the driver and every worker share; `workers` is how many processes W
-    train it together (no part of its identity); `point` has the values of the space's axes by their
-    paths, for Ray Tune. Workers get it with the number of their `attempt`, from 1 within one call
-    of `run_trials`, which resumes from a checkpoint where `epochs_done` is not 0.
+    `folder` is on storage that the driver and every worker share; `point` has the values of the
+    space's axes by their paths, for Ray Tune. Workers get it with the number of their `attempt`,
+    from 1 within one call of `run_trials`, which resumes from a checkpoint where `epochs_done` is
+    not 0.
     """
 
     trial_id: str
     config: TrialConfig
     folder: Path
-    workers: int = 1
     point: Mapping[str, Any] = field(default_factory=dict, compare=False)
     attempt: int = 1
     epochs_done: int = 0

@@ -21,17 +21,15 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.backend import Backend, BackendConfig
 
-from sweep.runtime.events import MAX_FAILURES, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.runtime.events import MAX_FAILURES, RunSettings
 from sweep.runtime.ray_session import LOOPBACK, NAMESPACE
 
 if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer
 
 
-def gang(
-    pool: str, *, slot: int, workers: int, settings: RunSettings, folder: Path
-) -> TorchTrainer:
-    """The trainer of a slot, whose `workers` processes serve the pool of that name until it closes.
+def gang(pool: str, *, slot: int, settings: RunSettings, folder: Path) -> TorchTrainer:
+    """The trainer of a slot, whose processes serve the pool of that name until it closes.
     `folder`, on storage that all nodes share, takes the files of Ray Train.
     """
     from ray.train.torch import TorchTrainer
@@ -44,12 +42,12 @@ def gang(
         serve,
         train_loop_config={"pool": pool, "slot": slot, "settings": settings},
         scaling_config=ScalingConfig(
-            num_workers=workers,
+            num_workers=settings.workers,
             use_gpu=gpus > 0,
             resources_per_worker=resources,
         ),
         # NCCL refuses two workers on one GPU, and one by itself needs none.
-        torch_config=GangConfig(backend="nccl" if gpus >= 1 and workers > 1 else "gloo"),
+        torch_config=GangConfig(backend="nccl" if gpus >= 1 and settings.workers > 1 else "gloo"),
         run_config=RunConfig(
             name=f"{pool}-slot-{slot}-{uuid.uuid4().hex[:8]}",
             storage_path=str(folder),
@@ -139,7 +137,13 @@ def serve(config: dict[str, Any]) -> None:
     except ValueError:  # the sweep was interrupted while this group was built
         return
     threading.Thread(target=_end_with, args=[pool], daemon=True).start()
-    work(_Desk(pool, config["slot"], uuid.uuid4().hex), team(device), settings)
+    generation = uuid.uuid4().hex  # of the present group of workers
+    work(
+        lambda: ray.get(pool.take.remote(config["slot"], generation)),
+        lambda event: ray.get(pool.send.remote(event)),
+        team(device),
+        settings,
+    )
 
 
 def _end_with(pool: Any) -> None:
@@ -148,20 +152,3 @@ def _end_with(pool: Any) -> None:
         ray.get(pool.pulse.remote())
     except ray.exceptions.RayActorError:
         os._exit(1)
-
-
-@dataclass(frozen=True)
-class _Desk:
-    """A worker's connection to the pool; `generation` names the present group of workers."""
-
-    pool: Any
-    slot: int
-    generation: str
-
-    def take(self) -> TrialJob | None:
-        job: TrialJob | None = ray.get(self.pool.take.remote(self.slot, self.generation))
-        return job
-
-    def send(self, event: TrialEvent) -> Verdict:
-        verdict: Verdict = ray.get(self.pool.send.remote(event))
-        return verdict

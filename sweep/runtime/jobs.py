@@ -26,13 +26,12 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 
 
-def job_of(trial: PlannedTrial, folder: SweepFolder, *, workers: int) -> TrialJob:
+def job_of(trial: PlannedTrial, folder: SweepFolder) -> TrialJob:
     """The job of a trial of the sweep, with its folder."""
     return TrialJob(
         trial_id=trial.id,
         config=trial.config,
         folder=folder.start_folder(trial.id),
-        workers=workers,
         point={"variant": trial.variant, **trial.values},
     )
 
@@ -44,8 +43,8 @@ _FULL = 8  # consecutive configurations beyond the sweep's total before random d
 
 
 class ChosenJobs:
-    """The jobs of a search, chosen while others run: one configuration when a slot is free. Each
-    has `workers` processes; `folder` is the sweep's. `price` gives the prices of trials; `gate`
+    """The jobs of a search, chosen while others run: one configuration when a slot is free.
+    `folder` is the sweep's. `price` gives the prices of trials; `gate`
     decides whether the budget permits them. Never called at the same time as the driver, which asks
     the gate too. Not for several threads.
 
@@ -63,7 +62,6 @@ class ChosenJobs:
     ) -> None:
         space = sweep.space()
         self.folder = sweep.path
-        self.workers = sweep.plan().workers
         self._sweep = sweep
         self._space = space
         self._gate = gate
@@ -95,7 +93,7 @@ class ChosenJobs:
             return None
         trial = self._waiting.pop(0)
         [self._gate.trials[trial.id]] = self._price([trial])
-        return job_of(trial, self._sweep, workers=self.workers)
+        return job_of(trial, self._sweep)
 
     def _choose(self) -> list[PlannedTrial]:
         """The trials of a new configuration, one a seed; none where nothing new is permitted."""

@@ -29,7 +29,7 @@ from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
-from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
 from sweep.tracking.delivery import Delivery, open_store
 from trainables import catalogue
@@ -74,7 +74,7 @@ def start(
     require_storage(settings)
     if settings.tracking:
         open_store(settings)
-    executed = run_settings(prepared, plan.to_run, settings, address=address, function=function)
+    executed = run_settings(prepared, settings, address=address, function=function)
     # Dry runs that take longer are left for the start of each trial, but in a private selection.
     begun = time.monotonic()
     for trial in plan.to_run:
@@ -109,18 +109,16 @@ def resume(
 
     Raises: InvalidInput if it is running, or as `start`.
     """
-    if folder.is_running:
-        raise store.running_already(folder.name)
+    folder.require_at_rest()
     prepared = Prepared(space=folder.space(), plan=folder.plan(), notes=())
-    waiting = [r.plan for r in folder.records(running=False) if r.status.is_resumed]
+    is_over = not any(r.status.is_resumed for r in folder.records(running=False))
     if prepared.space.search.is_private_selection:
         if selection.is_over(folder):
             problem = Delivery(settings, folder).close(timeout=_PATIENCE_SECONDS)
             return Run(folder=folder, tracking_problem=problem)
-        prepared = prepare_space(prepared.space, settings=settings)
-        waiting = list(prepared.plan.to_run)  # whatever was drawn
+        prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
-    executed = run_settings(prepared, waiting, settings, address=address, function=function)
+    executed = run_settings(prepared, settings, address=address, function=function, is_over=is_over)
     problem = _execute(folder, prepared, settings, executed, watch)
     return Run(folder=folder, tracking_problem=problem)
 
@@ -188,16 +186,17 @@ def _require_total(prepared: Prepared, settings: Settings, *, budget_total: floa
 
 def run_settings(
     prepared: Prepared,
-    waiting: Sequence[PlannedTrial],
     settings: Settings,
     *,
     address: str | None,
     function: str,
+    is_over: bool = False,
 ) -> RunSettings:
-    """The settings for executing the trials of a plan, of which those `waiting` are still to run.
+    """The settings for executing the trials of a plan, of which none is left to run where it
+    `is_over`.
 
-    Raises: InvalidInput as `require_executor`, and where the workers of a waiting trial do
-    not fit on this machine.
+    Raises: InvalidInput as `require_executor`, and where the workers of a trial do not fit on this
+    machine.
     """
     space, plan = prepared.space, prepared.plan
     executed = RunSettings(
@@ -214,10 +213,8 @@ def run_settings(
     )
     require_executor(executed)
     # A cluster is known once Ray is connected to it.
-    machine = this_machine(space.resources) if address is None else None
-    workers = {trial.config.training.num_workers for trial in waiting}
-    workers |= {plan.workers} if plan.to_choose else set()
-    return replace(executed, **vars(share_of(space.resources, machine, workers=workers)))
+    machine = None if address is not None or is_over else this_machine(space.resources)
+    return replace(executed, **vars(share_of(space.resources, machine, plan)))
 
 
 def require_executor(executed: RunSettings) -> None:

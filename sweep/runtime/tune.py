@@ -59,18 +59,11 @@ def questions(
     of this process.
 
     Raises: InvalidInput where the workers do not fit on the cluster, or its nodes do not share the
-    folders; Interrupted on SIGINT, on
-    SIGTERM or once `stop_requested` returns True; RayFailed; SweepError where Tune fails, or no
-    group of workers can be kept alive; any exception of `source`. In all these cases the workers
-    have ended when this returns, and unfinished jobs can be run again.
+    folders; Interrupted on SIGINT, on SIGTERM or once `stop_requested` returns True; RayFailed;
+    SweepError where Tune fails, or no group of workers can be kept alive; any exception of
+    `source`. In all these cases the workers have ended when this returns, and unfinished jobs can
+    be run again.
     """
-    # The round of the source's number of workers is last: it can use results of the others.
-    last = source.workers if source is not None else 0
-    groups: dict[int, list[TrialJob]] = {}
-    for job in sorted(jobs, key=lambda job: (job.workers == last, job.workers)):
-        groups.setdefault(job.workers, []).append(job)
-    if source is not None:
-        groups.setdefault(last, [])
     place = source.folder if source is not None else jobs[0].folder.parent.parent
     files = place.resolve() / _FOLDER
     with _clean(files):
@@ -79,16 +72,13 @@ def questions(
             settings = replace(settings, gpus_per_worker=float(size.gpus > 0))
         if settings.address is not None:
             ray_session.require_shared((files, settings.cache_dir), reads=settings.data_dir)
-        slots = {workers: choose_slots(workers, settings, size) for workers in groups}
+        slots = choose_slots(settings.workers, settings, size)
         # A person's number of slots stands.
         memory = size.memory_bytes if settings.slots is None else math.inf
-        for workers, group in groups.items():
-            own = source if workers == last else None
-            most = len(group) + (own.num_left if own is not None else 0)
-            if most:
-                free = slots[workers] if settings.sealed else min(slots[workers], most)
-                one = _Exploration(group, own, workers, free, memory, settings, files)
-                yield from one.questions(stop_requested)
+        most = len(jobs) + (source.num_left if source is not None else 0)
+        slots = slots if settings.sealed else min(slots, most)
+        exploration = _Exploration(list(jobs), source, slots, memory, settings, files)
+        yield from exploration.questions(stop_requested)
 
 
 @contextmanager
@@ -110,11 +100,10 @@ def _clean(files: Path) -> Iterator[None]:
 
 @dataclass
 class _Exploration:
-    """All jobs that have the same number of workers: a pool, its gangs, and a Tuner."""
+    """A pool of the jobs, its gangs, and a Tuner."""
 
     jobs: list[TrialJob]
     source: ChosenJobs | None
-    workers: int
     slots: int
     memory: float
     settings: RunSettings
@@ -196,7 +185,9 @@ class _Exploration:
         """Start the gangs that the memory permits, and end those that it does not: a worker that is
         killed for memory repeats an epoch, which is charged again.
         """
-        number = fit_into_memory(self.slots, workers=self.workers, peak=peak, memory=self.memory)
+        number = fit_into_memory(
+            self.slots, workers=self.settings.workers, peak=peak, memory=self.memory
+        )
         self._pool.limit_slots.remote(number)
         for slot in range(len(self._gangs), number):
             self._gangs.append(ray_session.caller(self._keep_gang, slot))
@@ -213,7 +204,6 @@ class _Exploration:
                     gang(
                         self._name,
                         slot=slot,
-                        workers=self.workers,
                         settings=self.settings,
                         folder=self._folder,
                     ).fit()

@@ -1,6 +1,6 @@
 """The loop of a group of worker processes: take a trial, run it together, report its end, repeat.
 
-Every executor uses this loop; `Desk` is its connection to the source of trials.
+Every executor uses this loop.
 """
 
 from __future__ import annotations
@@ -47,18 +47,6 @@ class TrialFunction(Protocol):
         """Run the trial to its end."""
 
 
-class Desk(Protocol):
-    """Source of trials for rank 0, and receiver of what happens to them; any rank may say that it
-    is dying.
-    """
-
-    def take(self) -> TrialJob | None:
-        """Wait for the next trial; None: there will be none."""
-
-    def send(self, event: TrialEvent) -> Verdict:
-        """Wait for the answer: of an epoch, the permission to train another."""
-
-
 class LoneTeam:
     """The team of a single process, without torch.distributed. As any team, it has `control` for
     the loop and `trial` for trials.
@@ -72,8 +60,14 @@ class LoneTeam:
         """Do nothing for a single process."""
 
 
-def work(desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
-    """Run trials until the desk has none left.
+Take = Callable[[], TrialJob | None]
+Send = Callable[[TrialEvent], Verdict]
+
+
+def work(take: Take, send: Send, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
+    """Run trials until there are none left. On rank 0 `take` waits for the next one, None: there
+    will be none. `send` waits for the answer to what happened, of an epoch the permission to train
+    another; any rank may say that it is dying.
 
     A trial that raises on every rank is reported as failed and the loop continues. One that raises
     on some ranks only leaves the others waiting, so the exception ends this process and the group
@@ -84,11 +78,11 @@ def work(desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
     gc.freeze()
     try:
         for number in itertools.count():
-            taken = desk.take() if team.control.rank == 0 else None
+            taken = take() if team.control.rank == 0 else None
             job: TrialJob | None = team.control.broadcast(taken)
             if job is None:
                 return
-            _run_one(job, desk, team, settings)
+            _run_one(job, send, team, settings)
             gc.collect()
             if not number % 100:  # what the first trial has imported, then the records of trials
                 gc.freeze()
@@ -96,12 +90,12 @@ def work(desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
         gc.unfreeze()
 
 
-def _run_one(job: TrialJob, desk: Desk, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
+def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
     leads = team.control.rank == 0
     event = partial(TrialEvent, trial_id=job.trial_id, attempt=job.attempt)
 
     def report(epoch: EpochReport) -> bool:
-        return leads and desk.send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
+        return leads and send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
 
     try:
         run: TrialFunction = pkgutil.resolve_name(settings.function)
@@ -123,7 +117,7 @@ def _run_one(job: TrialJob, desk: Desk, team: LoneTeam | TorchTeam, settings: Ru
     except Exception as error:  # noqa: BLE001  whatever a trial raises becomes a recorded reason
         reason = one_line(disk.failure_of(error, job.folder) or error)
         end = event(kind="failed", reason=reason)
-        desk.send(event(kind="dying", reason=reason))
+        send(event(kind="dying", reason=reason))
         try:
             team.regroup()
         except Exception:  # noqa: BLE001  named by its reason, without text of the trial's data
@@ -131,7 +125,7 @@ def _run_one(job: TrialJob, desk: Desk, team: LoneTeam | TorchTeam, settings: Ru
                 f"the workers of trial {job.trial_id} could not regroup: {reason}"
             ) from None
     if leads:
-        desk.send(end)
+        send(end)
 
 
 def one_line(error: BaseException) -> str:

@@ -28,7 +28,10 @@ from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
 SELECTION = "selection"  # instead of a trial's id
-_ADVICE = "restore the files from a copy; `sweep ledger --check` lists what is missing"
+_ADVICE = (
+    "restore the ledger's .jsonl and .head from a copy, or move both away and charge what is on the"
+    " disk again (`sweep ledger --check --repair`)"
+)
 _DELTA = 1e-5  # where nothing was charged
 
 
@@ -118,12 +121,6 @@ class Ledger:
         """A sweep's entries under any of its names, the furthest of each attempt at a trial."""
         self._read_new()
         return [e for e in self._entries.values() if e.sweep_id == sweep_id_in(sweep)]
-
-    def accept(self) -> None:
-        """Accept a damaged ledger as it is: readable entries count, the others are lost."""
-        with self._log.alone():
-            self._log.accept()
-        self._entries, self._accounts = {}, {}
 
     def datasets(self) -> tuple[str, ...]:
         """Names of all charged data sets, in order of their first charge."""

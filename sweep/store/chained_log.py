@@ -8,8 +8,7 @@ ones included.
 
 An append returns after fsync. A crash can leave a last line without its newline, which was never
 acknowledged; readers ignore it and the next append removes it. A crash can leave the head one line
-behind. Any other damage is refused until the user `accept`s it, which adds a line that marks the
-accepted part of the log.
+behind. Any other damage is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ _START = "0" * 2 * _BYTES
 _DIGEST, _PREVIOUS = b'{"digest":"', b'"previous":"'
 _BODY = len(_DIGEST) + 2 * _BYTES + 2  # where the part begins that the digest is of
 _FIELDS = len(_PREVIOUS) + 2 * _BYTES + 1  # and behind `previous`, from there
-_ACCEPTED = b',"accepted":'
 _Entry = TypeVar("_Entry")
 
 
@@ -107,10 +105,7 @@ class ChainedLog(Generic[_Entry]):
         """
         with _reading(self.path), self.path.open("rb") as file:
             line = file.readline()
-        entry, problem = self._entry(line.rstrip(b"\n"), _Position())
-        if entry is None:
-            raise InvalidData(f"expected whole entries in {self.path}, line 1 is {problem}")
-        return entry
+        return self._entry(line.rstrip(b"\n"), _Position())
 
     def append(self, entry: _Entry) -> None:
         """Add one entry, which `read_new` then reads; it is on the disk when this returns. Only
@@ -118,20 +113,7 @@ class ChainedLog(Generic[_Entry]):
 
         Raises: OSError where it could not be written (the log is then as it was).
         """
-        self._append(plain(self._kind.dump_python(entry, by_alias=True)), after=self._position)
-
-    def accept(self) -> None:
-        """Accept the present content of the log in spite of damage; `read_new` reads the rest. Only
-        while `alone`. Nothing is removed: a line is added that covers all before it.
-        """
-        self._position = _Position()
-        position = _Position(self._found()[0])
-        lines = self._lines(position)
-        for line in lines:
-            position = position.after(line)
-        self._append({"accepted": _digest_of(b"\n".join(lines)).decode()}, after=position)
-
-    def _append(self, fields: Mapping[str, object], *, after: _Position) -> None:
+        after, fields = self._position, plain(self._kind.dump_python(entry, by_alias=True))
         assert self._is_alone
         assert not self._lines(after), "lines that were not read would be cut off"
         line = _line({"previous": after.digest, **fields})
@@ -155,56 +137,43 @@ class ChainedLog(Generic[_Entry]):
         inode, _ = self._found()
         if position.inode != inode:
             position = _Position(inode)
-        entries: list[_Entry] = []
-        problem, digests = "", {position.num_lines: position.digest}
+        entries, digests = [], {position.num_lines: position.digest}
         for line in self._lines(position):
-            entry, wrong = self._entry(line, position)
-            if entry is None and not wrong and not self._accepts(line, position):
-                wrong = "not about the lines that were accepted"
-            if wrong and not problem:
-                problem = f"line {position.num_lines + 1} is {wrong}"
-            elif not wrong and entry is None:  # all before it is accepted
-                problem = ""
+            entries.append(self._entry(line, position))
             position = position.after(line)
             digests[position.num_lines] = position.digest
-            if entry is not None:
-                entries.append(entry)
-        if not problem and head is None and position.num_lines:
-            problem = f"{self._head.name} is missing"
-        if not problem and head is not None:
+        if head is None and position.num_lines:
+            raise self._damaged(f"{self._head.name} is missing")
+        if head is not None:
             number, last = head
             if number > position.num_lines:
-                problem = f"{number} lines were written and {position.num_lines} are there"
-            elif digests.get(number, last) != last:  # one that was read before is not read again
-                problem = f"line {number} is not the one that was written"
-        if problem:
-            raise InvalidData(f"expected whole entries in {self.path}, {problem}: {self._advice}")
+                lost = f"{number} lines were written and {position.num_lines} are there"
+                raise self._damaged(lost)
+            if digests.get(number, last) != last:  # one that was read before is not read again
+                raise self._damaged(f"line {number} is not the one that was written")
         self._position = position
         return entries
 
-    def _entry(self, line: bytes, position: _Position) -> tuple[_Entry | None, str]:
-        """The entry in the line after `position`, None where it is unreadable or a mark of what is
-        accepted; and the problem of the line, empty where it is intact.
+    def _entry(self, line: bytes, position: _Position) -> _Entry:
+        """The entry in the line after `position`.
+
+        Raises: InvalidData naming the problem of the line.
         """
         body = line[_BODY:]
         if line[:_BODY] != _DIGEST + _digest_of(body) + b'",' or not body.startswith(_PREVIOUS):
-            return None, "damaged"
-        follows = body[len(_PREVIOUS) : _FIELDS - 1] == position.digest.encode("latin-1")
-        problem = "" if follows else "not the one that followed the lines before it"
-        if body.startswith(_ACCEPTED, _FIELDS):
-            return None, problem
-        try:
-            return self._kind.validate_json(b"{" + body), problem
-        except ValidationError as error:
-            place = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-            return None, f"without a valid {one_line(place or 'entry', characters=80)}"
+            problem = "damaged"
+        elif body[len(_PREVIOUS) : _FIELDS - 1] != position.digest.encode("latin-1"):
+            problem = "not the one that followed the lines before it"
+        else:
+            try:
+                return self._kind.validate_json(b"{" + body)
+            except ValidationError as error:
+                place = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
+                problem = f"without a valid {one_line(place or 'entry', characters=80)}"
+        raise self._damaged(f"line {position.num_lines + 1} is {problem}")
 
-    def _accepts(self, line: bytes, position: _Position) -> bool:
-        """Whether all lines before `position` are those that the line accepts."""
-        accepted = json.loads(b"{" + line[_BODY:])["accepted"]
-        with _reading(self.path), self.path.open("rb") as file:
-            before = file.read(position.offset)
-        return bool(accepted == _digest_of(before[:-1]).decode())
+    def _damaged(self, problem: str) -> InvalidData:
+        return InvalidData(f"expected whole entries in {self.path}, {problem}: {self._advice}")
 
     def _found(self) -> tuple[int, int]:
         """Inode and bytes of the file; -1 bytes for none, which a head may miss."""

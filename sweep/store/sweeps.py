@@ -270,7 +270,7 @@ class SweepFolder:
         try:
             held = self._lock_file.acquire(PATIENCE_SECONDS)
         except TimeoutError:
-            raise running_already(self.name) from None
+            raise _running(self.name) from None
         with held:
             if [path.name for path in self.path.iterdir()] == ["lock"]:
                 # Deleted while this process waited; it has recreated the folder.
@@ -318,12 +318,11 @@ class SweepFolder:
     def require_at_rest(self) -> None:
         """Raises: InvalidInput where it is running."""
         if self.is_running:
-            raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
+            raise _running(self.name)
 
 
-def running_already(name: str) -> InvalidInput:
-    """The refusal to run a sweep twice at a time."""
-    return InvalidInput(f"sweep {name} is running already")
+def _running(name: str) -> InvalidInput:
+    return InvalidInput(f"sweep {name} is running: `sweep stop {name}` first")
 
 
 def create(
@@ -404,17 +403,6 @@ def _is_sweep(entry: Path) -> bool:
         return (_place(entry.parent, entry.name) / LOG).is_file()
     except (InvalidInput, OSError):
         return False
-
-
-def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
-    """The differences between two spaces, one sentence each."""
-    before, after = plans.flat(old.document()), plans.flat(new.document())
-    absent = "nothing"
-    return [
-        f"{path}: {before.get(path, absent)!r} became {after.get(path, absent)!r}"
-        for path in sorted(before.keys() | after.keys())
-        if before.get(path, absent) != after.get(path, absent)
-    ]
 
 
 def _creation_time(folder: Path) -> tuple[float, str]:

@@ -4,8 +4,8 @@ Everything is read from the sweep's folder and written idempotently: a run is id
 (`sweep.id`, `sweep.trial`), a metric by its step and time. Delivering again completes the runs.
 Figures, tags and artifacts for the curator bear the name `curator_only`.
 
-A call takes MLflow ten milliseconds and more, so a trial's news are one batch and its artifacts one
-folder, and what the store has is read once.
+A call takes MLflow ten milliseconds and more, so a trial's news are one batch, and what the store
+has is read once.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ import json
 import logging
 import math
 import os
-import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -285,18 +283,15 @@ class Tracker:
         figures.
         """
         source = folder.trial_folder(record.plan.id)
-        with TemporaryDirectory() as name:
-            place = Path(name)
-            shutil.copy(source / "config.yaml", place)
-            for picture in source.glob("roc.*"):
-                (place / CURATOR).mkdir(exist_ok=True)
-                shutil.copy(picture, place / CURATOR)
-            if (card := record.privacy) is not None:  # its fields, not the file
-                (place / JSON).write_text(indented_json(card.to_dict()), encoding="utf-8")
-                (place / MARKDOWN).write_text(to_markdown(card), encoding="utf-8")
-            if record.status.is_finished:
-                (place / _TABLE).write_text(json.dumps(text.figure_table(record)))
-            self.client.log_artifacts(run_id, name)
+        files = {"config.yaml": (source / "config.yaml").read_text(encoding="utf-8")}
+        if (card := record.privacy) is not None:  # its fields, not the file
+            files |= {JSON: indented_json(card.to_dict()), MARKDOWN: to_markdown(card)}
+        if record.status.is_finished:
+            files[_TABLE] = json.dumps(text.figure_table(record))
+        for name, content in files.items():
+            self.client.log_text(run_id, content, name)
+        for picture in source.glob("roc.*"):
+            self.client.log_artifact(run_id, str(picture), CURATOR)
 
     def _end(self, folder: SweepFolder, records: Sequence[TrialRecord]) -> None:
         """Write the counts, the best trial and the report on the sweep's run."""

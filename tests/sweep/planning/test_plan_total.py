@@ -101,18 +101,6 @@ def test_the_reason_counts_the_trials_that_were_admitted_before(plan, space, acc
     assert "with the 3 trials before it exceeds" in str(last.reason)
 
 
-@pytest.mark.parametrize("begun", [(1,), (3,), (1, 3)])
-def test_what_has_begun_is_never_refused_and_takes_its_room_first(plan, space, account, begun):
-    ids = {plan.trials[number].id for number in begun}
-    only = replace(plan, trials=tuple(t for t in plan.trials if t.id in ids))
-    spent = cost(only, account)
-    for total in (0.5 * spent, 1.0001 * spent):
-        for trials in (plan.trials, plan.trials[::-1]):  # also where cheaper ones stand before
-            now = replace(plan, trials=trials)
-            found = within_total(now, with_total(space, total), account=account, begun=ids)
-            assert {t.id for t in found.to_run if not t.baseline} == ids
-
-
 def test_refused_trials_take_no_room(plan, space, account):
     trials = tuple(replace(t, reason="no") if t.values.get(Z) == 2.0 else t for t in plan.trials)
     rest = replace(plan, trials=trials)

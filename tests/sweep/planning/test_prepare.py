@@ -1,17 +1,14 @@
-"""From a space to what will run: what has begun stays, and changes are listed beforehand."""
+"""From a space to what will run."""
 
 import pytest
 import yaml
 
 from search_spaces.space import with_fallback
 from sweep.planning import prepare
-from sweep.planning.prepare import prepare_space, replace_space
+from sweep.planning.prepare import prepare_space
 from sweep.store import sweeps as store
-from sweep.store.entries import Chosen
-from sweep.store.sweeps import SweepFolder
 from tests.refusals import refused
 from tests.sweep.sweeps import space_in
-from trainables.errors import InvalidInput
 
 C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
 _EDP = {"name": "edp", "axes": {Z: [0.5, 1.0]}}
@@ -26,10 +23,6 @@ def make_sweep(settings, **fields):
 
 def read(space, settings):
     return prepare.read(space.document(), settings=settings)
-
-
-def change(folder, settings, *, accept=True, **fields):
-    replace_space(folder, space_in(settings.data_dir, **fields), settings=settings, accept=accept)
 
 
 def test_a_file_is_read_under_the_name_it_is_given(settings, tmp_path):
@@ -140,105 +133,4 @@ def test_a_field_that_no_trial_reads_is_refused(settings, search):
     own = {"name": "own", "set": {"training.steps": 3, **override}}
     with refused(f"expected no {path} of variant own, "):
         make_sweep(settings, **{**fields, "variants": [*fields["variants"], own]})
-    folder = make_sweep(settings, **fields, override={"training.steps": 3})
-    with refused(line):
-        change(folder, settings, **fields, override={"training.steps": 3, **override})
-
-
-def test_a_space_that_is_the_same_changes_nothing(settings):
-    folder = make_sweep(settings)
-    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
-    change(folder, settings, accept=False)
-    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
-
-
-def test_a_change_is_listed_and_needs_consent(settings):
-    folder = make_sweep(settings)
-    before = folder.plan()
-    with pytest.raises(InvalidInput) as caught:
-        change(folder, settings, accept=False, repeats=2, budget={"epsilon": 1e6})
-    text = str(caught.value)
-    assert text.startswith("the space of toy has changed: ")
-    assert "budget.epsilon: 'nothing' became 1000000.0" in text
-    assert text.endswith("(--accept-changes continues with it)")
-    assert folder.plan() == before
-    change(folder, settings, repeats=2)
-    assert len(folder.plan().trials) == 2 * len(before.trials)
-    assert "changes" not in folder.about(), "nothing had run"
-
-
-def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings):
-    """It has spent: a smaller space, or one that refuses it, does not forget it."""
-    folder = make_sweep(settings, variants=[_SGD, _EDP])
-    _, half, one = folder.plan().trials
-    folder.start_trial(half)
-    change(folder, settings, variants=[_SGD, {"name": "edp", "axes": {Z: [1.0, 2.0]}}])
-    plan = folder.plan()
-    assert [t.values.get(Z) for t in plan.trials] == [None, 1.0, 2.0, 0.5]
-    assert plan.trials[-1].id == half.id
-    (noted,) = folder.about()["changes"]
-    assert noted["what"][0].startswith("variants: [")
-    change(folder, settings, variants=[_SGD, _EDP], budget={"epsilon": one.epsilon})
-    kept = {trial.id: trial for trial in folder.plan().trials}
-    assert kept[half.id].runs, "it has begun, so the budget comes too late"
-    assert kept[one.id].runs
-    assert kept[half.id].epsilon == half.epsilon
-
-
-def test_a_running_sweep_is_not_changed(settings):
-    folder = make_sweep(settings)
-    with folder.hold_lock(), refused("toy is running"):
-        change(SweepFolder(folder.path), settings, repeats=2)
-    assert len(folder.plan().trials) == 3
-
-
-_CHOOSING = {
-    "variants": [],
-    "axes": {Z: [1.0, 2.0, 4.0]},
-    "base": {"privacy": {"delta": 1e-3}},
-    "search": {"strategy": "tpe", "num_samples": 2, "objectives": ["validation_ser"]},
-    "budget": {"total": 100.0},
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"search": {**_CHOOSING["search"], "strategy": "gp"}}, "search.strategy"),
-        ({"search": {**_CHOOSING["search"], "scheduler": "median"}}, "search.scheduler"),
-        ({"search": {**_CHOOSING["search"], "objectives": ["epsilon"]}}, "search.objectives"),
-        ({"budget": {"total": 200.0}}, "budget.total"),
-        ({"budget": {}}, "budget.total"),
-    ],
-)
-def test_the_rules_of_choosing_are_fixed_before_the_first_trial(settings, changes, field):
-    """The filter's theorem is about rules and a budget that no result has changed."""
-    folder = make_sweep(settings, **_CHOOSING)
-    assert folder.plan().trials == ()
-    trial = prepare_space(folder.space(), settings=settings).plan.probes[0]
-    fields = {**_CHOOSING, **changes}
-    change(folder, settings, **fields)  # nothing has begun
-    change(folder, settings, **_CHOOSING)
-    folder.add(Chosen(trials=(trial,)))
-    folder.start_trial(trial)
-    with refused(f"^expected {field}=.* unchanged, got"):
-        change(folder, settings, **fields)
-    more = {**_CHOOSING["search"], "num_samples": 5}
-    change(folder, settings, **{**_CHOOSING, "search": more})
-    assert folder.plan().to_choose == 5
-
-
-def test_a_price_that_was_fixed_holds_for_one_space(settings):
-    law = {"law": "geometric", "mean": 3}
-    folder = make_sweep(
-        settings,
-        base={"engine": "dp_sgd", "privacy": {"delta": 1e-3}},
-        variants=[],
-        axes={Z: [2.0, 4.0, 8.0]},
-        search={"strategy": "private_selection", "num_trials": law},
-    )
-    with refused("no --space with strategy private_selection"):
-        change(folder, settings)
-    plain = make_sweep(settings, name="plain")
-    with refused("no --space with strategy private_selection"):
-        replace_space(plain, folder.space(), settings=settings, accept=True)
+    make_sweep(settings, **fields, override={"training.steps": 3})

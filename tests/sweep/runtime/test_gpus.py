@@ -10,6 +10,7 @@ from search_spaces.parts import Resources
 from sweep.planning import resources as machines
 from sweep.planning.resources import Machine, share_of
 from sweep.runtime.driver import run_trials
+from sweep.store.plans import Plan
 from tests.libraries import IGNORED
 from tests.refusals import refused
 from tests.sweep.runtime.test_ray_trials import LOCAL, NUM_GPUS, Diary, make_jobs, trained
@@ -17,12 +18,13 @@ from trainables.system.communication import Alone
 from trainables.tasks._frame import on_device
 
 pytestmark = IGNORED
+_NOTHING = Plan(name="s", trials=())
 
 
 @pytest.mark.parametrize("executor", ["gang", "local"])
 def test_the_default_is_none_on_a_machine_without_gpus(executor):
     for gpus in (0, 1, 8):
-        found = share_of(Resources(executor=executor), Machine(cpus=8, gpus=gpus))
+        found = share_of(Resources(executor=executor), Machine(cpus=8, gpus=gpus), _NOTHING)
         assert found.gpus_per_worker == min(gpus, 1)
 
 
@@ -44,14 +46,14 @@ def test_a_gpu_that_the_machine_lacks_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     space = spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}})
     with refused(r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):
-        share_of(space.resources, machines.this_machine(space.resources))
+        share_of(space.resources, machines.this_machine(space.resources), _NOTHING)
     with refused(r"gpus_per_worker=0 where torch finds no GPU.*cuda:1"):
         on_device(torch.nn.Linear(1, 1), Alone("cuda:1"))
 
 
 @pytest.mark.parametrize(("share", "device"), [(0, "cpu"), (1, "cuda")])
 def test_one_process_uses_the_gpu_that_was_asked_for(share, device, tmp_path):
-    (job,) = make_jobs(tmp_path, count=1, workers=1, epochs=1)
+    (job,) = make_jobs(tmp_path, count=1, epochs=1)
     run_trials([job], events=Diary(), settings=replace(LOCAL, gpus_per_worker=share))
     assert trained(job)[0].split(" ")[3] == device
 

@@ -383,16 +383,6 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(tmp
     assert store.names(settings.home) == []
 
 
-def test_a_sealed_sweep_takes_no_other_space_and_no_stopped_trial(
-    done, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setenv("SWEEP_HOME", str(done.path.parent))
-    file = tmp_path / "other.yaml"
-    file.write_text(json.dumps(done.space().document()))
-    assert cli.run(["resume", "toy", "--space", str(file), "--accept-changes"]) == 2
-    assert "expected no --space with strategy private_selection" in capsys.readouterr().err
-
-
 # ---- unsealing
 
 

@@ -33,11 +33,12 @@ from trainables.system import checkpoint
 
 pytestmark = IGNORED
 ROOT = Path(__file__).parents[3]
-SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, slots=1)
+SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, slots=1, workers=2)
+ALONE = replace(SETTINGS, workers=1)
 LOCAL = replace(SETTINGS, executor="local")
 NUM_GPUS = 8
 DEVICES = replace(
-    SETTINGS,
+    ALONE,
     function="tests.sweep.runtime.test_ray_trials:say_where",
     slots=None,
     gpus_per_worker=1,
@@ -66,7 +67,7 @@ def cluster():
             yield
 
 
-def make_jobs(folder, *, count=2, workers=2, epochs=3):
+def make_jobs(folder, *, count=2, epochs=3):
     jobs = []
     for index in range(count):
         place = folder / "trials" / f"t{index}"
@@ -77,7 +78,6 @@ def make_jobs(folder, *, count=2, workers=2, epochs=3):
                 trial_id=f"t{index}",
                 config=parse({"training": training}),
                 folder=place,
-                workers=workers,
                 point={"training.seed": index},
             )
         )
@@ -156,9 +156,9 @@ class Idle:
 
 def test_what_tune_does_not_explore_is_not_trained(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(tune.tune, "Tuner", Idle)
-    jobs, diary = make_jobs(tmp_path, workers=1), Diary()
+    jobs, diary = make_jobs(tmp_path), Diary()
     with pytest.raises(SweepError, match="Ray Tune ended before every trial had begun"):
-        run_trials(jobs, events=diary, settings=SETTINGS)
+        run_trials(jobs, events=diary, settings=ALONE)
     assert diary.events == []
     assert [list(job.folder.iterdir()) for job in jobs] == [[], []]
 
@@ -297,7 +297,7 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(daemon, tmp_pa
 
 @pytest.mark.slow
 def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(cluster, tmp_path):
-    (job,) = make_jobs(tmp_path, count=1, workers=1, epochs=50)
+    (job,) = make_jobs(tmp_path, count=1, epochs=50)
     (job.folder / "slow").write_text("0.2")
 
     class Failing(Diary):
@@ -307,7 +307,7 @@ def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(cluste
             return super().__call__(event)
 
     with pytest.raises(OSError, match="disk full"):
-        run_trials([job], events=Failing(), settings=SETTINGS)
+        run_trials([job], events=Failing(), settings=ALONE)
     pid = int(trained(job)[0].split()[1])
     deadline = time.monotonic() + 30
     while psutil.pid_exists(pid) and time.monotonic() < deadline:
@@ -341,7 +341,7 @@ def test_a_second_slot_with_its_own_gpu_begins_once_the_first_says_that_memory_i
     cluster, tmp_path, monkeypatch
 ):
     with_memory(monkeypatch, memory=4 * 2**30, unknown=4 * 2**30)
-    jobs, diary = make_jobs(tmp_path, workers=1), Diary()
+    jobs, diary = make_jobs(tmp_path), Diary()
     run_trials(jobs, events=diary, settings=DEVICES)
     reasons = [event.reason for event in diary.events if event.kind == "failed"]
     assert reasons == ["InvalidInput: said"] * 2
@@ -359,13 +359,12 @@ def test_the_default_is_one_where_there_are_gpus(cluster, tmp_path, asked, share
     space = spaces.parse({"name": "s", "resources": {"gpus_per_worker": asked, "workers": 1}})
     given = (
         Prepared(space=space, plan=Plan(name="s", trials=()), notes=()),
-        (),
         settings_in(tmp_path),
     )
     planned = runner.run_settings(*given, address=None, function="none")
-    here = share_of(space.resources, this_machine(space.resources))
+    here = share_of(space.resources, this_machine(space.resources), given[0].plan)
     assert here.gpus_per_worker == planned.gpus_per_worker == share
-    assert share_of(space.resources, None).gpus_per_worker == asked
+    assert share_of(space.resources, None, given[0].plan).gpus_per_worker == asked
 
 
 @pytest.mark.slow
@@ -373,8 +372,8 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
     cluster, tmp_path, monkeypatch
 ):
     with_memory(monkeypatch, memory=50 * 2**20, unknown=1)
-    jobs, diary = make_jobs(tmp_path, count=5, workers=1), Diary()
-    run_trials(jobs, events=diary, settings=replace(SETTINGS, slots=None))
+    jobs, diary = make_jobs(tmp_path, count=5), Diary()
+    run_trials(jobs, events=diary, settings=replace(ALONE, slots=None))
     assert {job.trial_id for job in jobs if diary.of(job.trial_id, "finished")} == {
         job.trial_id for job in jobs
     }
@@ -387,10 +386,10 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
     [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")],
 )
 def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change, named, tmp_path):
-    diary, workers = Diary(), change.pop("workers")
+    diary = Diary()
     with pytest.raises(InvalidInput, match=named):
         run_trials(
-            make_jobs(tmp_path, workers=workers),
+            make_jobs(tmp_path),
             events=diary,
             settings=replace(SETTINGS, **change),  # type: ignore[arg-type]  # ints by construction
         )
@@ -406,7 +405,7 @@ DRIVER = """
     from sweep.runtime.driver import run_trials
     from trainables.config import parse
     jobs = [
-        TrialJob(trial_id=f["id"], config=parse(f["config"]), folder=Path(f["folder"]), workers=2)
+        TrialJob(trial_id=f["id"], config=parse(f["config"]), folder=Path(f["folder"]))
         for f in json.loads(sys.argv[1])
     ]
     def events(event):
@@ -414,7 +413,7 @@ DRIVER = """
         # Ray's own words go to stderr, with all that is printed meanwhile.
         print(event.kind, event.trial_id, done, file=sys.__stdout__, flush=True)
         return Verdict()
-    settings = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False)
+    settings = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, workers=2)
     sys.exit(interrupts.run(lambda: run_trials(jobs, events=events, settings=settings) or 0))
 """
 

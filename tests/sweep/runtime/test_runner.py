@@ -16,7 +16,7 @@ import yaml
 
 import sweep
 from search_spaces import space as spaces
-from sweep.planning.prepare import extend, prepare_space
+from sweep.planning.prepare import prepare_space
 from sweep.results import select
 from sweep.results.export import export_trial
 from sweep.results.summary import summary
@@ -363,23 +363,6 @@ def test_a_request_to_stop_ends_the_run(place):
         runner.start(prepared, settings, function=TOY, watch=watch)
     asking.join()
     assert store.open_sweep(settings.home, "toy").records()[0].status == "interrupted"
-
-
-def test_a_changed_space_says_what_changed_and_extends_the_sweep(place):
-    run_toy(place, variants=[{"name": "edp", "set": {"privacy.noise_multiplier": 0.5}}])
-    settings = settings_in(place)
-    folder = store.open_sweep(settings.home, "toy")
-    wider = space_in(
-        place, variants=[{"name": "edp", "axes": {"privacy.noise_multiplier": [1.0, 2.0]}}]
-    )
-    path = place / "wider.yaml"
-    path.write_text(yaml.safe_dump(wider.document()))
-    with pytest.raises(InvalidInput, match="the space of toy has changed: variants: "):
-        extend(folder, str(path), settings=settings, accept=False)
-    extend(folder, str(path), settings=settings, accept=True)
-    runner.resume(folder, settings, function=TOY)
-    found = [(r.plan.values.get("privacy.noise_multiplier"), r.status) for r in folder.records()]
-    assert found == [(1.0, "done"), (2.0, "done"), (None, "done")]
 
 
 @pytest.fixture

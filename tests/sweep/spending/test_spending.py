@@ -1,22 +1,19 @@
-"""Limits of a sweep's spend: before its start, during a search, when extended, on its card."""
+"""Limits of a sweep's spend: before its start, during a search, on its card."""
 
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from sweep.planning import prepare
 from sweep.planning.accounting import accounting
 from sweep.planning.plan_total import total_of_plan
 from sweep.results.export import _beside_total, spend_of
-from sweep.runtime import runner
 from sweep.search import source as search_source
 from sweep.spending.ledger import FILE, Ledger
-from tests.sweep.sweeps import TOY, settings_in, space_in
-from tests.sweep.untracked import run_untracked, without_mlflow
+from tests.sweep.sweeps import settings_in, space_in
+from tests.sweep.untracked import run_untracked
 from trainables import accountants
 from trainables.accountants import certify
-from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
@@ -47,16 +44,6 @@ def epsilon_spent(folder):
     return certify(
         [e.release for e in mine if e.trial not in exempt], delta=1e-4, effort="total"
     ).epsilon
-
-
-def extend(folder, place, **changes):
-    """The sweep with a changed space, and run on."""
-    source = place / "changed.yaml"
-    source.write_text(yaml.safe_dump(space_in(place, **fields(**changes)).document()))
-    settings = settings_in(place)
-    prepare.extend(folder, str(source), settings=settings, accept=True)
-    with without_mlflow():
-        runner.resume(folder, settings, function=TOY)
 
 
 def statuses(folder):
@@ -97,7 +84,7 @@ def test_a_total_says_where_one_trials_records_are_another_ones_test(tmp_path, p
 def test_a_total_says_where_one_trials_records_are_public_to_another_one():
     """Weights, tokenizers and parsers start from the public share without noise."""
 
-    def reasons(*fractions, baselines=0, changes=0):
+    def reasons(*fractions, baselines=0):
         trials = [
             SimpleNamespace(
                 id=str(fraction),
@@ -106,61 +93,14 @@ def test_a_total_says_where_one_trials_records_are_public_to_another_one():
             )
             for fraction in fractions
         ]
-        folder = SimpleNamespace(
-            plan=lambda: SimpleNamespace(trials=trials), about=lambda: {"changes": [{}] * changes}
-        )
+        folder = SimpleNamespace(plan=lambda: SimpleNamespace(trials=trials))
         return _beside_total(folder, ["sgd"] * baselines)
 
     assert reasons(0.1, 0.1) == []
     [reason] = reasons(0.1, 0.2)
     assert reason.endswith("no trial is validated or tested on or takes as public")
-    told = reasons(0.1, 0.2, baselines=2, changes=2)
-    assert [each.split(" ")[0] for each in told] == ["2", "validation,", "the"], (
-        "none hides another"
-    )
-    assert "changed 2 times" in told[2]
-
-
-def test_an_extension_neither_forgets_nor_overspends(tmp_path):
-    folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
-    before = epsilon_spent(folder)
-    axes = {Z: [*EPSILONS, {"target_epsilon": 7}]}
-    extend(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 0.1})
-    assert statuses(folder) == ["done", "done", "done", "refused"]
-    assert epsilon_spent(folder) == before
-    extend(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 30})
-    assert statuses(folder) == ["done"] * 4
-    assert before < epsilon_spent(folder) <= before + 30
-
-
-def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_path):
-    folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS[:1]}))
-    extend(folder, tmp_path, axes={Z: EPSILONS})
-    total, _ = spend_of(folder)
-    assert total.epsilon == pytest.approx(epsilon_spent(folder))
-    assert total.num_releases == 2
-    baseline, change = total.unaccounted
-    assert "1 baseline of the sweep" in baseline
-    assert "changed 1 time after trials had run" in change
-
-
-@pytest.mark.parametrize(
-    ("named", "changes"),
-    [
-        ("search.strategy", {"search": {"strategy": "random", "num_samples": 3}}),
-        ("search.objectives", {"search": searching(3, objectives=["validation_ser"])}),
-        ("search.scheduler", {"search": searching(3, scheduler="median")}),
-        ("budget.total", {"search": searching(3), "budget": {"total": 300}}),
-    ],
-)
-def test_a_search_keeps_the_rules_it_began_with(named, changes, tmp_path):
-    axes = {Z: {"choice": EPSILONS}, LR: {"range": {"low": 0.01, "high": 1, "num": 2}}}
-    given = {"axes": axes, "budget": {"total": 200}}
-    folder = run_untracked(tmp_path, **fields(**given, search=searching(2)))
-    with pytest.raises(InvalidInput, match=f"expected {named}=.* unchanged"):
-        extend(folder, tmp_path, **{**given, **changes})
-    extend(folder, tmp_path, **given, search=searching(3))
-    assert statuses(folder).count("done") == 4, "more of the same it may have"
+    told = reasons(0.1, 0.2, baselines=2)
+    assert [each.split(" ")[0] for each in told] == ["2", "validation,"], "none hides another"
 
 
 def test_a_search_finds_what_there_is_room_for(tmp_path):

@@ -173,25 +173,6 @@ def test_a_log_that_became_shorter_is_refused_by_who_has_read_it(path):
         log.read_new()
 
 
-def test_what_a_person_accepts_is_read_and_nothing_is_removed(path):
-    """One line gone, one emptied, one cut: what is whole counts, the rest is left out."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], forged(), b"half a line\n", lines[4]]))
-    before = path.read_bytes()
-    log = log_at(path)
-    with log.alone():
-        log.accept()
-    assert path.read_bytes().startswith(before)
-    assert numbers(path) == [entry["n"] for entry in log.read_new()] == [0, 4]
-    add(log_at(path), 5)
-    assert numbers(path) == [0, 4, 5]
-    accepted = path.read_bytes()
-    for old, new in ((b"half a line", b"halt a line"), (b'"n":0', b'"n":1'), (b'"n":5', b'"n":6')):
-        path.write_bytes(accepted.replace(old, new))
-        with refused("expected whole entries", InvalidData):
-            numbers(path)
-
-
 def test_a_failed_write_leaves_the_log_as_it_was(path, monkeypatch):
     before = path.read_bytes()
 

@@ -294,7 +294,7 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(files):
     process.start()
     assert mine.recv() == "locked"
     assert files.is_running
-    with pytest.raises(InvalidInput, match="toy is running already"), files.hold_lock():
+    with pytest.raises(InvalidInput, match=r"toy is running: `sweep stop toy`"), files.hold_lock():
         pass
     with pytest.raises(InvalidInput, match="is running"):
         files.delete()

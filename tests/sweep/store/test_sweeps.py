@@ -109,19 +109,6 @@ def test_how_to_go_on_depends_on_what_is_saved(home, space):
     assert "`sweep resume toy` continues" in store.how_to_go_on(home, "toy")
 
 
-def test_changes_are_the_fields_that_differ(tmp_path):
-    old, new = (
-        space_in(tmp_path, budget=budget)
-        for budget in ({"epsilon": 1.0, "total": 9.0}, {"epsilon": 2.0, "trials": 3})
-    )
-    assert store.changes(old, old) == []
-    assert store.changes(old, new) == [
-        "budget.epsilon: 1.0 became 2.0",
-        "budget.total: 9.0 became 'nothing'",
-        "budget.trials: 'nothing' became 3",
-    ]
-
-
 # ---- one sweep's folder
 
 
