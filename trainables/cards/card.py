@@ -163,7 +163,7 @@ class PrivacyCard(Document):
     @field_validator("mechanism")
     @classmethod
     def _of_a_mechanism(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {name: plain(value) for name, value in given.items() if name in _MECHANISM}
+        return {name: value for name, value in given.items() if name in _MECHANISM}
 
 
 def make(
@@ -198,7 +198,7 @@ def make(
         expected_batch_size=mechanism.expected_batch_size,
         sample_rate=mechanism.sample_rate if poisson else None,
         steps=mechanism.steps,
-        mechanism=asdict(mechanism),
+        mechanism=plain(asdict(mechanism)),
         datasets={"training": DataSet(name=corpus)},
         public_data=public_data,
         public=tuple(public),
