@@ -13,7 +13,7 @@ from sweep.spending.ledger import FILE, Ledger
 from tests.models._builds import FULLY, SCHEMA
 from tests.models.test_own_model import here
 from tests.models.test_own_state import code, write
-from tests.sweep.runtime.test_driver import Stage, begin
+from tests.sweep.runtime.test_driver import Stage
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
 from trainables.config import parse
@@ -123,11 +123,10 @@ def test_the_driver_tries_a_trial_before_it_pays(tmp_path):
             raise InvalidInput("expected better")
 
     stage.driver.rehearse = refuse_first
-    verdict = stage.driver(begin(stage.first))
-    assert (verdict.go_on, verdict.reason) == (False, "expected better")
-    assert stage.paid(stage.first) == []
-    assert stage.driver(begin(stage.second)).go_on
-    assert stage.paid(stage.second) == [(1, 0, 1)]
+    assert stage.begin().reason == "expected better"
+    assert stage.releases(stage.first) == []
+    assert stage.begin(stage.second).go_on
+    assert len(stage.releases(stage.second)) == 1
     assert tried == [stage.first, stage.second]
 
 

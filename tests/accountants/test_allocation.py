@@ -9,11 +9,7 @@ import pytest
 from _mechanisms import allocated, mechanism, training
 
 from tests.refusals import refused
-from trainables.accountants import (
-    gaussian,
-    pld,
-    rdp,
-)
+from trainables.accountants import gaussian, pld, rdp
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import allocation, renyi
 from trainables.guarantee.gaussian import gaussian_epsilon

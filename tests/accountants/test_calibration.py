@@ -15,11 +15,7 @@ from trainables.accountants._calibration import near, smallest_noise_multiplier
 
 @settings(deadline=None)
 @example(scale=8.0, power=1.0, target=1.0)  # the root is an end of the bracket
-@given(
-    scale=st.floats(1e-4, 1e4),
-    power=st.floats(0.5, 4),
-    target=st.floats(1e-3, 1e3),
-)
+@given(scale=st.floats(1e-4, 1e4), power=st.floats(0.5, 4), target=st.floats(1e-3, 1e3))
 def test_the_search_finds_the_root_of_a_known_curve(scale, power, target):
     """epsilon(z) = (scale / z)^power: the answer is never below the root, and close above it."""
     root = scale / target ** (1 / power)

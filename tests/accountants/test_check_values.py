@@ -73,20 +73,8 @@ VALUES = [
         *("Algorithm 1, z / sigma_eff", 5.66, 1e-2, "2 sqrt(8)"),
         lambda: 1 / mechanism().effective_noise_multiplier_at(0),
     ),
-    (
-        "best of 10, geometric",
-        8.973,
-        1e-3,
-        SELECTION,
-        lambda: best_of(10, "geometric"),
-    ),
-    (
-        "best of 48, logarithmic",
-        9.115,
-        1e-3,
-        SELECTION,
-        lambda: best_of(48, "logarithmic"),
-    ),
+    ("best of 10, geometric", 8.973, 1e-3, SELECTION, lambda: best_of(10, "geometric")),
+    ("best of 48, logarithmic", 9.115, 1e-3, SELECTION, lambda: best_of(48, "logarithmic")),
     (
         *("ceiling of an audit, delta 1e-5", 6.04, 1e-2, "Steinke, Nasr & Jagielski 2023"),
         lambda: epsilon_lower_bound(1_300, 1_300, 1_300, delta=1e-5),

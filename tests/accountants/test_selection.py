@@ -17,12 +17,7 @@ from dp_accounting.dp_event import (
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from tests.accountants._mechanisms import (
-    histogram,
-    poisson,
-    shuffled,
-    through_the_ledger,
-)
+from tests.accountants._mechanisms import histogram, poisson, shuffled, through_the_ledger
 from tests.refusals import refused
 from trainables.accountants import certify, pld, selection
 from trainables.accountants.selection import by_law

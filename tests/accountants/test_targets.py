@@ -32,11 +32,7 @@ BESIDE = {
     "alone": {},
     "histogram": {"histogram_noise_multiplier": 4.0},
     "stages": {"stages": (1, 2)},
-    "groups": {
-        "unit": "group",
-        "max_records_per_group": 3,
-        "histogram_noise_multiplier": 12.0,
-    },
+    "groups": {"unit": "group", "max_records_per_group": 3, "histogram_noise_multiplier": 12.0},
 }
 TARGETS = (0.3, 4.0, 60.0)
 ACCOUNTANTS = (None, "gaussian", None, "pld", "rdp")

@@ -17,12 +17,7 @@ from torch import nn
 from trainables import catalogue
 from trainables.config import parse
 from trainables.engines import Setup
-from trainables.engines._toy import (
-    ChosenBatch,
-    ChosenByRecord,
-    ChosenGradients,
-    ChosenRecords,
-)
+from trainables.engines._toy import ChosenBatch, ChosenByRecord, ChosenGradients, ChosenRecords
 from trainables.guarantee.noise import public_key
 from trainables.guarantee.sampling import Draw, sampler
 from trainables.privacy.from_config import build
@@ -47,11 +42,7 @@ class PlainGradients(nn.Module):
 
 
 # The three ways to a clipped sum; all do the same.
-WAYS = {
-    "books": ChosenGradients,
-    "torch.func": ChosenByRecord,
-    "autograd": PlainGradients,
-}
+WAYS = {"books": ChosenGradients, "torch.func": ChosenByRecord, "autograd": PlainGradients}
 
 
 class Meeting:
@@ -136,22 +127,19 @@ def draw_of(units):
 
 
 def engine_on(mech, table, units=None, *, model=None, comm=None, **setup):
-    """The mechanism's engine over a table of chosen gradients; with `units`, always this draw."""
+    """The mechanism's engine over a table of chosen gradients, or over as many records of another
+    loader; with `units`, always this draw.
+    """
     if units is not None:
         setup["sampler"] = ChosenBatch(draw_of(units))
-    made = catalogue.entry("engines", mech.engine).make(
+    if "loader" not in setup:
+        setup["loader"] = ChosenRecords(table)
+    usual = {"learning_rate": 1e-3, "key": public_key(0, "tests"), "comm": comm or Alone()}
+    return catalogue.entry("engines", mech.engine).make(
         ChosenGradients(WIDTHS) if model is None else model,
         mech,
-        Setup(
-            loader=ChosenRecords(table),
-            ids=np.arange(len(table)),
-            learning_rate=1e-3,
-            comm=comm or Alone(),
-            key=setup.pop("key", public_key(0, "tests")),
-            **setup,
-        ),
+        Setup(**{**usual, "ids": np.arange(len(table)), **setup}),
     )
-    return made
 
 
 class OneBatch:
@@ -169,20 +157,10 @@ def engine_of(name, model, loader, **fields):
     n = loader.made.num_records
     training = {"expected_batch_size": n, **fields.pop("training", {})}
     config = parse({"engine": name, "training": training, "data": {"num_records": n}, **fields})
-    made = catalogue.entry("engines", name).make(
-        model,
-        build(config, num_records=n),
-        Setup(
-            loader=loader,
-            ids=np.arange(n),
-            learning_rate=1e-3,
-            key=public_key(0, "tests"),
-            comm=Alone(),
-            precision=config.training.precision,
-            compares=False,
-        ),
+    mech, precision = build(config, num_records=n), config.training.precision
+    return engine_on(
+        mech, range(n), model=model, loader=loader, precision=precision, compares=False
     )
-    return made
 
 
 def gradients(records, *, scale=1.0, seed=0):

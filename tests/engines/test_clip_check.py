@@ -13,8 +13,7 @@ from tests.models._builds import TYPES, built
 from tests.models.test_own_draws import built as own
 from tests.tasks.test_nlu_trial import config, place, run
 from tests.whole_trial.small import NUM_RECORDS, Utterances, model_and_loader
-from trainables import catalogue
-from trainables.engines import Setup, _check, _private
+from trainables.engines import _check, _private
 from trainables.engines._check import TOLERANCE, Schedule, difference, some_of
 from trainables.engines._private import PrivateEngine
 from trainables.errors import TrialFailed
@@ -50,36 +49,19 @@ class Silent(Alone):
         self.sent += 1
 
 
-def engine_of(kind, request=None, *, engine="dp_sgd", comm=None, dropout=0.3, **fields):
+def engine_of(kind, request=None, *, engine="dp_sgd", **setup):
     """The engine over random records; `kind` is of `whole_trial.small`, "heads" or "own"."""
     if kind == "own":
         model = request.getfixturevalue("own")
     elif kind == "heads":
         model = built(name="features")
     else:
-        model, loader = model_and_loader(kind, dropout=dropout)
+        model, loader = model_and_loader(kind, dropout=0.3)
     if kind in ("own", "heads"):
         loader = Utterances(model, model.feature_table(TYPES))
-    setup = {
-        name: fields.pop(name)
-        for name in ("precision", "physical_batch_size", "compares")
-        if name in fields
-    }
-    mech = mechanism(
-        engine, records=NUM_RECORDS, batch=6, workers=1, epochs=2, max_grad_norm=C, **fields
-    )
-    return catalogue.entry("engines", engine).make(
-        model,
-        mech,
-        Setup(
-            loader=loader,
-            ids=np.arange(NUM_RECORDS),
-            learning_rate=0.05,
-            key=public_key(0, "check"),
-            comm=comm or Silent(),
-            **setup,
-        ),
-    )
+    mech = mechanism(engine, records=NUM_RECORDS, batch=6, workers=1, epochs=2, max_grad_norm=C)
+    place = {"model": model, "loader": loader, "comm": Silent(), "key": public_key(0, "check")}
+    return engine_on(mech, range(NUM_RECORDS), learning_rate=0.05, **place, **setup)
 
 
 def scaled(owner, name, factor):
@@ -260,10 +242,7 @@ def test_scales_of_more_groups_than_there_are_scale_nothing():
 
 def schedule(seed=0, *, steps=10, size=1_000, whole=0):
     return Schedule(
-        lambda epoch: np.random.default_rng([seed, epoch]),
-        lambda _: steps,
-        size=size,
-        whole=whole,
+        lambda epoch: np.random.default_rng([seed, epoch]), lambda _: steps, size=size, whole=whole
     )
 
 

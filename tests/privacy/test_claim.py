@@ -59,11 +59,7 @@ def test_randomised_response_reaches_the_bound(epsilon, fpr):
     assert largest_tpr([(epsilon, 0.0)], fpr=fpr) == pytest.approx(power)
 
 
-@given(
-    epsilon=st.floats(0, 2_000),
-    delta=st.floats(1e-12, 0.5),
-    more=st.floats(0, 5),
-)
+@given(epsilon=st.floats(0, 2_000), delta=st.floats(1e-12, 0.5), more=st.floats(0, 5))
 def test_a_larger_claim_allows_more(epsilon, delta, more):
     small, large = meaning(epsilon, delta=delta), meaning(epsilon + more, delta=delta)
     assert small.gaussian_mu <= large.gaussian_mu * (1 + 1e-9)

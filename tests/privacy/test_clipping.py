@@ -174,12 +174,7 @@ def test_the_multiplier_of_a_step_without_noise_or_shift():
 )
 def test_the_bound_on_epsilon(tp, p, fp, n, expected):
     found = epsilon_lower_bound(
-        true_positives=tp,
-        positives=p,
-        false_positives=fp,
-        negatives=n,
-        delta=0.0,
-        false_alarm=0.05,
+        true_positives=tp, positives=p, false_positives=fp, negatives=n, delta=0.0, false_alarm=0.05
     )
     assert found == pytest.approx(expected, abs=5e-5)
 

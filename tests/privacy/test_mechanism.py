@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.refusals import refused
-from trainables.config import (
-    NoiseDecay,
-    PrivacyConfig,
-    TargetEpsilon,
-    TrainingConfig,
-    parse,
-)
+from trainables.config import NoiseDecay, PrivacyConfig, TargetEpsilon, TrainingConfig, parse
 from trainables.errors import InvalidInput
 from trainables.guarantee.mechanism import LEAST_GRAD_NORM, Mechanism
 from trainables.privacy.from_config import build, build_from, default_delta
@@ -28,15 +22,7 @@ NAN, INF = math.nan, math.inf
 DATA_DEPENDENT = ("public", "first_step_noised", "first_step")
 
 
-def mechanism(
-    engine="edp_sgd",
-    *,
-    num_records=2_560,
-    batch=64,
-    workers=8,
-    epochs=30,
-    **privacy,
-):
+def mechanism(engine="edp_sgd", *, num_records=2_560, batch=64, workers=8, epochs=30, **privacy):
     return build_from(
         engine,
         PrivacyConfig(**privacy),

@@ -17,13 +17,7 @@ from trainables.config import parse
 from trainables.engines import Setup
 from trainables.errors import TrialFailed
 from trainables.guarantee import noise
-from trainables.guarantee.noise import (
-    GaussianSource,
-    SecretKey,
-    add_noise_,
-    new_key,
-    public_key,
-)
+from trainables.guarantee.noise import GaussianSource, SecretKey, add_noise_, new_key, public_key
 from trainables.seeding import GOLDEN, generator, mix, stream_seed
 from trainables.system.communication import Alone
 

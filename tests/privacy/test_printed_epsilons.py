@@ -23,7 +23,7 @@ HOUSES = ("sweep", "dashboards", "trainables", "search_spaces")
 # An upper bound of what is spent, or a certified lower bound.
 _EPSILON = re.compile(r"\b(epsilon\w*|together|spent|cheapest|smallest|gaussian_mu)\b")
 NOT_SPENT = {
-    "dashboards/comparison.py: trial.epsilon",  # the key of a group of trials, never shown
+    "dashboards/comparison.py: trial.epsilon"  # the key of a group of trials, never shown
 }
 _LIMITS = re.compile(r"epsilon_max|target_epsilon|self\.limit")
 

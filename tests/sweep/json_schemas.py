@@ -4,13 +4,7 @@ import json
 
 from sweep.commands import _schemas
 
-_NAMES = (
-    ("truth", bool),
-    ("integer", int),
-    ("number", float),
-    ("text", str),
-    ("null", type(None)),
-)
+_NAMES = (("truth", bool), ("integer", int), ("number", float), ("text", str), ("null", type(None)))
 
 
 def checked(command, printed):

@@ -87,12 +87,7 @@ def equal_weights():
 
 def still_sweep(folder, base, **fields):
     """A sweep named `still` of one trial, run in `folder` to its end."""
-    document = {
-        "name": "still",
-        "base": base,
-        "resources": {"executor": "local"},
-        **fields,
-    }
+    document = {"name": "still", "base": base, "resources": {"executor": "local"}, **fields}
     settings = settings_in(folder)
     with shared_figures(settings):
         prepared = prepare_space(spaces.parse(document), settings=settings)
@@ -182,11 +177,7 @@ def pairs_home(folder, rows, *, relation, **changes):
     place = write_pairs(folder, training=1, human=20)
     write_lines(place / "pairs_train.jsonl", rows)
     sampling = "shuffle" if relation == "replace_one" else "poisson"
-    privacy = {
-        "privacy.delta": 1e-3,
-        "privacy.noise_multiplier": 0.8,
-        "privacy.sampling": sampling,
-    }
+    privacy = {"privacy.delta": 1e-3, "privacy.noise_multiplier": 0.8, "privacy.sampling": sampling}
     batch = {"training.expected_batch_size": 10, "training.num_workers": 1}
     declared = {"data.name": "pair_lines", "data.path": "pairs", "data.num_records": 44}
     config = tiny(place, **{**privacy, **batch, **declared, **changes})

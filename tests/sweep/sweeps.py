@@ -43,12 +43,7 @@ def write_corpus(folder):
         ]
         write_lines(path, rows)
         schema.write_text(json.dumps({"intents": ["call", "text"], "slots": ["contact"]}))
-    return {
-        "name": "json_lines",
-        "path": str(path),
-        "schema_file": str(schema),
-        "num_records": 90,
-    }
+    return {"name": "json_lines", "path": str(path), "schema_file": str(schema), "num_records": 90}
 
 
 def space_in(folder, **fields):

@@ -44,6 +44,13 @@ def space_file(folder, **fields):
     return str(path)
 
 
+def ran(*words, **options):
+    """A process that has ended: of Python, or of a shell whose first argument is its path."""
+    started = [sys.executable, *words] if words[0][0] == "-" else [*words, sys.executable]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.run(started, **{**pipes, **options})
+
+
 # ---- quick to start
 
 HEAVY = ("torch", "ray", "mlflow", "pandas", "scipy", "numpy", "dp_accounting", "transformers")
@@ -54,10 +61,7 @@ def modules_after(*arguments):
         "import sys; from sweep.cli import run; run(sys.argv[1:]);"
         "sys.stderr.write('\\n' + ' '.join(sys.modules))"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
-    )
-    return set(found.stderr.splitlines()[-1].split())
+    return set(ran("-c", code, *arguments, check=True).stderr.splitlines()[-1].split())
 
 
 def test_help_imports_nothing_heavy():
@@ -72,10 +76,7 @@ def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow():
 
 @pytest.mark.parametrize(
     ("arguments", "most"),
-    [
-        (["--help"], 4),
-        pytest.param(["plan", "paper_linear", "--json"], 24, marks=pytest.mark.slow),
-    ],
+    [(["--help"], 4), pytest.param(["plan", "paper_linear", "--json"], 24, marks=pytest.mark.slow)],
 )
 def test_an_answer_comes_in_time(arguments, most):
     """In starts of the libraries that every command needs (one takes 0.1 s where `--help` takes
@@ -84,7 +85,7 @@ def test_an_answer_comes_in_time(arguments, most):
 
     def seconds(*options):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *options], capture_output=True, check=True)
+        ran(*options, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -304,7 +305,7 @@ def run(arguments=None):
 cli.run = run
 cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = ran("-c", program)
     assert done.stdout.splitlines() == ["output", "a thread", "an exit function"]
     assert (done.returncode, done.stderr) == (3, "")
 
@@ -320,21 +321,14 @@ cli.run = run
 cli.main()
 """
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True
-        )
+        done = ran("-c", program, stdout=full)
     assert done.returncode != 0
     assert "ours" in done.stderr or "No space left on device" in done.stderr
 
 
 def test_a_full_disk_behind_stdout_is_not_that_of_the_working_folder():
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "sweep", "--version"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        done = ran("-m", "sweep", "--version", stdout=full)
     assert done.returncode == 1
     assert done.stderr == "error: cannot write to stdout: No space left on device\n"
 
@@ -352,11 +346,8 @@ def test_any_stream_takes_any_answer(place):
     run_untracked(place)
     c = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     for environment in (c, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}):
-        done = subprocess.run(
-            [sys.executable, "-c", SEVERAL, "show toy --json", "show toy", "fields", "data list"],
-            env={**os.environ, **environment},
-            capture_output=True,
-        )
+        commands = ("show toy --json", "show toy", "fields", "data list")
+        done = ran("-c", SEVERAL, *commands, env={**os.environ, **environment}, text=False)
         assert (done.returncode, done.stderr) == (0, b"")
         first, end = json.JSONDecoder().raw_decode(done.stdout.decode("latin-1"))
         assert first["trials"]
@@ -371,32 +362,28 @@ def test_json_stays_json_in_any_encoding(text, encoding):
 
 
 def test_a_reader_that_leaves_is_one_line():
-    command = f'"{sys.executable}" -m sweep fields | true; exit "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
+    done = ran("bash", "-c", '"$0" -m sweep fields | true; exit "${PIPESTATUS[0]}"')
     assert (done.returncode, done.stderr) == (1, "error: cannot write to stdout: Broken pipe\n")
 
 
 @pytest.mark.parametrize("stderr", [">&-", ">/dev/full"])
 def test_a_refusal_may_have_no_stderr(stderr):
-    command = f'"{sys.executable}" -m sweep fly 2{stderr}'
-    done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE)
-    assert (done.returncode, done.stdout) == (2, b"")
+    done = ran("sh", "-c", f'"$0" -m sweep fly 2{stderr}')
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("kilobytes", [150_000, 260_000])
 def test_little_memory_is_one_line(kilobytes, place):
     """At the second one OpenBLAS would wait for memory for ever."""
-    command = f'ulimit -v {kilobytes}; "{sys.executable}" -m sweep plan "{space_file(place)}"'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    command = f'ulimit -v {kilobytes}; "$0" -m sweep plan "{space_file(place)}"'
+    done = ran("sh", "-c", command)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "emory" in done.stderr
 
 
 def test_a_command_may_have_no_stdout():
-    done = subprocess.run(
-        ["sh", "-c", '"$0" -m sweep --help >&-', sys.executable], stderr=subprocess.PIPE, text=True
-    )
+    done = ran("sh", "-c", '"$0" -m sweep --help >&-')
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -410,9 +397,7 @@ def run(arguments=None):
 cli.run = run
 cli.main()
 """
-    done = subprocess.run(
-        ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, program], stderr=subprocess.PIPE, text=True
-    )
+    done = ran("sh", "-c", f'"$0" -c "{program}" >&-')
     assert done.returncode == 143
     assert done.stderr.startswith("interrupted")
 

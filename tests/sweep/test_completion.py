@@ -13,10 +13,7 @@ from sweep import cli
 SCRIPT = Path(sys.executable).with_name("sweep")
 
 
-LINES = {
-    "sweep re": {"report", "resume"},
-    "sweep run quick --tracking ml": {"mlflow"},
-}
+LINES = {"sweep re": {"report", "resume"}, "sweep run quick --tracking ml": {"mlflow"}}
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -31,7 +31,6 @@ def not_in_the_background():
         signal.signal(number, signal.SIG_IGN)
 
 
-READY = "print('ready', flush=True)\n"
 STARTED = []
 
 
@@ -45,17 +44,14 @@ def no_program_outlives_its_test():
     STARTED.clear()
 
 
-def start(body, *, before="", is_ready=True):
-    """A program whose work is `body`; it says `ready` when it may be interrupted, at once unless
-    `body` does.
-    """
-    work = (READY if is_ready else "") + textwrap.dedent(body)
+def start(body, *, before=""):
+    """A program whose work is `body`, which says `ready` when it may be interrupted."""
     program = f"""
 import os, signal, subprocess, sys, threading, time
 {before}
 from sweep import interrupts
 def work():
-{textwrap.indent(work, "    ")}
+{textwrap.indent(textwrap.dedent(body), "    ")}
     return 0
 sys.exit(interrupts.run(work))
 """
@@ -87,8 +83,7 @@ def test_a_signal_gives_one_line_and_the_exit_code(number):
         finally:
             print("a traceback, say", file=sys.stderr)
             print("half of an answer")
-        """,
-        is_ready=False,
+        """
     )
     process.send_signal(number)
     expected = "interrupted: all is saved; `go` continues\n"
@@ -107,8 +102,7 @@ def test_the_line_is_the_last_one_whatever_is_written(tmp_path):
             threading.Thread(target=draw, daemon=True).start()
         print("ready", flush=True)
         time.sleep(60)
-        """,
-        is_ready=False,
+        """
     )
     process.send_signal(signal.SIGTERM)
     assert ending(process)[0] == 143
@@ -125,8 +119,7 @@ def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows):
             time.sleep(60)
         except KeyboardInterrupt:
             {swallows}
-        """,
-        is_ready=False,
+        """
     )
     process.send_signal(signal.SIGTERM)
     code, _, err = ending(process)
@@ -142,8 +135,7 @@ def test_a_long_call_delays_no_line_and_ends_at_the_second_signal():
             time.sleep(60)
         finally:
             time.sleep(60)
-        """,
-        is_ready=False,
+        """
     )
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)
@@ -159,6 +151,7 @@ def test_a_long_call_delays_no_line_and_ends_at_the_second_signal():
 def test_a_request_in_a_file_counts_as_sigterm(tmp_path):
     process = start(
         f"""
+        print("ready", flush=True)
         with interrupts.stop_when(lambda: os.path.exists({str(tmp_path / "stop")!r})):
             threading.Event().wait()
         """
@@ -182,8 +175,7 @@ def test_no_process_is_left_not_even_an_orphan():
         f"""
         subprocess.Popen([sys.executable, "-c", {grown!r}])
         time.sleep(60)
-        """,
-        is_ready=False,  # the youngest says it
+        """
     )
     group = [int(pid) for pid in _descendants(process.pid)]
     assert len(group) == 2
@@ -197,6 +189,7 @@ def test_no_process_is_left_not_even_an_orphan():
 def test_a_signal_to_a_forked_process_is_not_this_ones():
     process = start(
         """
+        print("ready", flush=True)
         begun, begins = os.pipe()
         child = os.fork()
         if child == 0:
@@ -213,7 +206,8 @@ def test_a_signal_to_a_forked_process_is_not_this_ones():
 
 def test_a_signal_that_was_ignored_stays_ignored():
     """A shell starts background jobs so, and `nohup` does."""
-    process = start("time.sleep(1.0)", before="signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    process = start('print("ready", flush=True); time.sleep(1.0)', before=ignored)
     process.send_signal(signal.SIGINT)
     assert ending(process) == (0, "", "")
 
@@ -228,7 +222,6 @@ class AtEnd:  # deleted with the modules, when Python has given the signals up
         write(1, b"ready\\n")
         sleep(3)
 """,
-        is_ready=False,
     )
     process.send_signal(signal.SIGTERM)
     assert ending(process) == (0, "", "")

@@ -8,13 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engines.engine_checks import mechanism
+from tests.engines.engine_checks import engine_on, mechanism
 from tests.whole_trial.naive import in_double, losses_of, record_gradient, sum_of_clipped
 from tests.whole_trial.small import KINDS, NUM_RECORDS, model_and_loader
-from trainables import catalogue
-from trainables.engines import Setup
 from trainables.guarantee.noise import public_key
-from trainables.system.communication import Alone
 
 # Of the sum of all clipped norms: float32 against float64.
 TOLERANCE = {"fp32": 2e-4, "bf16": 0.1}
@@ -35,22 +32,17 @@ GROUPS = np.arange(NUM_RECORDS) // 3
 
 def engine_of(mech, kind, *, dropout, **setup):
     model, loader = model_and_loader(kind, dropout=dropout)
-    make = catalogue.entry("engines", mech.engine).make
-    made = make(
-        model,
+    return engine_on(
         mech,
-        Setup(
-            loader=loader,
-            ids=np.arange(NUM_RECORDS),
-            groups=GROUPS if mech.unit == "group" else None,
-            learning_rate=0.05,
-            key=public_key(0, "released"),
-            comm=Alone(),
-            public_batch=loader.batch(np.arange(3)) if mech.group_scale == "public" else None,
-            **setup,
-        ),
+        GROUPS,
+        model=model,
+        loader=loader,
+        groups=GROUPS if mech.unit == "group" else None,
+        learning_rate=0.05,
+        key=public_key(0, "released"),
+        public_batch=loader.batch(np.arange(3)) if mech.group_scale == "public" else None,
+        **setup,
     )
-    return made
 
 
 def units_of(engine, epoch, step):

@@ -39,11 +39,6 @@ _NUMBER = 3
 _ID = "0123456789abcdef0123456789abcdef"
 
 
-def unseal(folder, settings):
-    """Without MLflow."""
-    selection.unseal(folder, replace(settings, tracking=False))
-
-
 def _fields(**fields):
     """Two clip norms and a range of learning rates, which is what the toy's error grows with."""
     return {
@@ -62,30 +57,70 @@ def _fields(**fields):
 
 
 @pytest.fixture(autouse=True)
-def _no_collection(monkeypatch):
-    """The toy leaves nothing to collect, which would take half of each test."""
+def three(monkeypatch):
+    """The secret number is three."""
+    draw(monkeypatch, _NUMBER)
+    # The toy leaves nothing to collect, which would take half of each test.
     monkeypatch.setattr(worker_loop.gc, "collect", lambda: 0)
 
 
+def draw(patch, number):
+    patch.setattr(search, "draw_number", lambda law, random: number)
+
+
+class Place:
+    """A home, and what is done there."""
+
+    def __init__(self, path):
+        self.path = path
+        self.settings = settings_in(path)
+        self.ledger = Ledger(self.settings.home / FILE)
+
+    @property
+    def folder(self):
+        return store.open_sweep(self.settings.home, "toy")
+
+    def prepare(self, **fields):
+        return prepare_space(space_in(self.path, **_fields(**fields)), settings=self.settings)
+
+    def run(self, **fields):
+        return run_untracked(self.path, **_fields(**fields))
+
+    def start(self, prepared, **options):
+        with without_mlflow():
+            return runner.start(prepared, self.settings, function=TOY, **options)
+
+    def resume(self, name="toy"):
+        with without_mlflow():
+            sweep = store.open_sweep(self.settings.home, name)
+            runner.resume(sweep, self.settings, function=TOY)
+
+    def unseal(self):
+        """Without MLflow."""
+        selection.unseal(self.folder, replace(self.settings, tracking=False))
+
+    def names(self):
+        return store.names(self.settings.home)
+
+
 @pytest.fixture
-def three(monkeypatch):
-    """The secret number is three."""
-    monkeypatch.setattr(search, "draw_number", lambda law, random: _NUMBER)
+def place(tmp_path):
+    return Place(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A selection among three, delivered to a real tracking store; what it printed is in a file."""
-    place = tmp_path_factory.mktemp("done")
-    settings, screen = settings_in(place), Console(file=io.StringIO(), width=140)
+    place = Place(tmp_path_factory.mktemp("done"))
+    settings, screen = place.settings, Console(file=io.StringIO(), width=140)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "draw_number", lambda law, random: _NUMBER)
-        prepared = prepare_space(space_in(place, **_fields()), settings=settings)
+        draw(patch, _NUMBER)
+        prepared = place.prepare()
         view = view_of(prepared.space, prepared.plan, settings.home)
         with watching(view, screen, quiet=False) as watch:
             run = runner.start(prepared, settings, command=["test"], function=TOY, watch=watch)
         assert run.tracking_problem is None
-    (place / "printed.txt").write_text(screen.file.getvalue())
+    (place.path / "printed.txt").write_text(screen.file.getvalue())
     return run.folder
 
 
@@ -230,9 +265,9 @@ def _fourth_call(call):
     return lambda *args: call() if next(calls) == 3 else None
 
 
-def _same_secrets(folder, patch):
+def _same_secrets(place, patch):
     """One home key and one sweep id, so that two homes draw the same."""
-    key = settings_in(folder).home / "ledger.key"
+    key = place.settings.home / "ledger.key"
     key.parent.mkdir(parents=True)
     key.touch(mode=0o600)
     key.write_bytes(b"k" * 32)
@@ -249,47 +284,41 @@ def _outcome(folder):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    place = tmp_path_factory.mktemp("whole")
+    place = Place(tmp_path_factory.mktemp("whole"))
     with pytest.MonkeyPatch.context() as patch:
         _same_secrets(place, patch)
-        patch.setattr(search, "draw_number", lambda law, random: _NUMBER)
-        return _outcome(run_untracked(place, **_fields()))
+        draw(patch, _NUMBER)
+        return _outcome(place.run())
 
 
-@pytest.mark.usefixtures("three")
 @pytest.mark.parametrize("step", _STEPS)
 def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
-    tmp_path, monkeypatch, uninterrupted, step
+    place, monkeypatch, uninterrupted, step
 ):
-    _same_secrets(tmp_path, monkeypatch)
+    _same_secrets(place, monkeypatch)
     with pytest.MonkeyPatch.context() as patch:
         _STEPS[step](patch)
         with pytest.raises(Crash):
-            run_untracked(tmp_path, **_fields())
-    folder = store.open_sweep(settings_in(tmp_path).home, "toy")
-    with without_mlflow():
-        runner.resume(folder, settings_in(tmp_path), function=TOY)
-        assert _outcome(folder) == uninterrupted
-        runner.resume(folder, settings_in(tmp_path), function=TOY)
-    assert _outcome(folder) == uninterrupted
+            place.run()
+    for _ in range(2):
+        place.resume()
+        assert _outcome(place.folder) == uninterrupted
 
 
-@pytest.mark.usefixtures("three")
-def test_a_ray_that_fails_names_the_sweep_and_not_its_vault(tmp_path, monkeypatch):
+def test_a_ray_that_fails_names_the_sweep_and_not_its_vault(place, monkeypatch):
     def fail(jobs, **_):
         if jobs:
             raise RayFailed("Ray failed (its gcs_server died)")
 
     monkeypatch.setattr("sweep.runtime.driver.run_trials", fail)
     with pytest.raises(SweepError) as problem:
-        run_untracked(tmp_path, **_fields())
+        place.run()
     assert str(problem.value) == (
         "Ray failed (its gcs_server died); finished epochs are saved: `sweep resume toy` continues"
     )
 
 
-@pytest.mark.usefixtures("three")
-def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(tmp_path, monkeypatch):
+def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(place, monkeypatch):
     seen = []
 
     def break_one(folder, rank, epoch):
@@ -300,39 +329,33 @@ def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(tmp_path, monk
     with monkeypatch.context() as patch:
         patch.setattr(toy_trial, "_fault", break_one)
         with pytest.raises(TrialFailed, match="a draw failed, so nothing is released") as failure:
-            run_untracked(tmp_path, **_fields())
+            place.run()
     assert toy_trial.PRIVATE not in str(failure.value)
     assert "ValueError" not in str(failure.value), "what went wrong is an outcome of that trial"
     assert not set(seen) & set(re.findall(r"[\w-]+", str(failure.value)))
-    folder = store.open_sweep(settings_in(tmp_path).home, "toy")
-    assert folder.records() == []
-    with without_mlflow():
-        runner.resume(folder, settings_in(tmp_path), function=TOY)
-    assert len(folder.records()) == 1
-    assert len(Ledger(folder.path.parent / FILE).entries()) == 1
+    assert place.folder.records() == []
+    place.resume()
+    assert len(place.folder.records()) == 1
+    assert len(place.ledger.entries()) == 1
 
 
 # ---- numbers and budgets
 
 
-def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(search, "draw_number", lambda law, random: 0)
+def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, monkeypatch, capsys):
+    draw(monkeypatch, 0)
     law = {"strategy": "private_selection", "num_trials": {"law": "poisson", "mean": 2}}
-    folder = run_untracked(tmp_path, **_fields(search=law))
-    assert folder.records() == []
-    assert len(Ledger(folder.path.parent / FILE).entries()) == 1
-    monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
+    assert place.run(search=law).records() == []
+    assert len(place.ledger.entries()) == 1
+    monkeypatch.setenv("SWEEP_HOME", str(place.settings.home))
     assert cli.run(["show", "toy"]) == 0
     assert "No trial was drawn, which a poisson law allows" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("three")
-def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path):
+def test_a_configuration_that_is_drawn_twice_is_two_trials(place):
     axes = {"privacy.max_grad_norm": [0.5, 1.0]}
     law = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 2}}
-    folder = run_untracked(tmp_path, **_fields(axes=axes, search=law))
+    folder = place.run(axes=axes, search=law)
     draws = Vault(folder).draws.records()
     assert len(draws) == _NUMBER
     assert len({draw.plan.group for draw in draws}) < _NUMBER
@@ -340,32 +363,24 @@ def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path):
     assert len(folder.records()) == 1
 
 
-@pytest.mark.usefixtures("three")
-def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path):
-    settings = settings_in(tmp_path)
-    prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
+def test_a_total_over_all_sweeps_is_checked_before_the_start(place):
+    prepared = place.prepare()
     room = 1.5 * prepared.price.epsilon_selected
-    with without_mlflow():
-        runner.start(prepared, settings, function=TOY, budget_total=room)
-        other = prepare_space(space_in(tmp_path, **_fields(name="other")), settings=settings)
-        with pytest.raises(InvalidInput, match="exceeds --budget-total"):
-            runner.start(other, settings, function=TOY, budget_total=room)
-    assert store.names(settings.home) == ["toy"]
-    assert len(Ledger(settings.home / FILE).entries()) == 1
+    place.start(prepared, budget_total=room)
+    with pytest.raises(InvalidInput, match="exceeds --budget-total"):
+        place.start(place.prepare(name="other"), budget_total=room)
+    assert place.names() == ["toy"]
+    assert len(place.ledger.entries()) == 1
 
 
-@pytest.mark.usefixtures("three")
-def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(tmp_path, monkeypatch):
+def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(place, monkeypatch):
     monkeypatch.setattr(Ledger, "charge", lambda *args, **kwargs: "no room is left")
-    settings = settings_in(tmp_path)
-    prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
-    with without_mlflow(), pytest.raises(InvalidInput, match="no room is left"):
-        runner.start(prepared, settings, function=TOY, budget_total=1e3)
-    assert store.names(settings.home) == []
+    with pytest.raises(InvalidInput, match="no room is left"):
+        place.start(place.prepare(), budget_total=1e3)
+    assert place.names() == []
 
 
-@pytest.mark.usefixtures("three")
-def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(tmp_path, monkeypatch):
+def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(place, monkeypatch):
     drawn = search.draw_points
 
     def draw_with_less_noise(*given):
@@ -375,28 +390,25 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(tmp
         return [replace(found[0], config=with_noise(first, 0.1)), *found[1:]]
 
     monkeypatch.setattr(search, "draw_points", draw_with_less_noise)
-    settings = settings_in(tmp_path)
-    prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
-    with without_mlflow(), pytest.raises(InvalidInput, match="the same epsilon for every point"):
-        runner.start(prepared, settings, function=TOY)
-    assert Ledger(settings.home / FILE).entries() == []
-    assert store.names(settings.home) == []
+    with pytest.raises(InvalidInput, match="the same epsilon for every point"):
+        place.start(place.prepare())
+    assert place.ledger.entries() == []
+    assert place.names() == []
 
 
 # ---- unsealing
 
 
-def test_unsealing_says_yes_and_charges_the_composition(tmp_path, monkeypatch, capsys):
+def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, capsys):
     number = 20  # so many that they cost more than the choice
-    monkeypatch.setattr(search, "draw_number", lambda law, random: number)
-    folder = run_toy(tmp_path, **_fields()).folder
-    monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
+    draw(monkeypatch, number)
+    folder, ledger = run_toy(place.path, **_fields()).folder, place.ledger
+    monkeypatch.setenv("SWEEP_HOME", str(place.settings.home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert cli.run(["unseal", "toy"]) == 2
     assert "expected --yes" in capsys.readouterr().err
     assert len(folder.records()) == 1
 
-    ledger = Ledger(folder.path.parent / FILE)
     before = ledger.entries()
     errors = sorted(r.metrics["ser"] or 0.0 for r in Vault(folder).draws.records())
     assert cli.run(["unseal", "toy", "--yes"]) == 0
@@ -417,7 +429,7 @@ def test_unsealing_says_yes_and_charges_the_composition(tmp_path, monkeypatch, c
     assert len(folder.records()) == number
     assert len(ledger.entries()) == len(before) + number + 1
     assert cli.run(["ledger", "--check"]) == 0
-    _remove(folder.path.parent, "jsonl", "head")  # it is checked like any other sweep
+    _remove(place.settings.home, "jsonl", "head")  # it is checked like any other sweep
     assert cli.run(["ledger", "--check", "--json"]) == 1
     out = capsys.readouterr().out
     assert len(json.loads(out[out.index("{") :])["missing"]) == number
@@ -462,69 +474,64 @@ def _forget_result(draws):
     rewrite_sweep(folder, "ended", lambda e: None if e["trial"] == last else e)
 
 
-@pytest.mark.usefixtures("three")
-def test_a_vault_that_has_lost_something_is_not_opened(tmp_path):
+def test_a_vault_that_has_lost_something_is_not_opened(place):
     """Without an entry for every epoch the trials would cost less than they showed, or nothing."""
-    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
-    paid = Ledger(settings.home / FILE).entries()
-    kept = tmp_path / "kept"
-    shutil.copytree(settings.home, kept)
+    folder, home, kept = place.run(), place.settings.home, place.path / "kept"
+    paid = place.ledger.entries()
+    shutil.copytree(home, kept)
     for lost, damage in _LOST.items():
-        damage(settings.home, Vault(folder).path)
+        damage(home, Vault(folder).path)
         with pytest.raises(InvalidData, match=r"^expected "):
-            unseal(folder, settings)
+            place.unseal()
         assert not folder.is_unsealed, lost
         assert len(folder.records()) == 1, lost
-        shutil.rmtree(settings.home)
-        shutil.copytree(kept, settings.home)
-        assert Ledger(settings.home / FILE).entries() == paid
-    _remove(settings.home, "jsonl", "head")
-    (found,) = ledger_check.check(settings)
+        shutil.rmtree(home)
+        shutil.copytree(kept, home)
+        assert Ledger(home / FILE).entries() == paid
+    _remove(home, "jsonl", "head")
+    (found,) = ledger_check.check(place.settings)
     assert found.problem == "its selection has no entry"
-    assert ledger_check.repair(settings) == []
-    (again,) = Ledger(settings.home / FILE).entries()
+    assert ledger_check.repair(place.settings) == []
+    (again,) = Ledger(home / FILE).entries()
     assert again.release == paid[0].release
-    unseal(folder, settings)
+    place.unseal()
     assert len(folder.records()) == _NUMBER
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_unsealing_few_trials_never_lowers_what_was_paid(tmp_path, monkeypatch, number):
-    monkeypatch.setattr(search, "draw_number", lambda law, random: number)
-    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
-    ledger = Ledger(settings.home / FILE)
+def test_unsealing_few_trials_never_lowers_what_was_paid(place, monkeypatch, number):
+    draw(monkeypatch, number)
+    folder, ledger = place.run(), place.ledger
     (dataset,) = ledger.datasets()
     before = ledger.spend(dataset, exact=True).total.epsilon
-    unseal(folder, settings)
+    place.unseal()
     assert ledger.spend(dataset, exact=True).total.epsilon == pytest.approx(before, rel=1e-9)
     assert len(folder.records()) == number
-    assert ledger_check.check(settings) == []
+    assert ledger_check.check(place.settings) == []
 
 
-@pytest.mark.usefixtures("three")
-def test_a_copy_of_a_private_selection_releases_no_second_best(tmp_path, monkeypatch):
+def test_a_copy_of_a_private_selection_releases_no_second_best(place, monkeypatch):
     """It was paid once; a renamed folder is the same sweep, and goes on."""
     with monkeypatch.context() as patch:
         patch.setattr(selection, "release_best", _crash)
         with pytest.raises(Crash):
-            run_untracked(tmp_path, **_fields())
-    settings = settings_in(tmp_path)
-    shutil.copytree(settings.home / "toy", settings.home / "copy")
-    with without_mlflow():
-        for name in ("toy", "copy"):
-            with pytest.raises(InvalidInput, match="expected one folder of the private selection"):
-                runner.resume(store.open_sweep(settings.home, name), settings, function=TOY)
-        shutil.rmtree(settings.home / "toy")
-        (settings.home / "copy").rename(settings.home / "renamed")
-        runner.resume(store.open_sweep(settings.home, "renamed"), settings, function=TOY)
-    assert len(Ledger(settings.home / FILE).entries()) == 1
+            place.run()
+    home = place.settings.home
+    shutil.copytree(home / "toy", home / "copy")
+    for name in ("toy", "copy"):
+        with pytest.raises(InvalidInput, match="expected one folder of the private selection"):
+            place.resume(name)
+    shutil.rmtree(home / "toy")
+    (home / "copy").rename(home / "renamed")
+    place.resume("renamed")
+    assert len(place.ledger.entries()) == 1
 
 
 def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path, monkeypatch):
     """Files by their names without ids, lines by number, and no time before the release."""
     found = []
     for number in (1, 7):
-        monkeypatch.setattr(search, "draw_number", lambda law, random, n=number: n)
+        draw(monkeypatch, number)
         place = tmp_path / str(number)
         folder = run_untracked(place, **_fields())
         (record,) = folder.records()
@@ -548,40 +555,32 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path
     assert found[0] == found[1]
 
 
-@pytest.mark.usefixtures("three")
 @pytest.mark.parametrize("step", ["charge", "files"])
-def test_an_unsealing_that_crashed_is_finished_by_the_next(tmp_path, monkeypatch, step):
-    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
+def test_an_unsealing_that_crashed_is_finished_by_the_next(place, monkeypatch, step):
+    folder = place.run()
     with monkeypatch.context() as patch:
         if step == "charge":
             patch.setattr(Ledger, "charge", _after(Ledger.charge))
         else:
             patch.setattr("sweep.runtime.selection.release_all", _crash)
         with pytest.raises(Crash):
-            unseal(folder, settings)
-    sealed = spend_of(folder)[0]
-    unseal(folder, settings)
-    entries = Ledger(settings.home / FILE).entries()
-    keys = [(e.trial, e.attempt, e.first_epoch, e.epochs) for e in entries]
+            place.unseal()
+    assert spend_of(folder)[0] is not None
+    place.unseal()
+    keys = [(e.trial, e.attempt, e.first_epoch, e.epochs) for e in place.ledger.entries()]
     assert len(keys) == len(set(keys))
     assert len(folder.records()) == _NUMBER
-    total = spend_of(folder)[0]
-    assert sealed is not None
-    assert total.num_releases == _NUMBER
+    assert spend_of(folder)[0].num_releases == _NUMBER
 
 
-@pytest.mark.usefixtures("three")
 def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path):
-    plain = run_untracked(tmp_path / "plain")
+    run_untracked(tmp_path / "plain")
     with pytest.raises(InvalidInput, match="its trials are not sealed"):
-        unseal(plain, settings_in(tmp_path / "plain"))
-    place = tmp_path / "tight"
-    settings = settings_in(place)
-    place.mkdir()
-    price = prepare_space(space_in(place, **_fields()), settings=settings).price
-    budget = {"total": 1.01 * price.epsilon_selected}
-    folder = run_untracked(place, **_fields(budget=budget))
+        Place(tmp_path / "plain").unseal()
+    place = Place(tmp_path / "tight")
+    place.path.mkdir()
+    folder = place.run(budget={"total": 1.01 * place.prepare().price.epsilon_selected})
     with pytest.raises(InvalidInput, match=r"exceeds budget\.total=.* they stay sealed"):
-        unseal(folder, settings)
+        place.unseal()
     assert len(folder.records()) == 1
-    assert len(Ledger(settings.home / FILE).entries()) == 1
+    assert len(place.ledger.entries()) == 1
