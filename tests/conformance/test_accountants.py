@@ -1,6 +1,5 @@
 """The contract of every accountant of the shelf. A new file there inherits these tests."""
 
-import inspect
 import math
 from dataclasses import replace
 
@@ -38,23 +37,6 @@ def figure(name, what, delta=1e-5):
         problem = str(refusal)
     assert problem.startswith(f"{name}: ")
     return None
-
-
-@pytest.mark.parametrize("name", catalogue.names("accountants"))
-def test_each_bounds_a_release_or_says_why_not(name):
-    module = catalogue.entry("accountants", name)
-    kind = catalogue.kind_of("accountants", name)
-    assert kind in ("guarantee", "figure", "choice")
-    assert module.__doc__
-    if kind != "guarantee":
-        assert module.NO_GUARANTEE
-    if kind == "choice":
-        return
-    read = module.of_release if kind == "guarantee" else module.epsilon
-    _first, second, *rest = inspect.signature(read).parameters.values()
-    assert second.name == "delta"
-    assert second.kind is inspect.Parameter.KEYWORD_ONLY
-    assert all(other.default is not inspect.Parameter.empty for other in rest)
 
 
 @pytest.mark.parametrize("name", _BOUNDS)

@@ -1,6 +1,5 @@
 """The contract of every search strategy of the shelf. A new file there inherits these tests."""
 
-import inspect
 import itertools
 
 import pytest
@@ -13,7 +12,6 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.seeding import generator
 
-_KINDS = ("listed", "drawn", "adaptive", "private_selection")
 AXES = {
     "training.learning_rate": {"range": {"low": 1e-4, "high": 1e-1, "log": True}},
     "model.hidden_size": {"choice": [16, 32, 64]},
@@ -27,19 +25,6 @@ def space_of(strategy, **search):
 
 def names(kind):
     return catalogue.names(STRATEGIES, kind=kind)
-
-
-@pytest.mark.parametrize("name", catalogue.names(STRATEGIES))
-def test_the_contract(name):
-    module = catalogue.entry(STRATEGIES, name)
-    kind = catalogue.kind_of(STRATEGIES, name)
-    assert kind in _KINDS
-    assert module.__doc__
-    if kind == "drawn":
-        assert list(inspect.signature(module.shares).parameters) == ["random", "num_axes"]
-    if kind == "adaptive":
-        assert list(inspect.signature(module.sampler).parameters) == ["seed", "startup"]
-        assert isinstance(module.REPLAYS, bool)
 
 
 def test_a_listed_one_is_the_default():
