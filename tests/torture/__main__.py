@@ -1,9 +1,10 @@
-"""`python -m tests.torture --minutes 10 --seed 1`: bad input and damage, counted.
+"""`python -m tests.torture --minutes 10 --seed 1`: bad input, damage and interrupts, counted.
 
 It prints a line of counts for each part, and what reproduces everything that must never be: a
 traceback, an answer over 10 s of processor time or 1 GB, a refusal that is not one line, a figure
-that damage changed in silence. Exit code 1 where there is one. A part ends after its share of the
-minutes, or at the number that is given. Kills are `benchmarks/faults.py`.
+that damage changed in silence, an interrupt without its line. Exit code 1 where there is one. A
+part ends after its share of the minutes, or at the number that is given. Kills are
+`benchmarks/faults.py`.
 """
 
 import argparse
@@ -17,10 +18,10 @@ from sweep.planning import prepare
 from sweep.runtime import runner
 from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import without_mlflow
-from tests.torture import bad_input, damage
+from tests.torture import bad_input, damage, interrupts
 from tests.torture.outcome import Tally
 
-PARTS = ("bad-input", "damage")
+PARTS = ("bad-input", "damage", "interrupts")
 
 
 def main():
@@ -41,6 +42,8 @@ def main():
 
 
 def _rounds(part, work, seed):
+    if part == "interrupts":
+        return interrupts.rounds(work, seed)
     home = damage.Home(finished_sweep(work / "made"), work)
     if part == "damage":
         return damage.rounds(home, seed)

@@ -9,14 +9,7 @@ import typer.main
 from sweep import cli
 
 # What these run takes minutes or starts servers; they see names and files that are not there.
-_WITHOUT_INPUT = (
-    "run",
-    "resume",
-    "pretrain",
-    "synthesize",
-    "audit",
-    "parser train",
-)
+_WITHOUT_INPUT = ("run", "resume", "pretrain", "synthesize", "audit", "parser train")
 _LEFT_OUT = ("bench", "ui")
 _NUMBERS = (
     *("0", "1", "-1", "0.5", "3", "1e9", "1e300", "-1e300", "1e-300", "nan", "inf", "-inf", "NaN"),

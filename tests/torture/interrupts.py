@@ -1,25 +1,21 @@
 """Interrupts of `sweep run` at random moments: each is reported, with the right exit code, and
-leaves nothing behind.
-
-    python -m tests.torture.interrupts --number 50 --seed 1
-
-prints what was wrong and a table of counts. Tests run a few of the same cases.
+leaves nothing behind. `python -m tests.torture` counts them, and tests run a few of the same cases.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -64,24 +60,6 @@ class Ending:
     end_after: float
     left: list[str] = field(default_factory=list)
     begun: bool = False
-
-
-def cases(number, *, seed, executors=tuple(EXECUTORS)):
-    """So many random cases; those of one seed are the same ones."""
-    draw = random.Random(seed)
-    found = []
-    for index in range(number):
-        executor = executors[index % len(executors)]
-        found.append(
-            Case(
-                executor=executor,
-                way=draw.choice(WAYS),
-                delay=draw.uniform(0.0, EXECUTORS[executor]),
-                terminal=draw.random() < 0.5,
-                second=draw.uniform(0.0, 1.0) if draw.random() < 0.3 else None,
-            )
-        )
-    return found
 
 
 def cases_of_phases(executor):
@@ -152,7 +130,7 @@ def interrupt(case, folder):
         process.kill()
         code = process.wait()
     ended = time.monotonic()
-    left = list(_processes_with(mark))
+    left = list(processes_with(mark))
     watcher.close()
     return Ending(
         code=code,
@@ -262,7 +240,7 @@ def _environment(folder, mark):
     }
 
 
-def _processes_with(variable):
+def processes_with(variable):
     """Command lines of the live processes that inherited an environment variable."""
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
@@ -271,34 +249,25 @@ def _processes_with(variable):
                     yield (place / "cmdline").read_text(errors="replace")[:100]
 
 
-def main():
-    """Run random cases; 1 where one of them was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--number", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--executors", nargs="+", default=list(EXECUTORS))
-    parser.add_argument("--phases", action="store_true", help="one interrupt in each phase")
-    given = parser.parse_args()
-    counts = Counter()
-    slowest = 0.0
-    chosen = cases(given.number, seed=given.seed, executors=given.executors)
-    if given.phases:
-        chosen = [case for executor in given.executors for case in cases_of_phases(executor)]
-    for index, case in enumerate(chosen):
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            ending = interrupt(case, folder)
-            wrong = problems(case, ending, folder)
-        slowest = max(slowest, ending.line_after or 0.0)
-        counts["wrong" if wrong else "right"] += 1
-        counts["ended before"] += ending.line_after is None and not wrong
-        said = "; ".join(wrong) or "right"
-        after = f"{ending.line_after or 0.0:.2f} s, end {ending.end_after:.1f} s"
-        when = f"{ending.way} at {case.phase or 'the start'} + {case.delay:.2f} s"
-        print(f"{index:3} {case.executor} {when}: {after}: {said}", flush=True)
-    print(f"{dict(counts)}, the slowest line after {slowest:.2f} s")
-    return 1 if counts["wrong"] else 0
+def rounds(work, seed):
+    """Interrupts at random moments without end, of each executor in turn."""
+    draw = random.Random(seed)
+    for number in itertools.count():
+        executor = list(EXECUTORS)[number % len(EXECUTORS)]
+        case = Case(
+            executor=executor,
+            way=draw.choice(WAYS),
+            delay=draw.uniform(0.0, EXECUTORS[executor]),
+            terminal=draw.random() < 0.5,
+            second=draw.uniform(0.0, 1.0) if draw.random() < 0.3 else None,
+        )
+        yield partial(_one, case, work / str(number))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _one(case, folder, tallies):
+    ending, tally = interrupt(case, folder), tallies[case.executor]
+    wrong = "; ".join(problems(case, ending, folder))
+    outcome = "ended before" if ending.line_after is None else "interrupted"
+    tally.seconds = max(tally.seconds, ending.line_after or 0.0)
+    tally.add("wrong" if wrong else outcome, how=str(case), detail=wrong)
+    shutil.rmtree(folder)

@@ -53,8 +53,7 @@ def num_flushes(folder):
 
 
 @pytest.mark.parametrize(
-    ("number", "every"),
-    [pytest.param(errno.ENOSPC, 4, marks=pytest.mark.slow), (errno.EROFS, 13)],
+    ("number", "every"), [pytest.param(errno.ENOSPC, 4, marks=pytest.mark.slow), (errno.EROFS, 13)]
 )
 def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(number, every, tmp_path):
     """At the flushes of the store in turn: files, lines, ledger, checkpoints."""

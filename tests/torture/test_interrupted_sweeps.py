@@ -2,14 +2,7 @@
 
 import pytest
 
-from tests.torture.interrupts import (
-    EXECUTORS,
-    Case,
-    cases_of_phases,
-    interrupt,
-    problems,
-    resumed,
-)
+from tests.torture.interrupts import EXECUTORS, Case, cases_of_phases, interrupt, problems, resumed
 
 FEW = [
     Case(executor="local", way="SIGINT", delay=0.0),

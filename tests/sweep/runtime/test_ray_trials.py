@@ -26,6 +26,7 @@ from sweep.runtime.events import GO_ON, RunSettings, TrialJob, Verdict
 from sweep.store.plans import Plan
 from tests.libraries import IGNORED
 from tests.sweep.sweeps import settings_in
+from tests.torture.interrupts import processes_with
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
 from trainables.result import EpochReport
@@ -382,8 +383,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
-    [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")],
+    ("change", "named"), [({"workers": 9}, "workers=9"), ({"slots": 5, "workers": 2}, "slots=5")]
 )
 def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change, named, tmp_path):
     diary = Diary()
@@ -451,19 +451,7 @@ def none_left(variable, *, seconds, but=()):
     """What is still alive after `seconds`; empty as soon as nothing is. `but` is not counted."""
     deadline = time.monotonic() + seconds
     while True:
-        left = [name for name in processes_with(variable) if not name.startswith(but or "\n")]
+        left = [name for name in processes_with(variable) if not name.startswith(but)]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.5)
-
-
-def processes_with(variable):
-    """Command lines of the live processes that inherited an environment variable."""
-    found = []
-    for place in Path("/proc").iterdir():
-        try:
-            if variable in (place / "environ").read_text(errors="replace"):
-                found.append((place / "cmdline").read_text(errors="replace")[:120])
-        except (OSError, ValueError):
-            continue
-    return [command for command in found if command]

@@ -55,10 +55,7 @@ SPACE = {
     },
     "resources": {"workers": 1, "slots": 1},
 }
-STUBS = {
-    "scontrol": "echo 127.0.0.1",
-    "srun": 'while [[ "$1" == --* ]]; do shift; done; exec "$@"',
-}
+STUBS = {"scontrol": "echo 127.0.0.1", "srun": 'while [[ "$1" == --* ]]; do shift; done; exec "$@"'}
 
 
 @pytest.mark.slow  # starts Ray twice and trains
