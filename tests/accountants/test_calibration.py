@@ -24,11 +24,11 @@ def test_the_search_finds_the_root_of_a_known_curve(scale, power, target):
     assert root * (1 - 1e-9) <= found <= root * (1 + 1.5e-4)
 
 
-def test_the_search_meets_a_step():
-    """A curve that jumps: the answer is on the sound side."""
-    found = smallest_noise_multiplier(lambda z: 9.0 if z < 0.7 else 1.0, target_epsilon=5.0)
-    assert found == pytest.approx(0.7, rel=1e-4)
-    assert found >= 0.7
+@pytest.mark.parametrize("step", [0.7, *(9.999 + 10.0**-place for place in range(6, 12))])
+def test_the_search_meets_a_step(step):
+    """A curve that jumps: the answer is on the sound side, and not two digits away."""
+    found = smallest_noise_multiplier(lambda z: 9.0 if z < step else 1.0, target_epsilon=5.0)
+    assert step <= found <= step * (1 + 1.5e-5)
 
 
 def test_a_target_that_any_noise_meets_has_the_least_noise_that_is_tried():

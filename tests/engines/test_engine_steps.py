@@ -1,6 +1,7 @@
 """The release of a step, and the engines' handling of unusual input."""
 
 import math
+from contextlib import contextmanager
 from dataclasses import replace
 
 import engine_checks as checks
@@ -384,10 +385,17 @@ def test_what_is_not_finite_has_no_part_in_an_epochs_means(engine, bad):
 
 @pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
 def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine):
-    """Dropout is pinned to it, so that a replay of the step draws the same masks."""
-    happened = []
+    """Dropout is pinned to it, so that a replay of the step draws the same masks. Own code is
+    compared deeply after the last step of an epoch.
+    """
+    happened, deeply = [], []
 
     class Watching(checks.ChosenGradients):
+        @contextmanager
+        def watched(self, *, deep):
+            deeply.append(deep)
+            yield
+
         def begin_step(self, epoch, step):
             happened.append((epoch, step))
 
@@ -395,12 +403,15 @@ def test_a_model_learns_the_number_of_a_step_before_it_reads_a_record(engine):
             happened.append("losses")
             return super().losses(batch)
 
-    made = engine_on(mechanism(engine), gradients(4), [[0], [1]], model=Watching(WIDTHS))
-    for place in ((0, 0), (0, 1), (1, 0)):
+    mech = mechanism(engine)
+    made = engine_on(mech, gradients(4), [[0], [1]], model=Watching(WIDTHS))
+    places = [(epoch, step) for epoch in (0, 1) for step in (0, mech.steps_in(epoch) - 1)]
+    for place in places:
         made.step(*place)
-    assert [each for each in happened if each != "losses"] == [(0, 0), (0, 1), (1, 0)]
+    assert [each for each in happened if each != "losses"] == places
     assert happened[0] == (0, 0)
     assert happened[1] == "losses"
+    assert deeply == ([] if engine == "sgd" else [False, True] * 2)
 
 
 def test_an_engine_is_refused_another_ones_mechanism():

@@ -28,7 +28,7 @@ class LowRank(nn.Module):
 
     def __init__(self, *, width: int, out: int, rank: int, alpha: float) -> None:
         super().__init__()
-        if not 1 <= rank <= min(width, out):
+        if rank > min(width, out):
             raise InvalidInput(
                 f"expected 1 <= synthesis.lora_rank <= {min(width, out)}, got {rank}"
             )

@@ -3,7 +3,8 @@
 import math
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, make_dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -138,6 +139,12 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path):
         ),
     }
     assert len(keys) == 13
+    paper = {"engine": "edp_sgd", "noise_calibration": "paper", "epochs": 1}
+    alike = [
+        paper | {"num_workers": number, "num_microbatches": number, "noise_decay": (decay,)}
+        for number, decay in ((1, 0.5), (4, 1.0))  # the same noise on the sum
+    ]
+    assert len({key_of(replace(mechanism, **each)) for each in alike}) == 2
     for name, value in {"max_grad_norm": 7.0, "group_scale": "first_step_noised"}.items():
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 
@@ -201,7 +208,10 @@ def test_an_edited_accountant_is_run_again(monkeypatch):
     built = build(_config(), num_records=640)
     keys = {key_of(built, accountant="rdp"), key_of(built)}
     edited = SimpleNamespace(origin=__file__)
+    names = [field.name for field in fields(PrivacySummary)]
+    others = [make_dataclass("_", each) for each in (["a", *names[1:]], [*names[:-1], "a"])]
     for change in (
+        *(partial(monkeypatch.setattr, figure_cache, "PrivacySummary", each) for each in others),
         lambda: monkeypatch.setattr(figure_cache, "find_spec", lambda _: edited),
         lambda: monkeypatch.setattr(_values, "VERSION", -1),
         lambda: monkeypatch.setattr(metadata, "version", lambda _: "0.0"),
@@ -210,7 +220,7 @@ def test_an_edited_accountant_is_run_again(monkeypatch):
         figure_cache._text_of.cache_clear()
         figure_cache._versions.cache_clear()
         keys.add(key_of(built, accountant="rdp"))
-    assert len(keys) == 5
+    assert len(keys) == 7
     figure_cache._text_of.cache_clear()
     figure_cache._versions.cache_clear()
 

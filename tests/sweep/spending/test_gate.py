@@ -283,13 +283,13 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
     ledger = Ledger(tmp_path / FILE)
     charge = partial(ledger.charge, budget_total=cost(2) * (1 + 1e-9))
     sgd = entry("b", of=plain_mechanism(), baseline=True)
-    for number, what in enumerate((entry("t1", epochs=1), entry("t1"), entry("t2"))):
+    for number, what in enumerate((entry("t1", epochs=1), entry("t2"), entry("t1"))):
         assert len(ledger.entries()) == number
         assert charge(what) is None
     assert charge(sgd) is None
     for more in (entry("t3"), entry("t3", baseline=True), entry("t1", epochs=1, attempt=2)):
         assert "exceeds --budget-total" in str(charge(more))
-    assert [each.trial for each in ledger.entries()] == ["t1", "t1", "t2", "b"]
+    assert [each.trial for each in ledger.entries()] == ["t1", "t2", "t1", "b"]
     assert ledger.charge(entry("t3")) is None
     assert len(ledger.entries()) == 5
 
@@ -337,4 +337,5 @@ def test_trials_that_ended_early_leave_the_room_that_they_did_not_use(tmp_path, 
     more, *priced = (trial(name) for name in ("t3", "t1", "t2"))
     assert open_gate(folder_with(space, ended), priced, ledger=ledger).refusal(more) is None
     unended = folder_with(space, ended[:-1])
-    assert "exceeds budget.total" in str(open_gate(unended, priced, ledger=ledger).refusal(more))
+    refused = str(open_gate(unended, priced, ledger=ledger).refusal(more))
+    assert "of all trials exceeds budget.total" in refused
