@@ -32,26 +32,26 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
 
 
-def _epsilon_refusal(
-    limit: float, accountant: str, mechanism: Mechanism, epochs: int
-) -> str | None:
-    """The reason why epoch number `epochs` may not be trained; None if and only if epsilon at its
-    end is within `limit`, which is `budget.epsilon`.
+def epsilon_refusal(budget: Budget, mechanism: Mechanism, epochs_done: int) -> str | None:
+    """The reason why epoch number `epochs_done` + 1 may not be trained; None if and only if epsilon
+    at its end is within `budget.epsilon`. After the last epoch nothing is spent, so None.
 
     Under the accountant "sound" any valid upper bound within the limit permits. A quick one is
     tried first, and the exact figure decides.
     """
+    if epochs_done == mechanism.epochs or budget.epsilon is None:
+        return None
     smallest = float("inf")
     try:
-        for figure in _figures(accountant, mechanism, epochs):
+        for figure in _figures(budget.accountant, mechanism, epochs_done + 1):
             smallest = min(smallest, figure)
-            if smallest <= limit:
+            if smallest <= budget.epsilon:
                 return None
     except CannotAnalyze as error:
         return f"no epsilon to hold against budget.epsilon: {error}"
     return (
-        f"epsilon {format_epsilon(smallest)} ({accountant}) after"
-        f" {formats.count(epochs, 'epoch')} exceeds budget.epsilon={limit:g}"
+        f"epsilon {format_epsilon(smallest)} ({budget.accountant}) after"
+        f" {formats.count(epochs_done + 1, 'epoch')} exceeds budget.epsilon={budget.epsilon:g}"
     )
 
 
@@ -202,9 +202,7 @@ class SpendGate:
                     )
             elif trial.epsilon_budget is None or trial.epsilon_budget > budget.epsilon:
                 # Else the plan has admitted all its epochs.
-                reason = _epsilon_refusal(
-                    budget.epsilon, budget.accountant, priced.mechanism, entry.epochs
-                )
+                reason = epsilon_refusal(budget, priced.mechanism, entry.epochs - 1)
         if reason is None and budget.total is not None:
             more = {key: entry.release}
             reason = total_refusal(
