@@ -21,7 +21,7 @@ def export(
     best: Annotated[
         str | None,
         typer.Option(
-            metavar="ser|mauve|METRIC",
+            metavar="ser|mauve|pareto|METRIC",
             help="Criterion for the best trial; default: ser, or mauve for generated text.",
         ),
     ] = None,
@@ -51,7 +51,8 @@ def export(
 ) -> None:
     """Export the best trial with its config, weights, labels, privacy card and public metrics.
 
-    A sweep over several corpora has a best trial of each, in a folder of its own.
+    `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder per trial;
+    a sweep over several corpora has a best trial and a front of each.
     """
     from sweep.results import select
     from sweep.results.export import config_to_repeat, export_trial, require_new
@@ -73,7 +74,8 @@ def export(
         folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
     )
     target = to or Path(f"{name}-{trial or way}")
-    places = [target / r.plan.id if len(chosen) > 1 else target for r in chosen]
+    apart = way == "pareto" or len(chosen) > 1
+    places = [target / r.plan.id if apart else target for r in chosen]
     # What is refused for a name is refused before anything is written.
     for path in places:
         require_new(path)

@@ -21,6 +21,7 @@ from trainables import catalogue, figures, goals
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
+PARETO = "pareto"
 _CHOSEN_BY = {goals.headline(task): goals.quality(task) for task in goals.tasks()}
 # Noise is rounded up at its fifth digit, and epsilon falls at most with its 50th power
 # (`accountants._calibration`), so a trial that has spent all of its target is within this share.
@@ -232,11 +233,11 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     """The metric of a choice: the first in order that every candidate has. A trial without any
     figure of its task's quality is no candidate: it was stopped before it generated text.
 
-    `best`: a headline figure or a metric; None: that of the task.
+    `best`: a headline figure or a metric; None or `pareto`: that of the task.
 
     Raises: InvalidInput where a candidate lacks it.
     """
-    way = headline(records) if best is None else best
+    way = headline(records) if best in (None, PARETO) else str(best)
     names = _CHOSEN_BY.get(way, (way,))
     measured = [record for record in records if _is_measured(record)] or records
     for name in names:
@@ -245,8 +246,8 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     known = {name for record in records for name, v in record.metrics.items() if v is not None}
     if way not in _CHOSEN_BY and way not in known:
         raise InvalidInput(
-            f"expected best to be one of {', '.join(_CHOSEN_BY)} or a metric of the trials,"
-            f" got {way!r}"
+            f"expected best to be one of {', '.join((*_CHOSEN_BY, PARETO))} or a metric of the"
+            f" trials, got {way!r}"
         )
     raise InvalidInput(
         f"expected finished trials that all have one of {', '.join(names)} for best={way}"
@@ -256,14 +257,16 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
 def choose(
     records: Sequence[TrialRecord], *, best: str | None = None, epsilon_max: float | None = None
 ) -> list[TrialRecord]:
-    """The best trial of each corpus among finished ones that are no baseline.
+    """The best trial (the front for `pareto`) of each corpus among finished ones that are no
+    baseline.
 
     `best` is as in `metric_of_choice`; `rank_groups` orders several. With `epsilon_max` only
     trials whose sound epsilon is at most that.
 
     Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
     """
-    return best_of_each(candidates(records, epsilon_max=epsilon_max), best)
+    found = candidates(records, epsilon_max=epsilon_max)
+    return front(found) if best == PARETO else best_of_each(found, best)
 
 
 def best_of_each(found: Sequence[TrialRecord], best: str | None = None) -> list[TrialRecord]:

@@ -111,14 +111,16 @@ def test_a_list_reuses_the_rows_of_each_encoder(roberta, tmp_path):
 
 
 def test_layers_are_of_each_encoder(roberta):
-    found = model([SHIPPED, roberta])
-    assert [each.layers for each in found.fixed] == [read_about(SHIPPED).layers, (2, 3)]
+    there = read_about(SHIPPED).layers
+    found = model([SHIPPED, roberta], layers=[there[:1], None])
+    assert [each.layers for each in found.fixed] == [there[:1], (2, 3)]
     for each in model([SHIPPED, roberta], layers=[2]).fixed:
         assert each.layers == (2,)
     data = data_config(name="atis")
     for fields, said in (
-        ({"layers": [4]}, r"layers among \[0, 1, 2, 3\] .*hub, got \[4\]"),
-        ({"layers": [99]}, rf"layers among \[.*\] .*{SHIPPED}, got \[99\]"),
+        ({"layers": [None, [4]]}, r"layers among \[0, 1, 2, 3\] .*hub, got \[4\]"),
+        ({"layers": [[99], None]}, rf"layers among \[.*\] .*{SHIPPED}, got \[99\]"),
+        ({"layers": [[1], [2], [3]]}, "numbers, or 2 of them, one for each model.encoder, got 3"),
         ({"encoder": [roberta] * 2}, r"prior=none with model\.encoder=/.*, /"),
         ({"encoder": []}, r"model\.encoder: expected at least one value"),
         ({"encoder": [SHIPPED, 3]}, r"model\.encoder\.1: expected text, got 3"),

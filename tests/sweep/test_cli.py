@@ -267,6 +267,9 @@ def test_a_finished_sweep_is_exported_and_deleted(place, line):
         said = line.refused("export", "toy", "--trial", trial, *option)
         assert f"expected --trial or {' '.join(option)}, which chooses a trial, got both" in said
         assert not Path(f"toy-{trial}").exists()
+    many = place / "front"
+    exported = line.facts(*large, many, "--best", "pareto")["exported"]
+    assert all((many / Path(path).name / "config.yaml").exists() for path in exported)
     assert "exists" in line.refused("run", space_file(place))
     assert "is not running" in line.refused("stop", "toy")
     line.says("delete", "toy", "--yes")

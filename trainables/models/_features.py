@@ -66,13 +66,14 @@ def _recipe(
 class FixedEncoder:
     """An encoder from its folder, and the recipe of its rows. No module: it is not trained."""
 
-    def __init__(self, config: Config, name: str) -> None:
+    def __init__(self, config: Config, number: int) -> None:
+        name = config.encoders[number]
         self.source = source = _source(name, encoder_digest(name))
         self.encoder = source.encoder
         self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
-        features.require_layers(config, name, source.layers)
-        self.layers = config.layers or source.default
+        features.require_layers(config, number, source.layers)
+        self.layers = config.layers_of(number) or source.default
         self.names = source.names if config.has_prior else None
         self.recipe = {
             "encoder": source.digest,
@@ -166,7 +167,7 @@ class Features(NluModel):
     and `intent_start` [B, intents]."""
 
     def __init__(self, config: Config, schema: LabelSchema) -> None:
-        fixed = [FixedEncoder(config, name) for name in config.encoders]
+        fixed = [FixedEncoder(config, number) for number in range(len(config.encoders))]
         self.token_width = 1 + sum(each.token_width for each in fixed)
         self.record_width = 1 + sum(each.record_width for each in fixed)
         super().__init__(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from trainables.encoders.about import (
     MOMENTS,
@@ -38,6 +38,7 @@ NO_NAMES = (
     " of `sweep pretrain` has)"
 )
 Chosen = Annotated[Listed[int], Field(min_length=1)]
+LayersOfEach = Annotated[Listed[Chosen | None], Field(min_length=1)]
 Several = Annotated[Listed[str], Field(min_length=1, max_length=8)]
 
 
@@ -51,10 +52,11 @@ class Config(ModelConfig):
         " hub name of a Hugging Face encoder (with prior: none) | minilm, mpnet"
         " (extras); a list: the rows of each, joined",
     )
-    layers: Chosen | None = Field(
+    layers: Chosen | LayersOfEach | None = Field(
         None,
-        description="layers whose states are concatenated, 0 the embeddings; default: those chosen"
-        " by `sweep pretrain`, or the middle and the last layer of another encoder",
+        description="layers whose states are concatenated, 0 the embeddings, or of several encoders"
+        " a list for each; default: those chosen by `sweep pretrain`, or the middle and the last"
+        " layer of another encoder",
     )
     whitening: float = Field(
         0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance"
@@ -93,6 +95,16 @@ class Config(ModelConfig):
         """A list of one encoder is that encoder, so that both are one config."""
         return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
 
+    @model_validator(mode="after")
+    def _layers_of_each(self) -> Any:
+        given, number = self.layers, len(self.encoders)
+        if given and not isinstance(given[0], int) and len(given) != number:
+            raise ValueError(
+                f"expected model.layers to be a list of numbers, or {number} of them, one for each"
+                f" model.encoder, got {len(given)}"
+            )
+        return self
+
     @property
     def has_prior(self) -> bool:
         """With names."""
@@ -103,6 +115,13 @@ class Config(ModelConfig):
         """The encoders by their names."""
         return (self.encoder,) if isinstance(self.encoder, str) else self.encoder
 
+    def layers_of(self, number: int) -> tuple[int, ...] | None:
+        """The layers of the encoder of that place, counted from 0; None: its default."""
+        given: Any = self.layers
+        is_of_all = given is None or isinstance(given[0], int)
+        found: tuple[int, ...] | None = given if is_of_all else given[number]
+        return found
+
 
 def require_usable(config: Config, data: DataConfig) -> None:
     """Refuse an encoder that was trained on the trial's records, which no epsilon would cover, and
@@ -112,7 +131,7 @@ def require_usable(config: Config, data: DataConfig) -> None:
         files are missing.
     """
     has_names = False
-    for encoder in config.encoders:
+    for number, encoder in enumerate(config.encoders):
         about = refuse_learnt(encoder, data)
         if about is None:
             public = public_encoder(encoder)
@@ -121,18 +140,18 @@ def require_usable(config: Config, data: DataConfig) -> None:
             require_files(about, encoder, MOMENTS)
             layers = about.layers
             has_names |= (about.place / NAMES).is_file()
-        require_layers(config, encoder, layers)
+        require_layers(config, number, layers)
     if config.has_prior and not has_names:
         raise InvalidInput(NO_NAMES.format(", ".join(config.encoders)))
 
 
-def require_layers(config: Config, encoder: str, there: Sequence[int]) -> None:
-    """Raises: InvalidInput for a layer that is not among those of the encoder."""
-    chosen = config.layers or ()
+def require_layers(config: Config, number: int, there: Sequence[int]) -> None:
+    """Raises: InvalidInput for a layer that is not among those of the encoder of that place."""
+    chosen = config.layers_of(number) or ()
     if not set(chosen) <= set(there):
         raise InvalidInput(
-            f"expected model.layers among {list(there)} with model.encoder={encoder}, got"
-            f" {list(chosen)}"
+            f"expected model.layers among {list(there)} with model.encoder="
+            f"{config.encoders[number]}, got {list(chosen)}"
         )
 
 

@@ -133,13 +133,12 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
 
 
 def test_an_export_of_several_trials_is_refused_before_the_first_one_is_written(
-    home, tmp_path, line, monkeypatch
+    home, tmp_path, line
 ):
-    folder = sweep_of(home, "one", 0.5, 0.25)
-    monkeypatch.setattr(export, "_choose", lambda *_, **__: (folder.records(), "ser", "ser"))
+    sweep_of(home, "one", 0.5, 0.25, None)
     target = tmp_path / "front"
     (target / "one1").mkdir(parents=True)
-    said = line.refused("export", "one", "--to", target)
+    said = line.refused("export", "one", "--best=pareto", "--any-epsilon", "--to", target)
     assert f"got {target / 'one1'}, which exists" in said
     assert [path.name for path in target.iterdir()] == ["one1"]
 
