@@ -20,6 +20,7 @@ from trainables import accountants
 from trainables.accountants import Release, selection
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.guarantee.certify import profile
+from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.releases import BestOf
 from trainables.privacy.claim import PROFILE_DELTAS, ClaimMeaning, meaning
 from trainables.privacy.rounding import format_delta, format_epsilon
@@ -81,9 +82,7 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     law, target = law_of(space), space.search.target_epsilon
     search = selection.by_law(law.law, mean=law.mean)
     if target is not None and NOISE not in space.override:
-        plan = planning.make(_at_noise(space, 1.0), account=account)
-        planning.require_trials(plan)
-        mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
+        _, mechanisms = _configurations(_at_noise(space, 1.0), account)
         found = selection.noise_for(
             [accountants.release(mechanism) for mechanism in mechanisms],
             target_epsilon=target,
@@ -91,22 +90,16 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
             search=search,
         )
         space = _at_noise(space, found)
-    plan = planning.make(space, account=account)
-    planning.require_one_corpus(space, plan)
-    planning.require_trials(plan)
+    plan, mechanisms = _configurations(space, account)
     ends = [[*at_ends(space, trial.variant, trial.values)] for trial in plan.to_run]
     if not any(ends) and law.mean > len(ends):
         raise InvalidInput(
             f"expected search.num_trials.mean of at most {len(ends)}, the points of the space, got"
             f" {law.mean:g}"
         )
-    mechanisms = [account(trial.config).mechanism for trial in plan.to_run]
     releases = [accountants.release(mechanism) for mechanism in mechanisms]
     for release, along in zip(releases, ends, strict=True):
-        for (
-            path,
-            point,
-        ) in along:  # a range, which is priced at its middle, costs the same all along
+        for path, point in along:  # the middle of a range, which was priced, costs what its ends do
             config = point.config
             if config and accountants.release(account(config).mechanism) != release:
                 raise InvalidInput(
@@ -119,7 +112,18 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     except CannotAnalyze as problem:
         raise InvalidInput(str(problem)) from None
     selected = accountants.certify(chosen, delta=delta).epsilon
-    _require_within_total(space, selected, search=search, mean=law.mean, delta=delta)
+    total = space.budget.total
+    if total is not None and selected > total:
+        alone = selection.epsilon_of_choice_alone(search, delta=delta)
+        if alone > total:
+            raise InvalidInput(
+                f"expected budget.total of at least {format_epsilon(alone)}, what the choice alone"
+                f" costs among a number of trials with mean {law.mean:g}, got {total:g}"
+            )
+        raise InvalidInput(
+            f"the selection costs epsilon {format_epsilon(selected)} at delta"
+            f" {format_delta(delta)}, which exceeds budget.total={total:g}"
+        )
     # The calibrated noise is an override, too, and may be slightly off under another version.
     if target is not None and selected > _OFF * target:
         raise InvalidInput(
@@ -150,29 +154,14 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     return space, plan, price
 
 
+def _configurations(space: SearchSpace, account: Accounting) -> tuple[Plan, list[Mechanism]]:
+    """The plan of the configurations that trials are drawn from, and the mechanism of each."""
+    plan = planning.make(space, account=account)
+    planning.require_one_corpus(space, plan)
+    planning.require_trials(plan)
+    return plan, [account(trial.config).mechanism for trial in plan.to_run]
+
+
 def _at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:
     """The space with one noise multiplier in every trial."""
     return space.model_copy(update={"override": {**space.override, NOISE: noise_multiplier}})
-
-
-def _require_within_total(
-    space: SearchSpace,
-    selected: float,
-    *,
-    search: selection.Search,
-    mean: float,
-    delta: float,
-) -> None:
-    total = space.budget.total
-    if total is None or selected <= total:
-        return
-    alone = selection.epsilon_of_choice_alone(search, delta=delta)
-    if alone > total:
-        raise InvalidInput(
-            f"expected budget.total of at least {format_epsilon(alone)}, what the choice alone"
-            f" costs among a number of trials with mean {mean:g}, got {total:g}"
-        )
-    raise InvalidInput(
-        f"the selection costs epsilon {format_epsilon(selected)} at delta {format_delta(delta)},"
-        f" which exceeds budget.total={total:g}"
-    )
