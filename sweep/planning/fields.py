@@ -134,8 +134,8 @@ def _meaning(path: str, info: FieldInfo, model: type[BaseModel]) -> str:
 
 @cache
 def _texts(model: type[BaseModel]) -> dict[str, str]:
-    """The texts of a class's own fields: descriptions, and those that stand under a field."""
-    found = {name: info.description or "" for name, info in model.model_fields.items()}
+    """The texts that stand under a class's own fields."""
+    found = {}
     [tree] = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     for field, text in pairwise(getattr(tree, "body", ())):
         match field, text:

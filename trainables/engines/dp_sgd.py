@@ -32,7 +32,8 @@ class Config(PrivacyConfig):
     engine: Annotated[Literal["dp_sgd"], HANDED_IN] = "dp_sgd"
     sampling: Sampling | None = "poisson"
     noise_calibration: NoiseCalibration | None = "central"
-    microbatch_size: int | None = Field(1, ge=1, description="gradients are clipped per record")
+    microbatch_size: Annotated[int | None, Field(ge=1)] = 1
+    """gradients are clipped per record"""
 
 
 def check(mechanism: Mechanism) -> None:

@@ -33,41 +33,28 @@ class Config(ModelConfig):
     """The fields of `model` with `name: bert`. The sizes are the paper's by default."""
 
     name: Literal["bert"] = "bert"
-    encoder: str = Field(
-        "scratch",
-        description="scratch | a shipped encoder | minilm (extra) | a folder or hub"
-        " name of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT or ELECTRA",
-    )
-    trained: Literal["all", "biases"] = Field(
-        "all",
-        description="biases: only biases, norms and the heads (BitFit, Bu et al. 2022); frozen"
-        " weights take no share of the clip norm and no noise",
-    )
-    num_layers: int = Field(
-        4,
-        ge=1,
-        le=1_000,
-        description="number of encoder layers, the first ones of a loaded encoder; default: 4, or"
-        " all of a folder with fewer",
-    )
-    word_buckets: Annotated[int, _SCRATCH] = Field(
-        8_192, ge=3, le=MAX_ROWS, description="scratch: number of buckets of hashed pieces"
-    )
-    hidden_size: Annotated[int, _SCRATCH] = Field(
-        312, ge=2, le=MAX_WIDTH, description="scratch: width"
-    )
-    num_heads: Annotated[int, _SCRATCH] = Field(
-        12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads"
-    )
-    intermediate_size: Annotated[int, _SCRATCH] = Field(
-        1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
-    )
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
-    pooling: Literal["first", "mean"] = Field(
-        "first",
-        description="what the intent head reads: the state of [CLS], or the mean over all pieces,"
-        " which encoders of sentences such as MiniLM were trained with",
-    )
+    encoder: str = "scratch"
+    """scratch | a shipped encoder | minilm (extra) | a folder or hub name of a BERT, RoBERTa,
+    XLM-RoBERTa, CamemBERT or ELECTRA"""
+    trained: Literal["all", "biases"] = "all"
+    """biases: only biases, norms and the heads (BitFit, Bu et al. 2022); frozen weights take no
+    share of the clip norm and no noise"""
+    num_layers: Annotated[int, Field(ge=1, le=1_000)] = 4
+    """number of encoder layers, the first ones of a loaded encoder; default: 4, or all of a folder
+    with fewer"""
+    word_buckets: Annotated[int, _SCRATCH, Field(ge=3, le=MAX_ROWS)] = 8_192
+    """scratch: number of buckets of hashed pieces"""
+    hidden_size: Annotated[int, _SCRATCH, Field(ge=2, le=MAX_WIDTH)] = 312
+    """scratch: width"""
+    num_heads: Annotated[int, _SCRATCH, Field(ge=1, le=MAX_WIDTH)] = 12
+    """scratch: number of attention heads"""
+    intermediate_size: Annotated[int, _SCRATCH, Field(ge=1, le=10 * MAX_WIDTH)] = 1_200
+    """scratch: feed-forward width"""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """dropout rate"""
+    pooling: Literal["first", "mean"] = "first"
+    """what the intent head reads: the state of [CLS], or the mean over all pieces, which encoders
+    of sentences such as MiniLM were trained with"""
 
     @model_validator(mode="before")
     @classmethod

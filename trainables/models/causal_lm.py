@@ -26,22 +26,18 @@ class Config(ModelConfig):
     """The fields of `model` with `name: causal_lm`; 2.9 million parameters at 2,048 words."""
 
     name: Literal["causal_lm"] = "causal_lm"
-    encoder: str = Field("scratch", description="scratch | a local directory | a hub name")
-    hidden_size: Annotated[int, _SCRATCH] = Field(
-        192, ge=2, le=MAX_WIDTH, description="scratch: width"
-    )
-    num_layers: Annotated[int, _SCRATCH] = Field(
-        4, ge=1, le=1_000, description="scratch: number of blocks"
-    )
-    num_heads: Annotated[int, _SCRATCH] = Field(
-        12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads"
-    )
-    intermediate_size: Annotated[int, _SCRATCH] = Field(
-        1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
-    )
-    dropout: Annotated[float, _SCRATCH] = Field(
-        0.1, ge=0, lt=1, description="scratch: dropout rate; a loaded model trains without dropout"
-    )
+    encoder: str = "scratch"
+    """scratch | a local directory | a hub name"""
+    hidden_size: Annotated[int, _SCRATCH, Field(ge=2, le=MAX_WIDTH)] = 192
+    """scratch: width"""
+    num_layers: Annotated[int, _SCRATCH, Field(ge=1, le=1_000)] = 4
+    """scratch: number of blocks"""
+    num_heads: Annotated[int, _SCRATCH, Field(ge=1, le=MAX_WIDTH)] = 12
+    """scratch: number of attention heads"""
+    intermediate_size: Annotated[int, _SCRATCH, Field(ge=1, le=10 * MAX_WIDTH)] = 1_200
+    """scratch: feed-forward width"""
+    dropout: Annotated[float, _SCRATCH, Field(ge=0, lt=1)] = 0.1
+    """scratch: dropout rate; a loaded model trains without dropout"""
 
 
 def config_of(model: ModelConfig) -> Config:

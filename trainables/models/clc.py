@@ -26,32 +26,28 @@ class Config(ModelConfig):
     """The fields of `model` with `name: clc`. The sizes are the paper's by default."""
 
     name: Literal["clc"] = "clc"
-    word_vectors: str = Field("hashed", description="hashed | glove (extra) | a .vec or GloVe file")
-    word_buckets: Annotated[int, With(word_vectors="hashed"), With(freeze_embeddings=False)] = (
-        Field(
-            8_192,
-            ge=2,
-            le=MAX_ROWS,
-            description="number of buckets of hashed words; with a file, number of its"
-            " first rows that are trained",
-        )
-    )
-    word_dim: Annotated[int, With(word_vectors="hashed")] = Field(
-        50, ge=1, le=MAX_WIDTH, description="width of hashed word vectors"
-    )
-    char_dim: int = Field(16, ge=1, le=MAX_WIDTH, description="width of character embeddings")
-    char_filters: int = Field(
-        50, ge=1, le=MAX_WIDTH, description="number of filters of the character CNN"
-    )
-    char_kernel: int = Field(
-        3, ge=1, le=255, description="kernel width of the character CNN, in characters"
-    )
-    hidden_size: int = Field(
-        384, ge=2, le=MAX_WIDTH, description="size of the biLSTM state per direction"
-    )
-    num_layers: int = Field(2, ge=1, le=1_000, description="number of biLSTM layers")
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
-    freeze_embeddings: bool = Field(False, description="keep the loaded word vectors fixed")
+    word_vectors: str = "hashed"
+    """hashed | glove (extra) | a .vec or GloVe file"""
+    word_buckets: Annotated[
+        int, With(word_vectors="hashed"), With(freeze_embeddings=False), Field(ge=2, le=MAX_ROWS)
+    ] = 8_192
+    """number of buckets of hashed words; with a file, number of its first rows that are trained"""
+    word_dim: Annotated[int, With(word_vectors="hashed"), Field(ge=1, le=MAX_WIDTH)] = 50
+    """width of hashed word vectors"""
+    char_dim: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 16
+    """width of character embeddings"""
+    char_filters: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 50
+    """number of filters of the character CNN"""
+    char_kernel: Annotated[int, Field(ge=1, le=255)] = 3
+    """kernel width of the character CNN, in characters"""
+    hidden_size: Annotated[int, Field(ge=2, le=MAX_WIDTH)] = 384
+    """size of the biLSTM state per direction"""
+    num_layers: Annotated[int, Field(ge=1, le=1_000)] = 2
+    """number of biLSTM layers"""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """dropout rate"""
+    freeze_embeddings: bool = False
+    """keep the loaded word vectors fixed"""
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:

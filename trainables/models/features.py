@@ -46,48 +46,27 @@ class Config(ModelConfig):
     """The fields of `model` with `name: features`."""
 
     name: Literal["features"] = "features"
-    encoder: str | Several = Field(
-        "dialogues",
-        description="a shipped encoder | a folder of `sweep pretrain` | a folder or"
-        " hub name of a Hugging Face encoder (with prior: none) | minilm, mpnet"
-        " (extras); a list: the rows of each, joined",
-    )
-    layers: Chosen | LayersOfEach | None = Field(
-        None,
-        description="layers whose states are concatenated, 0 the embeddings, or of several encoders"
-        " a list for each; default: those chosen by `sweep pretrain`, or the middle and the last"
-        " layer of another encoder",
-    )
-    whitening: float = Field(
-        0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance"
-    )
-    neighbours: float = Field(
-        0.4,
-        ge=0,
-        le=MAX_NUMBER,
-        description="weight of the rows of the previous and the next token, from the lowest of"
-        " `layers`, in a token's row; 0: none",
-    )
-    tag_weight: float = Field(
-        1.0,
-        gt=0,
-        le=MAX_NUMBER,
-        description="weight of the tokens' losses relative to the intent's; it"
-        " divides C between them",
-    )
-    bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="constant feature of every row")
-    span_bonus: float = Field(
-        2.5,
-        ge=0,
-        le=MAX_NUMBER,
-        description="score, in nats, that a tag gains where it continues its slot; fixed, not"
-        " learnt; 0: none",
-    )
-    prior: Literal["names", "none"] = Field(
-        "names",
-        description="initial scores: from the names of the labels, as learned on the"
-        " encoder's public corpora, or none",
-    )
+    encoder: str | Several = "dialogues"
+    """a shipped encoder | a folder of `sweep pretrain` | a folder or hub name of a Hugging Face
+    encoder (with prior: none) | minilm, mpnet (extras); a list: the rows of each, joined"""
+    layers: Chosen | LayersOfEach | None = None
+    """layers whose states are concatenated, 0 the embeddings, or of several encoders a list for
+    each; default: those chosen by `sweep pretrain`, or the middle and the last layer of another
+    encoder"""
+    whitening: Annotated[float, Field(gt=0, le=MAX_NUMBER)] = 0.3
+    """shrinkage of the public covariance"""
+    neighbours: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.4
+    """weight of the rows of the previous and the next token, from the lowest of `layers`, in a
+    token's row; 0: none"""
+    tag_weight: Annotated[float, Field(gt=0, le=MAX_NUMBER)] = 1.0
+    """weight of the tokens' losses relative to the intent's; it divides C between them"""
+    bias: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.3
+    """constant feature of every row"""
+    span_bonus: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 2.5
+    """score, in nats, that a tag gains where it continues its slot; fixed, not learnt; 0: none"""
+    prior: Literal["names", "none"] = "names"
+    """initial scores: from the names of the labels, as learned on the encoder's public corpora, or
+    none"""
 
     @field_validator("encoder", mode="before")
     @classmethod

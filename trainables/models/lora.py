@@ -40,25 +40,19 @@ class Config(ModelConfig):
 
     name: Literal["lora"] = "lora"
     trained: ClassVar[str] = "lora"
-    encoder: str = Field(
-        "dialogues",
-        description="a shipped encoder | minilm, mpnet (extras) | a folder or hub name of an"
-        " encoder of `transformers`",
-    )
-    lora_rank: int = Field(8, ge=1, description="rank of the adapters")
-    lora_alpha: PositiveFloat = Field(
-        16.0, description="the output of the adapters is scaled by alpha / rank"
-    )
-    lora_targets: Annotated[Listed[str], Field(min_length=1)] | None = Field(
-        None,
-        description="linear maps with adapters, by the last part of their names; default: those of"
-        " queries and values",
-    )
-    frozen_weights: Literal["fp32", "bf16"] = Field(
-        "fp32",
-        description="type of the frozen maps in memory; bf16 takes half, and less time with"
-        " training.precision=bf16",
-    )
+    encoder: str = "dialogues"
+    """a shipped encoder | minilm, mpnet (extras) | a folder or hub name of an encoder of
+    `transformers`"""
+    lora_rank: Annotated[int, Field(ge=1)] = 8
+    """rank of the adapters"""
+    lora_alpha: PositiveFloat = 16.0
+    """the output of the adapters is scaled by alpha / rank"""
+    lora_targets: Annotated[Listed[str], Field(min_length=1)] | None = None
+    """linear maps with adapters, by the last part of their names; default: those of queries and
+    values"""
+    frozen_weights: Literal["fp32", "bf16"] = "fp32"
+    """type of the frozen maps in memory; bf16 takes half, and less time with
+    training.precision=bf16"""
 
 
 def require_usable(config: Config, data: DataConfig) -> None:

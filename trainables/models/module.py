@@ -8,7 +8,7 @@ exactly, record by record, by `torch.func`: slower than the layers of the other 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -32,23 +32,14 @@ class Config(ModelConfig):
     """The fields of `model` with `name: module`."""
 
     name: Literal["module"] = "module"
-    factory: str = Field("", description="package.module:function that builds the module")
-    options: dict[str, JsonValue] = Field(
-        default={}, description="arguments of the function in addition to the labels"
-    )
-    word_buckets: int = Field(
-        8_192,
-        ge=2,
-        le=MAX_ROWS,
-        description="number of buckets of hashed words; a module with"
-        " encode_word(word) encodes words itself",
-    )
-    source: str | None = Field(
-        None,
-        pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the function's file, filled in automatically; changed"
-        " code makes another trial",
-    )
+    factory: str = ""
+    """package.module:function that builds the module"""
+    options: dict[str, JsonValue] = Field(default={})
+    """arguments of the function in addition to the labels"""
+    word_buckets: Annotated[int, Field(ge=2, le=MAX_ROWS)] = 8_192
+    """number of buckets of hashed words; a module with encode_word(word) encodes words itself"""
+    source: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$")] = None
+    """SHA-256 of the function's file, filled in automatically; changed code makes another trial"""
 
     @model_validator(mode="before")
     @classmethod
