@@ -114,7 +114,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
     for seed in seeds_at(space, variant, values):
         repeat = {} if seed is None else {_SEED: seed}
         whole = space.base
-        for layer in (variant.fixed | values, space.override, repeat):
+        for layer in filter(None, (variant.fixed | values, space.override, repeat)):
             whole = set_all(_counted_anew(whole, layer), layer.items())
         fields, lost = own_fields(whole)
         dropped = frozenset(lost)

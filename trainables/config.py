@@ -264,14 +264,19 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(every))
 
 
-def every_field() -> set[str]:
+def every_field() -> frozenset[str]:
     """The paths of the fields of all entries."""
-    return {
+    return _every_field(*map(catalogue.names, SHELVES.values()))
+
+
+@cache
+def _every_field(*names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(
         f"{section}.{field}"
-        for section, shelf in SHELVES.items()
-        for name in catalogue.names(shelf)
+        for section, entries in zip(SHELVES, names, strict=True)
+        for name in entries
         for field in entry_fields(section, name) or ()
-    }
+    )
 
 
 def data_config(**fields: Any) -> DataConfig:

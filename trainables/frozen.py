@@ -149,6 +149,7 @@ def marks_of(model: type[BaseModel]) -> dict[str, list[With]]:
     return {name: marks for name, marks in found.items() if marks}
 
 
+@cache
 def written_fields(model: type[BaseModel]) -> tuple[str, ...]:
     """Names of a model's fields as they are written, without tags that are handed in."""
     fields = model.model_fields.items()
