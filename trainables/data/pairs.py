@@ -88,10 +88,9 @@ class PairCorpus:
     def select(self, ids: Iterable[int]) -> PairCorpus:
         """The records `ids`, in that order."""
         chosen = list(ids)
-        columns = {name: getattr(self, name) for name in COLUMNS}
-        return replace(
-            self, **{name: tuple(column[i] for i in chosen) for name, column in columns.items()}
-        )
+        columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
+        found: Any = {name: tuple(each[i] for i in chosen) for name, each in columns.items()}
+        return replace(self, **found)
 
     def of_part(self, *parts: Part) -> PairCorpus:
         """The records of these parts of the official split, which may be none."""
@@ -106,8 +105,9 @@ def corpus_of(pairs: Iterable[Pair], *, name: str, public: bool) -> PairCorpus:
     rows = list(pairs)
     if not rows:
         raise InvalidInput(f"expected at least one pair in {name}, got none")
-    columns: Any = zip(*map(attrgetter(*Pair.__slots__), rows), strict=True)
-    return PairCorpus(name, *columns, public=public)
+    columns = zip(*map(attrgetter(*Pair.__slots__), rows), strict=True)
+    named: Any = dict(zip(COLUMNS, columns, strict=True))
+    return PairCorpus(name=name, public=public, **named)
 
 
 def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:

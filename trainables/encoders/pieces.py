@@ -104,7 +104,7 @@ def windows(
     """
     rows, records = [], []
     for record, own in enumerate(torch.split(pieces, list(lengths))):
-        for part in own[1:-1].split(positions - 2):
+        for part in torch.split(own[1:-1], positions - 2):
             rows.append(torch.cat([own[:1], part, own[-1:]]))
             records.append(record)
     return rows, records

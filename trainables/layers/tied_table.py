@@ -116,6 +116,6 @@ def _places(unit: np.ndarray, units: Units) -> tuple[Tensor, Tensor]:
     """[U, L] rows of each unit, padded with row 0, and a mask of the real ones."""
     counts = np.bincount(unit, minlength=units.num_units)
     order = torch.from_numpy(np.argsort(unit, kind="stable"))
-    rows = pad_sequence(torch.split(order, counts.tolist()), batch_first=True)
+    rows = pad_sequence(list(torch.split(order, counts.tolist())), batch_first=True)
     there = torch.arange(rows.shape[1]) < torch.from_numpy(counts).unsqueeze(1)
     return rows.to(units.device), there.to(units.device)

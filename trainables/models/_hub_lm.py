@@ -66,7 +66,9 @@ class HubLm(Foreign, LmModule):
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """As `LmModule.token_losses`."""
-        ids = pad_sequence(torch.split(batch.inputs, batch.lengths.tolist()), batch_first=True)
+        ids = pad_sequence(
+            list(torch.split(batch.inputs, batch.lengths.tolist())), batch_first=True
+        )
         number, longest = ids.shape
         there = torch.arange(longest, device=ids.device) < batch.lengths.unsqueeze(1)
         self.name_rows(Rows(np.repeat(np.arange(number), longest), number))
