@@ -24,9 +24,9 @@ def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the comm
         running = folder.is_running
         row: dict[str, Any] = {"name": folder.name, "running": running, "created": None}
         try:
-            state = folder.state()
-            counts = dict(state.statuses(running=running))
-            row |= {"created": state.about["created"], "trials": counts}
+            known = folder.state()
+            counts = dict(known.statuses(running=running))
+            row |= {"created": known.about["created"], "trials": counts}
         except InvalidInput as problem:
             row |= {"trials": {}, "problem": str(problem)}
         rows.append(row)

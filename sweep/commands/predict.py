@@ -49,17 +49,14 @@ def predict(
     for number, found in answers(
         model, line_groups(sys.stdin.buffer, max_bytes=_LINE_BYTES), are_objects=jsonl
     ):
-        if is_bad := isinstance(found, str):
+        if isinstance(found, str):
             num_bad += 1
             first_bad = first_bad or number
-        if as_json:
-            answer = {"error": found, "line": number} if is_bad else found.to_dict()
-            typer.echo(json.dumps(answer, ensure_ascii=False))
-        elif is_bad:
-            typer.echo(f"error: line {number}: {found}")
+            text, answer = f"error: line {number}: {found}", {"error": found, "line": number}
         else:
             slots = " ".join(f"{name}={text!r}" for name, _, _, text in found.slots)
-            typer.echo(f"{found.intent}\t{slots}")
+            text, answer = f"{found.intent}\t{slots}", found.to_dict()
+        typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else text)
     if num_bad:
         raise InvalidInput(
             f"expected an utterance in each line, got {num_bad} of {number} lines without one"
