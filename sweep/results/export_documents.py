@@ -74,7 +74,18 @@ def write_model(source: Path, target: Path) -> None:
 
     Raises: InvalidInput where the trial has no complete model.
     """
-    _require_weights(source / WEIGHTS)
+    weights = source / WEIGHTS
+    if not weights.is_file():
+        raise InvalidInput(
+            f"expected the trial's model in {weights}, got none: it cannot be exported"
+        )
+    try:
+        with safe_open(weights, framework="numpy") as tensors:
+            has_weights = bool(tensors.keys())
+    except (OSError, SafetensorError):
+        has_weights = False
+    if not has_weights:
+        raise InvalidInput(f"expected weights in {weights}, got an empty or damaged file")
     target.mkdir(mode=0o700)
     kinds: dict[str, type[Document]] = {MODEL: ModelFile, SYNTHESIS: SynthesisFile}
     known = {name: kind for name, kind in kinds.items() if (source / name).is_file()}
@@ -103,7 +114,15 @@ def write_model(source: Path, target: Path) -> None:
         if (source / name).is_dir():
             shutil.copytree(source / name, target / name)
     if MODEL in known:
-        _write_labels(ModelFile.model_validate(read_json(target / MODEL)), target / "labels.json")
+        fields = read_json(target / MODEL)
+        schema = LabelSchema(
+            intents=tuple(fields["intents"]),
+            slots=tuple(fields["slots"]),
+            source=fields["schema_source"],
+        )
+        labels = {"intents": schema.intents, "tags": schema.tags}
+        maps = {name: dict(enumerate(of)) for name, of in labels.items()}
+        write_json(target / "labels.json", maps)
         copied = write_encoder(target)
         if copied is not None:
             _name_copy(target / MODEL, copied.name)
@@ -117,25 +136,3 @@ def _name_copy(file: Path, name: str) -> None:
     named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
     fields["model"]["encoder"] = named if len(named) > 1 else named[0]
     file.write_text(json.dumps(fields, indent=1), encoding="utf-8")
-
-
-def _require_weights(file: Path) -> None:
-    """Raises: InvalidInput unless the file holds at least one tensor."""
-    if not file.is_file():
-        raise InvalidInput(f"expected the trial's model in {file}, got none: it cannot be exported")
-    try:
-        with safe_open(file, framework="numpy") as tensors:
-            names = list(tensors.keys())
-    except (OSError, SafetensorError):
-        names = []
-    if not names:
-        raise InvalidInput(f"expected weights in {file}, got an empty or damaged file")
-
-
-def _write_labels(model: ModelFile, file: Path) -> None:
-    schema = LabelSchema(intents=model.intents, slots=model.slots, source=model.schema_source)
-    maps = {
-        name: {str(index): label for index, label in enumerate(labels)}
-        for name, labels in (("intents", schema.intents), ("tags", schema.tags))
-    }
-    write_json(file, maps)

@@ -76,20 +76,14 @@ def sweep(**fields):
     trials = (
         trial("aaaa", "sgd", 0.10, math.inf),
         trial(
-            "bbbb",
-            "edp_sgd",
-            0.15,
-            6e5,
+            *("bbbb", "edp_sgd", 0.15, 6e5),
             epsilon_paper=7.7e4,
             max_grad_norm=0.5,
             values={"C": 0.5, "decay": "none"},
         ),
         trial("b2b2", "edp_sgd", 0.14, 6e7, epsilon_paper=7.7e6, name="edp, z0=0.001"),
         trial(
-            "cccc",
-            "edp_sgd",
-            0.12,
-            2e6,
+            *("cccc", "edp_sgd", 0.12, 2e6),
             epsilon_paper=2e5,
             decay="linear",
             decay_tau=0.1,

@@ -160,13 +160,8 @@ def test_every_chart_has_a_name_a_description_and_words_for_each_point(page, swe
 def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(sweep):
     assert "curator only" in Page(report.html(sweep)).text
     bare = tuple(
-        Trial(
-            **{
-                **trial.__dict__,
-                "metrics": {k: v for k, v in trial.metrics.items() if not k.startswith("mia_")},
-            }
-        )
-        for trial in sweep.trials
+        replace(each, metrics={k: v for k, v in each.metrics.items() if not k.startswith("mia_")})
+        for each in sweep.trials
     )
     public = Page(report.html(samples.sweep(trials=bare), public=True))
     assert "Membership attacks" not in public.text

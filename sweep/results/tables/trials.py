@@ -58,11 +58,15 @@ def results_table(
     ]
     if len(reasons) > _REASONS:
         reasons[_REASONS:] = [f"and {len(reasons) - _REASONS} more"]
+    status = []
+    if len({record.status for record in shown}) > 1:
+        cells = [Text(record.status, style=STYLES[record.status]) for record in shown]
+        status.append(Column(head="status", cells=cells, worth=90, is_left=True))
     columns = [
         stars,
         Column(head="id", cells=[ids[record.plan.id] for record in shown], is_left=True),
         *apart,
-        *_status(shown),
+        *status,
         *_figures(shown, main, records),
     ]
     return FittedTable(
@@ -71,14 +75,6 @@ def results_table(
         settings=together,
         notes=reasons,
     )
-
-
-def _status(records: Sequence[TrialRecord]) -> list[Column]:
-    """The status of each trial, where it is not the same for all."""
-    if len({record.status for record in records}) < 2:
-        return []
-    cells = [Text(record.status, style=STYLES[record.status]) for record in records]
-    return [Column(head="status", cells=cells, worth=90, is_left=True)]
 
 
 def _figures(
@@ -96,11 +92,21 @@ def _figures(
         return Column(head=head, cells=cells, worth=worth, legend=legend)
 
     def ratio(metric: str, words: str, *, worth: int) -> Column:
-        cells = [_ratio(record, metric, found) for record in records]
+        cells = [
+            ""
+            if record.plan.baseline or (metric == "seconds" and not record.status.is_finished)
+            else _times(select.ratio(record, metric, found))
+            for record in records
+        ]
         return Column(head=f"{words} ×", cells=cells, worth=worth, legend=times)
 
     # The trial's bootstrap interval, which does not compare trials with each other.
-    intervals = [_interval(select.interval_of(r)) if main == "ser" else "" for r in records]
+    bounds = [select.interval_of(r) if main == "ser" else None for r in records]
+    intervals = [f"{each[0]:.3f}-{each[1]:.3f}" if each else "" for each in bounds]
+    epsilons = [
+        _cell(r, figures.EPSILON) + (" (prior)" if select.is_prior(r) else "") for r in records
+    ]
+    seconds = [r.seconds if r.status.is_finished else r.seconds or None for r in records]
     strongest = "leakage: AUC of the strongest attack, curator only"
     return [
         column(main, worth=100),
@@ -114,14 +120,14 @@ def _figures(
         ),
         column(figures.LEAKAGE, worth=70, legend=strongest),
         ratio(figures.LEAKAGE, "AUC", worth=20),
-        Column(head="epsilon", cells=[_epsilon(record) for record in records], worth=100),
+        Column(head="epsilon", cells=epsilons, worth=100),
         column(
             figures.EPSILON_PAPER,
             worth=35,
             head="paper",
             legend="paper: epsilon by the paper's formula, no guarantee",
         ),
-        Column(head="time", cells=[_time(record) for record in records], worth=45),
+        Column(head="time", cells=[formats.duration(each) for each in seconds], worth=45),
         ratio("seconds", "time", worth=10),
     ]
 
@@ -179,26 +185,8 @@ def group_table(
     )
 
 
-def _time(record: TrialRecord) -> str:
-    return formats.duration(record.seconds if record.status.is_finished else record.seconds or None)
-
-
-def _ratio(record: TrialRecord, metric: str, found: Sequence[select.Group]) -> str:
-    if record.plan.baseline or (metric == "seconds" and not record.status.is_finished):
-        return ""
-    return _times(select.ratio(record, metric, found))
-
-
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f}"
-
-
-def _epsilon(record: TrialRecord) -> str:
-    return _cell(record, figures.EPSILON) + (" (prior)" if select.is_prior(record) else "")
-
-
-def _interval(bounds: tuple[float, float] | None) -> str:
-    return "" if bounds is None else f"{bounds[0]:.3f}-{bounds[1]:.3f}"
 
 
 def _cell(record: TrialRecord, name: str) -> str:

@@ -18,9 +18,8 @@ def test_algorithm_1_and_the_papers_figure(line):
     assert found["neighboring_relation"] == "replace_one"
     assert len(found["effective_noise_multiplier"]) == 30
     assert found["unaccounted"] == []
-    central = line.facts(
-        "epsilon", *_ALGORITHM_1, "--delta", "5e-4", "--set", "privacy.noise_calibration=central"
-    )
+    central = _set("noise_calibration=central")
+    central = line.facts("epsilon", *_ALGORITHM_1, "--delta", "5e-4", *central)
     assert central["epsilon"] == pytest.approx(95.173, rel=1e-4)
 
 
@@ -46,22 +45,11 @@ def test_poisson_sampling(line):
     assert found["epsilon_rdp"] == pytest.approx(4.691, abs=1e-3)
     assert found["epsilon_paper"] is None
     assert found["epsilon_replace_one"] > found["epsilon"]
-    by_rdp = line.facts(
-        "epsilon", "--engine", "dp_sgd", *options, "--set", "privacy.accountant=rdp"
-    )
+    by_rdp = line.facts("epsilon", "--engine", "dp_sgd", *options, *_set("accountant=rdp"))
     assert by_rdp["epsilon"] == by_rdp["epsilon_rdp"]
     assert by_rdp["accountant"] == "rdp"
-    one = line.facts(
-        "epsilon",
-        *(
-            *options,
-            "--set",
-            "privacy.sampling=poisson",
-            "--set",
-            "privacy.noise_calibration=central",
-        ),
-        *("--set", "privacy.microbatch_size=1", "--num-workers", "8"),
-    )
+    same = _set("sampling=poisson", "noise_calibration=central", "microbatch_size=1")
+    one = line.facts("epsilon", *options, *same, "--num-workers", "8")
     assert one["epsilon"] == found["epsilon"]
 
 
@@ -158,13 +146,6 @@ def test_what_would_be_counted_on_private_records_has_no_figure(
 @pytest.mark.parametrize("noise", ["1e-9", "1e9"])
 @pytest.mark.parametrize("delta", ["5e-324", "1e-310", "0.9999999999999999"])
 def test_an_extreme_is_a_number_or_one_line(sampling, noise, delta, line):
-    records = ["--num-records", "1000", "--expected-batch-size", "64", "--epochs", "3"]
-    arguments = [
-        "--set",
-        f"privacy.sampling={sampling}",
-        "--noise-multiplier",
-        noise,
-        "--delta",
-        delta,
-    ]
-    assert float(line.facts("epsilon", *records, *arguments)["epsilon"]) >= 0
+    records = ("--num-records", "1000", "--expected-batch-size", "64", "--epochs", "3")
+    extreme = (*_set(f"sampling={sampling}"), "--noise-multiplier", noise, "--delta", delta)
+    assert float(line.facts("epsilon", *records, *extreme)["epsilon"]) >= 0
