@@ -72,8 +72,6 @@ def start(
     require_trials(plan)
     store.require_free(settings.home, space.name)
     require_storage(settings)
-    if settings.tracking:
-        open_store(settings)
     executed = run_settings(prepared, settings, address=address, function=function)
     # Dry runs that take longer are left for the start of each trial, but in a private selection.
     begun = time.monotonic()
@@ -82,6 +80,8 @@ def start(
             rehearse(trial.config, settings, function=function)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total=budget_total)
+    if settings.tracking:
+        open_store(settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
     if selected is not None:
         facts["selection"] = selected.to_dict()
@@ -111,7 +111,8 @@ def resume(
     """
     folder.require_at_rest()
     prepared = Prepared(space=folder.space(), plan=folder.plan(), notes=())
-    is_over = not any(r.status.is_resumed for r in folder.records(running=False))
+    waiting = (record.status.is_resumed for record in folder.records(running=False))
+    is_over = not (prepared.plan.to_choose or any(waiting))
     if prepared.space.search.is_private_selection:
         if selection.is_over(folder):
             problem = Delivery(settings, folder).close(timeout=_PATIENCE_SECONDS)

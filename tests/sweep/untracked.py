@@ -21,12 +21,17 @@ class NoDelivery:
         """It is delivered."""
 
 
+def leave_out_mlflow(patch):
+    """Sweeps write to the disk alone, as long as the patch lasts."""
+    patch.setattr(runner, "Delivery", NoDelivery)
+    patch.setattr(runner, "open_store", lambda settings: None)
+
+
 @contextmanager
 def without_mlflow():
     """Sweeps of the block write to the disk alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "Delivery", NoDelivery)
-        patch.setattr(runner, "open_store", lambda settings: None)
+        leave_out_mlflow(patch)
         yield
 
 

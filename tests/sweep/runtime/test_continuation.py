@@ -7,14 +7,14 @@ from sweep.runtime.driver import Driver
 from sweep.spending.ledger import FILE, Ledger
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import TOY, settings_in
-from tests.sweep.untracked import NoDelivery, run_untracked
+from tests.sweep.untracked import leave_out_mlflow, run_untracked
 from trainables.system import checkpoint
 
 
 @pytest.fixture
 def interrupted(tmp_path, monkeypatch):
     """A sweep whose last two trials of three were interrupted before their results."""
-    monkeypatch.setattr(runner, "Delivery", NoDelivery)
+    leave_out_mlflow(monkeypatch)
     folder = run_untracked(tmp_path)
     _, second, last = (trial.id for trial in folder.plan().trials)
     rewrite_sweep(folder, "ended", lambda e: None if e["trial"] in (second, last) else e)

@@ -423,7 +423,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(place, monk
         with pytest.raises(InvalidInput, match="no room"):
             run_toy(place)
     assert store.names(settings_in(place).home) == []
-    assert Runs(place).experiment is None
+    assert Runs(place).find() == []
     assert run_toy(place).folder.name == "toy"
 
 

@@ -19,7 +19,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from tests.refusals import refused
 from tests.sweep.sweeps import TOY, settings_in, space_in
-from tests.sweep.untracked import NoDelivery
+from tests.sweep.untracked import leave_out_mlflow
 
 LR, Z, C = "training.learning_rate", "privacy.noise_multiplier", "privacy.max_grad_norm"
 AXES = {LR: {"range": {"low": 1e-4, "high": 1.0, "log": True}}, C: [0.5, 1.0, 2.0]}
@@ -56,7 +56,7 @@ def search_all(space, *, count, refuse=lambda _: False):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder for sweeps."""
-    monkeypatch.setattr(runner, "Delivery", NoDelivery)
+    leave_out_mlflow(monkeypatch)
     return tmp_path
 
 

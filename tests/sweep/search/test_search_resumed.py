@@ -5,12 +5,12 @@ import pytest
 from sweep.planning import prepare
 from sweep.runtime import driver, runner
 from tests.sweep.sweeps import TOY, settings_in, space_in
-from tests.sweep.untracked import NoDelivery
+from tests.sweep.untracked import leave_out_mlflow
 
 GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0}
 
 
-def finish_search(folder, *, num_samples):
+def finish_search(folder, *, num_samples, **resources):
     """A search of a space of two points that ran in this process, and would go on with Ray."""
     settings = settings_in(folder)
     space = space_in(
@@ -21,7 +21,9 @@ def finish_search(folder, *, num_samples):
     )
     prepared = prepare.prepare_space(space, settings=settings)
     made = runner.start(prepared, settings, function=TOY).folder
-    made.replace_plan(space_in(folder, **{**space.document(), "resources": GANG}), made.plan())
+    made.replace_plan(
+        space_in(folder, **{**space.document(), "resources": {**GANG, **resources}}), made.plan()
+    )
     return made
 
 
@@ -38,7 +40,7 @@ def ray_jobs(monkeypatch):
 
     real = driver.run_trials
     monkeypatch.setattr(driver, "run_trials", run_trials)
-    monkeypatch.setattr(runner, "Delivery", NoDelivery)
+    leave_out_mlflow(monkeypatch)
     return started
 
 
@@ -57,3 +59,11 @@ def test_a_search_that_may_choose_more_starts_it_with_what_it_chose(tmp_path, ra
     folder.replace_plan(space_in(tmp_path, **{**document, "search": search}), folder.plan())
     runner.resume(folder, settings_in(tmp_path))
     assert ray_jobs == [folder.plan().trials[1].id]
+
+
+def test_a_search_that_may_choose_more_gets_its_share_of_this_machine(tmp_path, monkeypatch):
+    leave_out_mlflow(monkeypatch)
+    folder, seen = finish_search(tmp_path, num_samples=1, gpus_per_worker=None), []
+    monkeypatch.setattr(runner, "_execute", lambda *given: seen.append(given[3]))
+    runner.resume(folder, settings_in(tmp_path))
+    assert [executed.gpus_per_worker for executed in seen] == [0.0]
