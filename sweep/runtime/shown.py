@@ -156,12 +156,12 @@ class _Screen:
         self._file = file
 
     def write(self, text: str) -> int:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             self._file.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             self._file.flush()
 
     def __getattr__(self, name: str) -> Any:

@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -38,6 +39,7 @@ from trainables.system.locks import alone
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+    from mlflow.exceptions import MlflowException
 
 EXPERIMENT = "sweeps"
 Fields = Mapping[str, object]
@@ -91,8 +93,10 @@ class Tracker:
         """Update the sweep's runs to the state on disk: those of the trials `trial_ids` of a sweep
         that runs, or those of every trial that has begun, and the sweep has ended.
 
-        Raises: whatever MLflow raises.
+        Raises: whatever MLflow raises. What it refuses of one trial, it raises after the others.
         """
+        from mlflow.exceptions import MlflowException
+
         self._read_runs(folder)
         running = trial_ids is not None
         records = [
@@ -100,11 +104,19 @@ class Tracker:
             for trial in folder.plan().trials
             if trial_ids is None or trial.id in trial_ids
         ]
+        refused: MlflowException | None = None
         for record in records:
-            if record.status.has_begun:
-                self._deliver_trial(folder, record)
+            try:
+                if record.status.has_begun:
+                    self._deliver_trial(folder, record)
+            except MlflowException as problem:
+                if problem.get_http_status_code() != HTTPStatus.BAD_REQUEST:
+                    raise  # the store is away for the others, too
+                refused = refused or problem
         if not running:
             self._end(folder, records)
+        if refused is not None:
+            raise refused
 
     def delete(self, folder: SweepFolder) -> None:
         """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""

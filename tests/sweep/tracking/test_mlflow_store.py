@@ -92,6 +92,25 @@ def test_a_damaged_trial_costs_the_report_and_nothing_else(sweep, settings):
     assert "report.html" not in artifacts(settings, runs[""])
 
 
+def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, monkeypatch):
+    (refused, *others) = [trial.id for trial in sweep.plan().trials]
+    log = Tracker.log
+
+    def picky(self, run, *, params=(), **others):
+        is_refused = params and run.data.tags["sweep.trial"] == refused
+        with monkeypatch.context() as patch:
+            patch.setattr("sweep.tracking.text.accepted", lambda name: name)
+            log(self, run, params={**dict(params), **({"": 1} if is_refused else {})}, **others)
+
+    monkeypatch.setattr(Tracker, "log", picky)
+    with pytest.raises(MlflowException):
+        Tracker(settings).deliver(sweep)
+    runs = runs_in(settings)
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}, "none is left running"
+    assert set(runs) == {"", refused, *others}
+    assert all("ser" in runs[trial].data.metrics for trial in others)
+
+
 def test_any_name_and_any_length_is_accepted(settings):
     store = Tracker(settings)
     words = [
