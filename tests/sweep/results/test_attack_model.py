@@ -10,8 +10,8 @@ from tests.fixed_keys import fixed_keys
 from tests.lines import write_lines
 from tests.refusals import refused
 from tests.sweep.results.test_leakage import space_in
-from trainables import attacks, saved, trial
-from trainables.attacks import read_signals
+from trainables import saved, trial
+from trainables.attacks import _panel, read_signals
 from trainables.config import parse
 from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidData
@@ -89,7 +89,7 @@ def test_a_delta_of_zero_is_used_as_it_is(trained, monkeypatch):
         used.append(delta)
         return {"mia_blind_auc_low": 0.5}
 
-    monkeypatch.setattr(attacks, "panel", panel)
+    monkeypatch.setattr(_panel, "panel", panel)
     for given in (["--delta", "0"], []):
         figures(trained[0], *given)
     assert used == [0.0, 1e-5]
