@@ -38,7 +38,11 @@ def test_the_code_is_short_and_needs_nothing_of_ours():
     assert len(PAGE.split()) <= 1_500
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    # The steps and epochs of one noise are "poisson", too.
+    [pytest.param(n, marks=[pytest.mark.slow] * (n in ("central", "steps"))) for n in CASES],
+)
 def test_a_card_is_checked_by_hand(name, tmp_path, monkeypatch, capsys):
     built = CASES[name]
     summary = account(built)

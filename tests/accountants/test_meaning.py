@@ -23,14 +23,14 @@ def test_shuffled_epochs_are_one_gaussian_mechanism():
 
 
 def test_a_poisson_claim_allows_more_than_any_test_gains():
-    """Against the best test of two steps, drawn 4 million times. The room is six standard errors of
+    """Against the best test of two steps, drawn 2 million times. The room is six standard errors of
     the threshold's false-positive rate: false alarm below 10^-8.
     """
     built = mechanism("dp_sgd", num_records=128, epochs=1, batch=64, delta=1e-5)
     assert built.steps == 2
     one = account(built.first(1))
     rng = np.random.default_rng(0)
-    draws, q, sigma = 4_000_000, 0.5, 1.0
+    draws, q, sigma = 2_000_000, 0.5, 1.0
 
     def log_ratio(x):
         """Of two steps, for a record that moves the sum by C with probability q."""

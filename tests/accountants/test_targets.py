@@ -53,10 +53,9 @@ def cases():
         target = TARGETS[(number + number // 4 + number // 12) % len(TARGETS)]
         accountant = ACCOUNTANTS[number % len(ACCOUNTANTS)]
         name = f"{shape}-{kind}-{beside}-{target:g}-{accountant}"
-        dear = (
-            built.sampling == "poisson"
-            and kind != "none"
-            and (beside != "alone" or accountant in ("pld", "rdp"))
+        dear = built.sampling == "poisson" and (
+            (kind != "none" and (beside != "alone" or accountant in ("pld", "rdp")))
+            or (beside != "alone" and accountant == "pld")
         )
         marks = [pytest.mark.slow] if dear or (number + number // 4) % 3 else []
         found.append(pytest.param(built, target, accountant, id=name, marks=marks))

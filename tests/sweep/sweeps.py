@@ -92,19 +92,24 @@ _figures = b""  # of the mechanisms that sweeps of this process have had: each t
 
 
 @contextmanager
+def medium_grids():
+    """Exact figures are from the grid of running totals: a finer one takes seconds a mechanism."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(certify._POINTS, "exact", certify._POINTS["running"])
+        patch.setattr(certify, "_bounds", _bounds)
+        yield
+
+
+@contextmanager
 def shared_figures(settings):
-    """A new home begins with the figures of the ones before it; the exact ones are from the grid of
-    running totals, which is at hand: a finer one takes seconds for each mechanism.
-    """
+    """A new home begins with the figures of the ones before it, of grids that are at hand."""
     global _figures
     known = settings.cache_dir / "figures.jsonl"
     if _figures and not known.exists():
         known.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         known.write_bytes(_figures)
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(certify._POINTS, "exact", certify._POINTS["running"])
-            patch.setattr(certify, "_bounds", _bounds)
+        with medium_grids():
             yield
     finally:
         if known.exists():

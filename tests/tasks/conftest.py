@@ -1,13 +1,14 @@
-"""Trials of these tests have fixed keys, and those of heads share their features."""
+"""Trials of these tests have fixed keys and quick figures, and those of heads share features."""
 
 import pytest
 
 from tests.fixed_keys import fixed_keys
+from tests.sweep.sweeps import medium_grids
 
 
 @pytest.fixture(autouse=True)
 def _fixed_keys():
-    with fixed_keys():
+    with fixed_keys(), medium_grids():
         yield
 
 

@@ -21,7 +21,7 @@ from tests.fixed_keys import fixed_keys
 from tests.libraries import IGNORED
 from tests.lines import write_lines
 from tests.sweep.results.test_select import record as made
-from tests.sweep.sweeps import settings_in, shared_figures
+from tests.sweep.sweeps import make_store, settings_in, shared_figures
 from trainables import attacks, evidence
 from trainables.attacks import one_run
 from trainables.attacks._estimates import gdp
@@ -84,6 +84,7 @@ def space_in(folder, *, split, epsilon, seeds, epochs=6):
 
 def run(folder, **chosen):
     settings = settings_in(folder)
+    make_store(settings)
     with fixed_keys(), shared_figures(settings):
         prepared = prepare_space(space_in(folder, **chosen), settings=settings)
         done = runner.start(prepared, settings)

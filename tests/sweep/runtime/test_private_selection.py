@@ -25,7 +25,14 @@ from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.libraries import IGNORED
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
-from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
+from tests.sweep.sweeps import (
+    TOY,
+    make_store,
+    run_toy,
+    settings_in,
+    shared_figures,
+    space_in,
+)
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import certify
 from trainables.cards.page import to_markdown
@@ -113,7 +120,8 @@ def done(tmp_path_factory):
     """A selection among three, delivered to a real tracking store; what it printed is in a file."""
     place = Place(tmp_path_factory.mktemp("done"))
     settings, screen = place.settings, Console(file=io.StringIO(), width=140)
-    with pytest.MonkeyPatch.context() as patch:
+    make_store(settings)
+    with pytest.MonkeyPatch.context() as patch, shared_figures(settings):
         draw(patch, _NUMBER)
         prepared = place.prepare()
         view = view_of(prepared.space, prepared.plan, settings.home)
@@ -402,6 +410,7 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(pla
 def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, capsys):
     number = 20  # so many that they cost more than the choice
     draw(monkeypatch, number)
+    make_store(place.settings)
     folder, ledger = run_toy(place.path, **_fields()).folder, place.ledger
     monkeypatch.setenv("SWEEP_HOME", str(place.settings.home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
