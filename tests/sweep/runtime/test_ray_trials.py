@@ -144,7 +144,6 @@ def sequential(folder, *, count, epochs=3):
     return diary
 
 
-# First in the file: its gang still starts when its pool is gone, and must have ended before Ray.
 class Idle:
     """A tuner that explores nothing."""
 
@@ -155,8 +154,24 @@ class Idle:
         """Begin no trial."""
 
 
-def test_what_tune_does_not_explore_is_not_trained(cluster, tmp_path, monkeypatch):
+class Waits:
+    """A gang that gets no trial."""
+
+    def __init__(self, pool, **options):
+        self._pool = pool
+
+    def fit(self):
+        """Ask for one until the pool has none to come."""
+        ray = importlib.import_module("ray")
+        pool = ray.get_actor(self._pool, namespace=ray_session.NAMESPACE)
+        assert ray.get(pool.take.remote(0, "g")) is None
+
+
+# First in the file: a gang still starts when its pool is gone, and must have ended before Ray.
+@pytest.mark.parametrize("gang", [Waits, pytest.param(tune.gang, marks=pytest.mark.slow)])
+def test_what_tune_does_not_explore_is_not_trained(gang, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(tune.tune, "Tuner", Idle)
+    monkeypatch.setattr(tune, "gang", gang)
     jobs, diary = make_jobs(tmp_path), Diary()
     with pytest.raises(SweepError, match="Ray Tune ended before every trial had begun"):
         run_trials(jobs, events=diary, settings=ALONE)
