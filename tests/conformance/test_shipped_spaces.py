@@ -13,6 +13,7 @@ from safetensors import safe_open
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from search_spaces.files import document_in, locate, shipped_spaces
+from search_spaces.paths import set_path
 from sweep import cli
 from sweep.results.select import by_corpus
 from sweep.runtime.ray_metrics import in_ascii
@@ -21,6 +22,7 @@ from sweep.store.manifest import require_whole
 from sweep.store.sweeps import open_sweep
 from tests.libraries import IGNORED
 from tests.sweep.ray_metrics import own_ray
+from tests.sweep.sweeps import make_store, settings_in
 from tests.tasks._pairs import write_pairs
 from trainables import goals
 from trainables.config import parse
@@ -32,7 +34,7 @@ SMALL = {
     "task=nlu": {
         "data.name": "communication",
         "data.num_utterances": 1_000,
-        "data.max_records": 48,
+        "data.max_records": 32,
         "evaluation.attacks": [],
         "evaluation.bootstrap_samples": 0,
         "training.epochs": 1,
@@ -65,8 +67,8 @@ SMALL = {
         "model.hidden_size": 8,
         "model.num_layers": 1,
     },
-    "training.expected_batch_size": {"training.expected_batch_size": 16},
-    "training.physical_batch_size": {"training.physical_batch_size": 16},
+    "training.expected_batch_size": {"training.expected_batch_size": 8},
+    "training.physical_batch_size": {"training.physical_batch_size": 8},
     "synthesis.parse_epochs": {"synthesis.parse_epochs": 1},
     "synthesis.only_function": {"synthesis.only_function": "CreateEvent"},
     "repeats": {"repeats": 1},
@@ -107,15 +109,10 @@ def small(document):
     return chosen
 
 
-def is_adaptive(name):
-    """Whether the space chooses its trials by the results of others, so that it shares no sweep."""
-    return small_space(name).search.is_adaptive
-
-
 def says_more(name):
-    """Whether another space says more than its trials."""
-    more = {"search", "budget", "constraints"}
-    return not is_adaptive(name) and not document_in(locate(name)).keys().isdisjoint(more)
+    """Whether a space says more than its trials, and is not the one whose search all share."""
+    more = {"search", "budget", "constraints"} & document_in(locate(name)).keys()
+    return bool(more) and not small_space(name).search.is_adaptive
 
 
 def small_space(name):
@@ -124,19 +121,28 @@ def small_space(name):
 
 
 def joined(name, several):
-    """The document of a space with the points of several, under their names."""
-    variants = [
+    """The document of a space with the points of several, under their names, and with the search of
+    the one that chooses its trials by their results: the points of the others are its baselines.
+    """
+    adaptive = [space for space in several if space.search.is_adaptive]
+    fixed = [
         {
             "name": f"{space.name}: {point.variant}",
-            "baseline": point.baseline,
+            "baseline": point.baseline or bool(adaptive),
             "set": point.config.model_dump(mode="json"),
             "axes": {path: [value] for path, value in point.values.items()},
         }
         for space in several
         for point in expand(space).points
     ]
-    base, resources = {"task": several[0].task}, {"executor": "gang", "workers": 1, "slots": 1}
-    return {"name": name, "base": base, "variants": variants, "resources": resources}
+    document = {"name": name, "base": {"task": several[0].task}, "variants": fixed}
+    for space in adaptive:
+        own, given = space.document(), space.base
+        for path, value in space.override.items():
+            given = set_path(given, path, value)
+        searched = {"name": f"{space.name}: chosen", "set": given, "axes": own["axes"]}
+        document |= {"variants": [*fixed, searched], "search": own["search"]}
+    return document | {"resources": {"executor": "gang", "workers": 1, "slots": 1}}
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +155,8 @@ def cluster():
 def place(tmp_path_factory):
     """A folder with a home and little data."""
     folder = tmp_path_factory.mktemp("spaces")
-    write_pairs(folder, training=90, human=30)
+    write_pairs(folder, training=48, human=20)
+    make_store(settings_in(folder))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("SWEEP_HOME", str(folder / "home"))
@@ -164,25 +171,22 @@ def test_the_shipped_spaces_run_in_one_sweep_and_its_results_can_be_seen(
     """Every point of every space, on Ray. A sweep of its own for each would spend 25 seconds of a
     processor on starts of Ray's processes.
     """
-    several = [small_space(name) for name in shipped_spaces() if not is_adaptive(name)]
-    document = joined(task, [space for space in several if space.task == task])
+    several = [space for space in map(small_space, shipped_spaces()) if space.task == task]
+    document = joined(task, several)
     trials = run_and_look(document, {}, place, cluster, capsys)
     ran = [trial["config"] for trial in trials]
-    assert all(variant["set"] in ran for variant in document["variants"])
+    *fixed, last = document["variants"]
+    chosen = sum(trial["variant"] == last["name"] for trial in trials)
+    assert chosen == 2 if "search" in document else last["set"] in ran
+    assert all(variant["set"] in ran for variant in fixed)
 
 
-# Points of the others run above, and what they say beside trials needs no Ray.
-@pytest.mark.parametrize(
-    ("name", "executor"),
-    [
-        *((name, "gang") for name in shipped_spaces() if is_adaptive(name)),
-        *((name, "local") for name in shipped_spaces() if says_more(name)),
-    ],
-)
-def test_a_shipped_space_runs_and_its_results_can_be_seen(name, executor, place, cluster, capsys):
-    document, sweep = with_one_point(name), f"{name}-{executor}"
-    overrides = {**small(document), "resources.executor": executor}
-    run_and_look({**document, "name": sweep}, overrides, place, cluster, capsys)
+# Its points run above, and what it says beside them needs no Ray.
+@pytest.mark.parametrize("name", [name for name in shipped_spaces() if says_more(name)])
+def test_a_shipped_space_runs_and_its_results_can_be_seen(name, place, capsys):
+    document = {**with_one_point(name), "name": f"{name}-local"}
+    overrides = {**small(document), "resources.executor": "local"}
+    run_and_look(document, overrides, place, None, capsys)
 
 
 def run_and_look(document, overrides, place, cluster, capsys):
