@@ -142,6 +142,11 @@ def engine_on(mech, table, units=None, *, model=None, comm=None, **setup):
     )
 
 
+def weights_of(engine):
+    """float32[D]: its model's parameters, flat."""
+    return torch.cat([p.detach().flatten() for p in engine.model.parameters()])
+
+
 class OneBatch:
     """A loader of one made batch."""
 

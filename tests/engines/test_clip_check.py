@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from engine_checks import SIZE, WAYS, WIDTHS, Meeting, draw_of, engine_on, gradients, mechanism
+from engine_checks import (
+    SIZE,
+    WAYS,
+    WIDTHS,
+    Meeting,
+    draw_of,
+    engine_on,
+    gradients,
+    mechanism,
+    weights_of,
+)
 
 from tests.models._builds import TYPES, built
 from tests.models.test_own_draws import built as own
@@ -120,7 +130,7 @@ CASES = [(kind, *what) for kind, each in BROKEN.items() for what in each]
 
 
 def require_stopped(engine):
-    before = [p.detach().clone() for p in engine.model.parameters()]
+    before = weights_of(engine)
     with pytest.raises(TrialFailed, match=r"got [\d.]+(e-\d+)? C: nothing of the step") as found:
         engine.step(0, 0)
     figure = float(str(found.value).rpartition(" got ")[2].partition(" C")[0])
@@ -128,9 +138,7 @@ def require_stopped(engine):
     assert engine.released.numel() == 0
     assert engine.comm.sent == 0
     assert not engine._flat.message.any()
-    assert all(
-        torch.equal(p, old) for p, old in zip(engine.model.parameters(), before, strict=True)
-    )
+    assert torch.equal(weights_of(engine), before)
     assert all(not s.any() for n, s in engine.state_dict().items() if "exp_avg" in n)
 
 

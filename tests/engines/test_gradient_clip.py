@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from engine_checks import Meeting, engine_on, gradients, mechanism
+from engine_checks import Meeting, engine_on, gradients, mechanism, weights_of
 
 from tests.refusals import refused
 from trainables.config import parse
@@ -14,8 +14,7 @@ def distance(table, records, **setup):
     """How far one step of momentum SGD moves the weights, by the learning rate."""
     made = engine_on(mechanism("sgd"), table, [records], optimizer="momentum", **setup)
     made.step(0, 0)
-    weights = torch.cat([p.detach().flatten() for p in made.model.parameters()])
-    return -weights / RATE
+    return -weights_of(made) / RATE
 
 
 def test_a_large_mean_gradient_is_scaled_down_and_a_small_one_stays():
@@ -35,7 +34,7 @@ def test_processes_scale_by_the_norm_of_the_sum():
     def work(comm):
         made = engine_on(mech, table, comm=comm, optimizer="momentum", gradient_clip_norm=0.5)
         made.step(0, 0)
-        return torch.cat([p.detach().flatten() for p in made.model.parameters()])
+        return weights_of(made)
 
     first, second = Meeting(2).run(work)
     assert torch.equal(first, second)

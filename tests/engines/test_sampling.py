@@ -75,10 +75,13 @@ def test_coins_come_from_the_key_and_not_from_the_seed(sampling):
         assert records() != records(**other)
 
 
+def sampled(mech, num=200, **how):
+    return sampler(np.arange(num), mech, **{"seed": 0, "key": KEY, **how})
+
+
 def steps_of(mech, epochs, **how):
     """int[epochs, n]: the step of each record; fails unless each is in exactly one."""
-    given = {"seed": 0, "key": KEY, **how}
-    drawn = sampler(np.arange(mech.num_records), mech, **given)
+    drawn = sampled(mech, mech.num_records, **how)
     steps = np.full((epochs, mech.num_records), -1)
     for epoch in range(epochs):
         for step in range(mech.steps_in(epoch)):
@@ -125,8 +128,8 @@ def test_a_record_less_moves_no_other_one():
     """What add-or-remove needs, and a permutation has not: the others' dice are their own."""
     mech = mechanism("dp_sgd", records=200, sampling="random_allocation")
     key = public_key(3, "sampling")
-    whole = sampler(np.arange(200), mech, seed=0, key=key)
-    less = sampler(np.arange(199), mech, seed=0, key=key)
+    whole = sampled(mech, key=key)
+    less = sampled(mech, 199, key=key)
     for step in range(mech.steps_in(0)):
         there = [r for r in whole.draw(0, step).records.tolist() if r != 199]
         assert there == less.draw(0, step).records.tolist()
@@ -135,7 +138,7 @@ def test_a_record_less_moves_no_other_one():
 def test_poisson_batches_change_by_the_step_and_by_the_epoch():
     """No two steps of a trial share their coins: 60 steps, all of them different batches."""
     mech = mechanism("dp_sgd", epochs=5)
-    drawn = sampler(np.arange(200), mech, seed=0, key=KEY)
+    drawn = sampled(mech)
     batches = [
         tuple(drawn.draw(epoch, step).records.tolist())
         for epoch in range(5)
@@ -154,11 +157,11 @@ def test_poisson_batches_change_by_the_step_and_by_the_epoch():
 def test_the_processes_parts_make_up_the_step(sampling, microbatch_size):
     """Every unit is whole on one process, whatever their number."""
     mech = mechanism(sampling=sampling, microbatch_size=microbatch_size, **CENTRAL)
-    whole = sampler(np.arange(200), mech, seed=0, key=KEY).draw(1, 2)
+    whole = sampled(mech).draw(1, 2)
     units = {tuple(whole.records[whole.unit == u]) for u in range(whole.num_units)}
     parts = set()
     for rank in range(4):
-        part = sampler(np.arange(200), mech, seed=0, key=KEY, rank=rank, world_size=4).draw(1, 2)
+        part = sampled(mech, rank=rank, world_size=4).draw(1, 2)
         assert part.num_drawn == len(whole.records)
         assert set(part.worker.tolist()) <= {rank}
         assert len(part.worker) == len(part.sizes)
@@ -166,7 +169,7 @@ def test_the_processes_parts_make_up_the_step(sampling, microbatch_size):
         parts |= {tuple(part.records[part.unit == u]) for u in range(part.num_units)}
     assert parts == units
     with refused(r"divide training.num_workers"):
-        sampler(np.arange(200), mech, seed=0, key=KEY, world_size=3)
+        sampled(mech, world_size=3)
 
 
 def test_a_repeated_record_is_refused():
@@ -178,11 +181,10 @@ def test_a_repeated_record_is_refused():
 def test_a_group_is_sampled_and_clipped_as_one(sampling):
     """All records of a group, at most 3 of them, in one unit of one step."""
     groups = np.repeat(np.arange(40), np.arange(40) % 7 + 1)
-    ids = np.arange(len(groups))
     mech = mechanism(
         "dp_sgd", records=40, batch=8, unit="group", max_records_per_group=3, sampling=sampling
     )
-    drawn = sampler(ids, mech, seed=0, key=KEY, groups=groups)
+    drawn = sampled(mech, len(groups), groups=groups)
     seen = {}
     for step in range(30 if sampling == "poisson" else mech.steps_in(0)):
         draw = drawn.draw(0, step)
@@ -195,7 +197,7 @@ def test_a_group_is_sampled_and_clipped_as_one(sampling):
             )
             seen.setdefault(group, set()).add(tuple(sorted(members.tolist())))
     assert all(len(choices) == 1 for choices in seen.values()), "chosen beforehand, once"
-    other = sampler(ids, mech, seed=1, key=KEY, groups=groups)
+    other = sampled(mech, len(groups), seed=1, groups=groups)
     assert set(other.population.records) != set(drawn.population.records), "by the public seed"
     if sampling != "poisson":
         assert sorted(seen) == list(range(40))
@@ -225,13 +227,13 @@ def test_which_records_of_a_group_count_does_not_depend_on_where_they_stand():
 
 def test_groups_go_with_the_unit_of_privacy():
     with refused(r"exactly with privacy.unit=group"):
-        sampler(np.arange(9), mechanism(), seed=0, key=KEY, groups=np.arange(9))
+        sampled(mechanism(), 9, groups=np.arange(9))
 
 
 def test_records_that_stand_alone_are_spread_over_the_workers():
     """As many on each as possible, in the order that they were drawn."""
     mech = mechanism("dp_sgd", workers=4, batch=8, records=40, sampling="shuffle")
-    draw = sampler(np.arange(40), mech, seed=0, key=KEY).draw(0, 0)
+    draw = sampled(mech, 40).draw(0, 0)
     assert draw.worker.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
@@ -244,19 +246,19 @@ def test_a_seed_and_a_key_give_the_same_batches_in_every_version():
     """Golden values: a trial can be taken up again, and repeated, by a later version."""
     key = public_key(0, "golden")
     small = {"records": 40, "batch": 8, "workers": 2}
-    shuffled = sampler(np.arange(40), mechanism(**small), seed=3, key=key).draw(1, 2)
+    shuffled = sampled(mechanism(**small), 40, seed=3, key=key).draw(1, 2)
     assert shuffled.records.tolist() == [31, 33, 10, 7, 16, 6, 32, 19]
     assert shuffled.unit.tolist() == [0] * 4 + [1] * 4
     mech = mechanism(sampling="poisson", **small)
-    coins = {"key": key, "trial_id": "t", "attempt": 2, "seed": 0}
-    drawn = sampler(np.arange(40), mech, **coins).draw(1, 2)
+    coins = {"key": key, "trial_id": "t", "attempt": 2}
+    drawn = sampled(mech, 40, **coins).draw(1, 2)
     assert drawn.records.tolist() == [18, 16, 15, 4, 2, 34]
     assert drawn.unit.tolist() == [0, 0, 0, 0, 1, 1]
     mech = mechanism(sampling="random_allocation", microbatch_size=2, **small, **CENTRAL)
-    drawn = sampler(np.arange(40), mech, **coins).draw(1, 2)
+    drawn = sampled(mech, 40, **coins).draw(1, 2)
     assert drawn.records.tolist() == [30, 34, 38, 2, 15, 36, 23, 11, 12, 19]
     assert drawn.unit.tolist() == [0, 0, 0, 1, 1, 1, 2, 3, 3, 3]
-    drawn = sampler(np.arange(8), replace(mech, sampling="full", num_records=8), **coins).draw(1, 2)
+    drawn = sampled(replace(mech, sampling="full", num_records=8), 8, **coins).draw(1, 2)
     assert drawn.records.tolist() == [5, 6, 4, 7, 0, 1, 2, 3]
     assert drawn.unit.tolist() == [0, 0, 2, 2, 3, 3, 3, 3]
     assert (drawn.worker.tolist(), drawn.sizes.tolist()) == ([0, 0, 1, 1], [2, 0, 2, 4])
