@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 from trainables import engines
 from trainables.cards import card as cards
@@ -74,12 +73,8 @@ def step_audit(
     if comm.rank != 0 or mechanism.effective_noise_multiplier_at(0) == 0:
         return None
     # The step of one stage, because stages do not differ in the audited properties.
-    return _audited(replace(mechanism, stages=(), histogram_noise_multiplier=0.0), by_record)
-
-
-@cache  # repeats and trials that differ in their model share a step, whose audit has fixed keys
-def _audited(mechanism: Mechanism, by_record: bool) -> StepAudit:
-    found = engines.audit_step(mechanism, calls=_AUDIT_CALLS, by_record=by_record)
+    own = replace(mechanism, stages=(), histogram_noise_multiplier=0.0)
+    found = engines.audit_step(own, calls=_AUDIT_CALLS, by_record=by_record)
     return StepAudit(
         verdict="pass" if found.passed else "fail",
         claimed=found.claimed,
