@@ -29,6 +29,7 @@ def test_the_search_meets_a_step(step):
     """A curve that jumps: the answer is on the sound side, and not two digits away."""
     found = smallest_noise_multiplier(lambda z: 9.0 if z < step else 1.0, target_epsilon=5.0)
     assert step <= found <= step * (1 + 1.5e-5)
+    assert found == float(f"{found:.5g}")
 
 
 def test_a_target_that_any_noise_meets_has_the_least_noise_that_is_tried():

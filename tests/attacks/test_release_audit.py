@@ -199,6 +199,7 @@ def test_every_cap_on_the_guesses_has_its_share_of_the_risk():
         (([], ["a"], ["b"]), {}, "expected released, member and held-out"),
         ((["a"], [], []), {}, "expected released, member and held-out"),
         ((["a"], ["a"], ["b"]), {"orders": (0,)}, "orders of phrases"),
+        ((["a"], ["a"], ["b"]), {"orders": ()}, "orders of phrases"),
         *(
             ((["a"], ["b"], ["c"]), rates, "expected 0 <= delta < 1 and 0 < p < 1")
             for rates in (

@@ -98,22 +98,24 @@ def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows():
     assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3, abs=1e-9)
 
 
-def test_a_filter_is_charged_with_every_character_of_its_window():
-    """The norm of what a row of norm 1 does to the filters is at most sqrt(kernel) of the longest
-    character's; a window of that character alone reaches it."""
-    layer = CharCnn(4, 2, 3)
-    layer.bias.requires_grad_(False)
-    layer.embedding.requires_grad_(False)
+@pytest.mark.parametrize(("trained", "most"), [("filters", 3**0.5), ("embedding", 18**0.5)])
+def test_a_parameter_is_charged_with_every_place_of_a_window(trained, most):
+    """The norm of what a row of norm 1 does is at most sqrt(kernel) of the longest character's to
+    the filters, and to a character that of each filter's sum of norms; a window of that character
+    alone reaches both."""
+    layer = CharCnn(4, 2, 3).requires_grad_(False)
+    parameter = getattr(layer, trained).requires_grad_()
     with torch.no_grad():
         layer.embedding.fill_(0.1)
         layer.embedding[0] = 0.5  # norm 1: the longest
+        layer.filters.fill_(0.5)
     seen, word = torch.zeros(1, 2, 3, dtype=torch.int64), torch.zeros(5, dtype=torch.int64)
     g = torch.zeros(5, 2)
-    g[0, 0] = g[2, 1] = 1.0
+    g[0] = g[2] = 0.5**0.5
     entry = CharCnnEntry(layer, seen, word, g, ROWS)
-    weights = {layer.filters: 4.0}  # the gradient counts twice
+    weights = {parameter: 4.0}  # the gradient counts twice
     total = entry.size(UNITS, weights).total
-    torch.testing.assert_close(total, torch.full((2,), 2 * math.sqrt(3)).double())
+    torch.testing.assert_close(total, torch.full((2,), 2 * most).double())
     norms = entry.squared_norms(UNITS, weights).sqrt()
     torch.testing.assert_close(norms, total, rtol=1e-4, atol=0.0)
 

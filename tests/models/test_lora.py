@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call
 
@@ -26,9 +27,11 @@ from trainables.data.batches import PackedBatch
 from trainables.encoders.pieces import windows
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers import bookkeeping
+from trainables.layers.linear import Linear
+from trainables.layers.packing import Rows
 from trainables.layers.tape import plain
 from trainables.models import lora
-from trainables.models._lora import AdaptedForeign
+from trainables.models._lora import Adapted, AdaptedForeign, Foreign
 
 __all__ = ["place"]
 
@@ -194,12 +197,36 @@ def test_frozen_weights_in_bfloat16_take_half_and_stay_the_same_in_float32():
         sum(p.nbytes for n, p in m.named_parameters() if ".layer." in n) for m in (whole, half)
     ]
     assert sizes[1] < 0.7 * sizes[0]
-    for part in (*whole.inner.parameters(), *half.inner.parameters()):
-        if part.ndim == 1:  # biases, which start at 0
-            part.data.copy_(torch.linspace(-1, 1, len(part)))
     batch = random_batch(whole, 6, seed=1)
     torch.testing.assert_close(half.losses(batch), whole.losses(batch), rtol=0.05, atol=0.05)
     assert half.losses(batch).dtype == torch.float32
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_frozen_map_is_rounded_where_it_is_asked_for(bias):
+    x, whole, half = torch.randn(4, 5), Foreign(), Foreign()
+    for model in (whole, half):
+        model.hold(nn.Sequential(nn.Linear(5, 7, bias=bias)), in_bf16=model is half)
+        model.inner.register_buffer("kept", torch.ones(1))
+        model.inner.register_buffer("left", torch.ones(1), persistent=False)
+        model.load_state_dict(model.state_dict())
+    assert {p.dtype for p in whole.parameters()} == {torch.float32}
+    assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
+    assert torch.equal(half.inner(x), F.linear(x, *(p.float() for p in half.parameters())))
+    assert torch.equal(whole.inner(x), F.linear(x, *whole.parameters()))
+
+
+@pytest.mark.parametrize(("kind", "base"), [(Adapted, Linear), (AdaptedForeign, nn.Linear)])
+def test_adapters_add_alpha_over_rank_of_their_product(kind, base):
+    with refused("lora_rank <= 5, got 6"):
+        kind(base(5, 7), rank=6, alpha=3.0)
+    made = kind(base(5, 7), rank=2, alpha=3.0)
+    nn.init.normal_(made.up.weight)
+    x, rows = torch.randn(1, 4, 5), Rows(np.arange(4), 4)
+    found = made(x[0], rows) if kind is Adapted else made(x)[0]
+    expected = F.linear(x[0], made.base.weight, made.base.bias)
+    expected = expected + 1.5 * x[0] @ made.down.weight.t() @ made.up.weight.t()
+    torch.testing.assert_close(found, expected)
 
 
 def chosen(**training):

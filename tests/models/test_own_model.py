@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 import yaml
 
 from search_spaces import space as spaces
@@ -152,6 +153,7 @@ def test_a_record_has_the_same_score_in_any_batch(here):
     alone = table.collate(np.array([0, 1]), np.array([2]))
     assert alone["words"].shape == (2,)
     batch = random_batch(found, 12, seed=3)
+    batch.tags[::3] = batch.intents[0] = -1  # which adds nothing
     whole = found.predict(batch)
     start = 0
     for record, length in enumerate(batch.lengths.tolist()):
@@ -167,7 +169,13 @@ def test_a_record_has_the_same_score_in_any_batch(here):
         torch.testing.assert_close(
             said.token_marginals, whole.token_marginals[start : start + length]
         )
-        torch.testing.assert_close(found.losses(own)[0], found.losses(batch)[record])
+        loss = found.losses(own)[0]
+        torch.testing.assert_close(loss, found.losses(batch)[record])
+        of_tags, of_intents = found.scores(own.inputs["words"].unsqueeze(0))
+        labelled = {"reduction": "sum", "ignore_index": -1}
+        expected = F.cross_entropy(of_tags[0], own.tags, **labelled)
+        expected = expected + F.cross_entropy(of_intents, own.intents, **labelled)
+        torch.testing.assert_close(loss, expected)
         start += length
 
 
@@ -177,6 +185,8 @@ def test_a_name_that_leads_nowhere_is_refused(here):
             parse({"model": {"name": "module", "factory": factory}})
     with refused(r"can be imported, got AttributeError"):
         model(factory="my_tagger:nothing")
+    with refused("model.factory: expected text, got 5"):
+        parse({"model": {"name": "module", "factory": 5}})
 
 
 def test_the_id_goes_with_the_source(here):

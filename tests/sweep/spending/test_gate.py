@@ -291,7 +291,10 @@ def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path):
         assert "exceeds --budget-total" in str(charge(more))
     assert [each.trial for each in ledger.entries()] == ["t1", "t2", "t1", "b"]
     assert ledger.charge(entry("t3")) is None
-    assert len(ledger.entries()) == 5
+    assert ledger.charge(entry("t3", epochs=1), budget_total=cost(3) * 0.999), "what is paid stays"
+    assert ledger.charge(entry("t3", dataset="bbb")) is None
+    assert ledger.spend("bbb").num_trials == 1
+    assert len(ledger.entries()) == 6
 
 
 def folder_with(space, ended):
