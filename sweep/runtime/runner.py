@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -31,7 +32,7 @@ from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
-from sweep.tracking.delivery import Delivery, open_store
+from sweep.tracking.delivery import Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, words_of
@@ -110,6 +111,9 @@ def resume(
     Raises: InvalidInput if it is running, or as `start`.
     """
     folder.require_at_rest()
+    if is_tracked(settings, folder):
+        with suppress(StoreAway):  # a resumed sweep outlives it
+            open_store(settings)
     prepared = Prepared(space=folder.space(), plan=folder.plan(), notes=())
     waiting = (record.status.is_resumed for record in folder.records(running=False))
     is_over = not (prepared.plan.to_choose or any(waiting))

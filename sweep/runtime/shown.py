@@ -137,6 +137,8 @@ def _showing(shown: Callable[[], RenderableType], console: Console, guard: Guard
         return ""
 
     live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
+    for name in ("start", "refresh", "stop"):  # also called by its own thread
+        setattr(live, name, _guarded(guard, getattr(live, name)))
     with _open_screen(console), live:
         yield
 
@@ -156,12 +158,12 @@ class _Screen:
         self._file = file
 
     def write(self, text: str) -> int:
-        with suppress(OSError, ValueError):
+        with suppress(OSError):
             self._file.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError):
+        with suppress(OSError):
             self._file.flush()
 
     def __getattr__(self, name: str) -> Any:

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 from sweep.guard import Guard
 from sweep.settings import Settings, hide_passwords, sqlite_file, sqlite_uri
 from sweep.store.sweeps import SweepFolder
+from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
 
 _REST = 5.0  # seconds after a failure
 _GATHERING = 1.0  # seconds: trials marked within them are delivered together
+
+
+class StoreAway(InvalidInput):
+    """A tracking store that does not answer now. Of any other, a resume delivers nothing either."""
 
 
 def has_store(settings: Settings) -> bool:
@@ -31,6 +36,11 @@ def is_tracked(settings: Settings, folder: SweepFolder) -> bool:
     if settings.names_tracking:
         return settings.tracking
     return settings.tracking and bool(folder.about().get("tracking", True))
+
+
+def may_pass(problem: Exception) -> bool:
+    """Whether a later delivery may succeed though this one failed."""
+    return isinstance(problem, StoreAway) or not isinstance(problem, InvalidInput)
 
 
 def open_store(settings: Settings) -> Tracker:
@@ -53,7 +63,7 @@ class Delivery:
         uri = settings.tracking_uri
         option = "" if uri in usual else f" --tracking-uri {hide_passwords(uri)}"
         later = f"the sweep goes on; `sweep resume {folder.name}{option}` delivers the rest"
-        self._guard = Guard("MLflow", then=lambda _: later)
+        self._guard = Guard("MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on")
         self._changed = threading.Condition()
         self._marked: set[str] = set()
         self._closing = False
@@ -99,5 +109,9 @@ class Delivery:
             return
         # After a failure the store is opened anew, and what it has is read again.
         tracker, self._tracker = self._tracker or open_store(self._settings), None
-        tracker.deliver(self._folder, trial_ids)
+        try:
+            tracker.deliver(self._folder, trial_ids)
+        except Exception:
+            open_store(self._settings)  # which names what is wrong with all of the store
+            raise
         self._tracker = tracker

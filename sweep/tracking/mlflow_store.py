@@ -31,10 +31,12 @@ from sweep.store.files import indented_json
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking import text
+from sweep.tracking.delivery import StoreAway
 from sweep.tracking.text import CURATOR
 from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, StorageFailed
+from trainables.system import disk
 from trainables.system.locks import alone
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ class Tracker:
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
 
-        Raises: InvalidInput where it cannot be used: it does not answer, its driver is missing, its
-        experiment is deleted or keeps its artifacts in another home.
+        Raises: StoreAway where it does not answer; StorageFailed where its disk does not;
+        InvalidInput where it cannot be used: its driver is missing, its experiment is deleted or
+        keeps its artifacts in another home.
         """
         uri = hide_passwords(settings.tracking_uri)
         # An unreachable server must not delay the sweep: delivery later is the retry.
@@ -84,8 +87,16 @@ class Tracker:
             with nullcontext() if self._is_remote else alone(lock):
                 self.client = self._open()
                 self.experiment_id = self._experiment()
-        except (ImportError, MlflowException, SQLAlchemyError, OSError) as problem:
+        except ImportError as problem:
             raise InvalidInput(
+                f"expected tracking_uri with an installed driver, got {uri} ({first_line(problem)})"
+            ) from None
+        except (MlflowException, SQLAlchemyError, OSError) as problem:
+            file = sqlite_file(settings.tracking_uri)
+            failure = disk.failure_of(problem, file.parent) if file is not None else None
+            if failure is not None:
+                raise StorageFailed(f"{failure}: run the same command again") from None
+            raise StoreAway(
                 hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
             ) from None
 

@@ -75,9 +75,7 @@ def test_what_shows_a_sweep_never_ends_it(
     assert "in two lines" not in said
 
 
-@pytest.mark.parametrize(
-    "name", ["create_run", "log_artifacts", "log_batch", "log_text", "set_terminated"]
-)
+@pytest.mark.parametrize("name", ["create_run", "log_batch", "log_text", "set_terminated"])
 def test_a_call_of_mlflow_that_fails_costs_a_line_and_the_next_resume_catches_up(
     name, toy, tmp_path, monkeypatch, capsys
 ):
