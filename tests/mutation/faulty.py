@@ -24,6 +24,7 @@ def live_functions(targets: list[Target]) -> dict[str, list[FunctionType]]:
     """The functions of each target that this process has imported, by the target's name."""
     names = {str(target.path): target.name for target in targets}
     found: dict[str, list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()  # those of the collection of tests are not listed otherwise
     for thing in gc.get_objects():
         if type(thing) is FunctionType:  # isinstance would wake lazy objects
             name = names.get(thing.__code__.co_filename)
