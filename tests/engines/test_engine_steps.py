@@ -265,11 +265,13 @@ def test_long_records_pass_together_and_units_stay_apart(units, physical, passes
             read.append(ids.tolist())
             return super().batch(ids)
 
-    table, read = gradients(4, scale=3.0), []
-    engine = engine_on(mechanism(), table, units, physical_batch_size=physical, compares=False)
-    engine._loader = Loader(table)
-    engine.step(0, 0)
-    assert read == passes_read
+    table, read, found = gradients(4, scale=3.0), [], []
+    for limit in (physical, None):
+        engine = engine_on(mechanism(), table, units, physical_batch_size=limit, compares=False)
+        engine._loader = Loader(table)
+        found.append(engine.step(0, 0).vector())
+    assert read[: len(passes_read)] == passes_read
+    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0)
 
 
 @pytest.mark.parametrize("decay", catalogue.names("learning_rates"))

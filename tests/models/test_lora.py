@@ -208,6 +208,7 @@ def test_a_frozen_map_is_rounded_where_it_is_asked_for(bias):
     for model in (whole, half):
         model.hold(nn.Sequential(nn.Linear(5, 7, bias=bias)), in_bf16=model is half)
         model.inner.register_buffer("kept", torch.ones(1))
+        model.inner[0].register_buffer("deep", torch.ones(1))
         model.inner.register_buffer("left", torch.ones(1), persistent=False)
         model.load_state_dict(model.state_dict())
     assert {p.dtype for p in whole.parameters()} == {torch.float32}

@@ -145,6 +145,9 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path):
         for number, decay in ((1, 0.5), (4, 1.0))  # the same noise on the sum
     ]
     assert len({key_of(replace(mechanism, **each)) for each in alike}) == 2
+    hidden = {"undeclared": ("lengths",), "epochs": 2}  # no release has their noise
+    shown = [hidden | {"noise_decay": decay} for decay in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5))]
+    assert len({key_of(replace(mechanism, **each)) for each in shown}) == 3
     for name, value in {"max_grad_norm": 7.0, "group_scale": "first_step_noised"}.items():
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 

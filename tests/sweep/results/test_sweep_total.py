@@ -1,9 +1,11 @@
 """What an export says that the whole sweep has spent, from the ledger's entries."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from sweep.results import export
 from sweep.results.export import spend_of
 from sweep.spending.entries import entry_for
 from sweep.spending.ledger import FILE, Ledger
@@ -37,7 +39,9 @@ def folder_of(trials, place, **about):
 
 
 @pytest.mark.parametrize("unsealed", [False, True])
-def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path, unsealed):
+def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
+    tmp_path, monkeypatch, unsealed
+):
     """The furthest entry of each, at the smallest delta; a baseline is named beside it."""
     mine = [
         entry("a", noise=3.0),
@@ -57,6 +61,9 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(tmp_path, u
     [baseline] = total.unaccounted
     assert baseline.startswith("1 baseline of the sweep")
     assert ("unsealed" in refused) == unsealed
+    own = replace(total, unaccounted=("an entry without a guarantee",))
+    monkeypatch.setattr(export, "total_of", lambda *_, **__: own)
+    assert spend_of(folder)[0].unaccounted == (*own.unaccounted, baseline)
     trials.clear()
     assert spend_of(SimpleNamespace(**{**vars(folder), "ledger_name": "none"}))[0] is None
 

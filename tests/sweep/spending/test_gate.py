@@ -222,6 +222,8 @@ def test_a_baseline_is_charged_and_held_against_nothing():
     assert charges.entries[0].baseline
     assert opened.refusal(trial("other")) is not None, "any other trial is too dear"
     assert opened.refusal(trial("other", baseline=True, mechanism=plain)) is None
+    roomy = gate(trial("sgd", baseline=True, mechanism=plain), total=cost(1) * 1.001)
+    assert roomy.refusal(trial("other")) is None, "which would be infinite beside it"
 
 
 def test_a_baseline_of_a_private_engine_pays_like_any_trial():

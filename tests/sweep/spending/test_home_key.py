@@ -40,9 +40,13 @@ def test_the_key_is_drawn_once_and_its_owners_alone(key):
 def test_a_key_is_on_disk_before_anything_is_named_by_it(key, monkeypatch):
     """Its bytes and its name: a ledger without its key is lost."""
     synced = set()
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+
+    def fsync(descriptor):
+        synced.add((os.fstat(descriptor).st_ino, key.file.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
     key.name_of("abc")
-    assert {key.file.stat().st_ino, key.file.parent.stat().st_ino} <= synced
+    assert {(key.file.stat().st_ino, False), (key.file.parent.stat().st_ino, True)} <= synced
 
 
 def test_a_process_that_comes_second_takes_the_key_of_the_first(key):
