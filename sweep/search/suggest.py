@@ -89,13 +89,12 @@ def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
     """Point number `draw` of Latin hypercubes (McKay et al. 1979), one after another: of the first
     points each is in another part of every axis, so that few of them cover more than random ones.
     """
-    from scipy.stats import qmc
-
     size = num_startup(search)
-    names = (_VARIANT, *sorted({b.name_of(path) for b in found for path in b.domains}))
-    random = generator(search.seed, "search", "start", draw // size)
-    points = qmc.LatinHypercube(len(names), rng=random).random(size)
-    shares = dict(zip(names, points[draw % size].tolist(), strict=True))
+    names = sorted({b.name_of(path) for b in found for path in b.domains})
+    shares = {}
+    for name in (_VARIANT, *names):
+        random = generator(search.seed, "search", "start", name, draw // size)
+        shares[name] = (random.permutation(size)[draw % size] + random.random(size)[0]) / size
     branch = found[int(shares[_VARIANT] * len(found))]
     values = {p: d.at(shares[branch.name_of(p)]) for p, d in branch.domains.items()}
     return Suggestion(variant=branch.variant, values=values)
