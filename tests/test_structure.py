@@ -14,8 +14,8 @@ LIMITS = {
     "source_tokens": 322_713,
     "source_lines": 52_976,
     "source_files": 426,
-    "test_tokens": 367_902,
-    "test_lines": 46_120,
+    "test_tokens": 367_917,
+    "test_lines": 46_123,
     "docs_words": 17_172,
     "untyped_dicts": 85,
 }

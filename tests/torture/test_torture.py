@@ -2,6 +2,8 @@
 as it is described.
 """
 
+import os
+
 import pytest
 
 from sweep.store.sweeps import SweepFolder
@@ -108,4 +110,5 @@ def test_a_damaged_file_is_noticed_or_harmless(name, bench):
         if place.suffix in (".json", ".jsonl", ".yaml"):
             bench.home.damage(name, place, 1, tally)
     assert tally.findings == []
-    assert tally.counts["damages noticed"] > 0
+    if name != "not readable" or os.geteuid() != 0:  # root reads every file
+        assert tally.counts["damages noticed"] > 0
