@@ -22,8 +22,7 @@ def delete(
     """Remove a sweep and its results. The ledger keeps its charges."""
     from sweep.settings import first_line, from_environment
     from sweep.store import sweeps as store
-    from sweep.tracking.delivery import has_store
-    from sweep.tracking.mlflow_store import Tracker
+    from sweep.tracking.delivery import has_store, open_store
     from trainables.errors import InvalidInput
 
     settings = from_environment(tracking_uri=tracking_uri)
@@ -34,7 +33,7 @@ def delete(
         folder.require_at_rest()
         if settings.tracking and has_store(settings):
             try:
-                Tracker(settings).delete(folder)
+                open_store(settings).delete(folder)
             except Exception as problem:  # noqa: BLE001  whatever MLflow raises
                 raise InvalidInput(
                     f"{first_line(problem)}; with --keep-tracking its runs stay in MLflow"

@@ -32,14 +32,13 @@ from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
-from sweep.tracking.delivery import Delivery, StoreAway, is_tracked, open_store
+from sweep.tracking.delivery import PATIENCE_SECONDS, Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput, words_of
 from trainables.figure_cache import FigureCache
 
-# Seconds that the end of a sweep waits for the tracking store; the rest is delivered later.
-_PATIENCE_SECONDS, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
+_PATIENCE_WHEN_STOPPING = 3.0  # seconds for the tracking store
 _DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
 
 
@@ -119,7 +118,7 @@ def resume(
     is_over = not (prepared.plan.to_choose or any(waiting))
     if prepared.space.search.is_private_selection:
         if selection.is_over(folder):
-            problem = Delivery(settings, folder).close(timeout=_PATIENCE_SECONDS)
+            problem = Delivery(settings, folder).close(timeout=PATIENCE_SECONDS)
             return Run(folder=folder, tracking_problem=problem)
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
@@ -168,7 +167,7 @@ def _execute(
                 leakage.write_panels(folder)
         finally:
             phases.enter(phases.DELIVERING)
-            patience = _PATIENCE_WHEN_STOPPING if interrupts.is_stopping() else _PATIENCE_SECONDS
+            patience = _PATIENCE_WHEN_STOPPING if interrupts.is_stopping() else PATIENCE_SECONDS
             problem = delivery.close(timeout=patience)
     return problem
 

@@ -30,7 +30,7 @@ from sweep.store.data_sets import TrainingData, training_data
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, Vault
-from sweep.tracking.delivery import is_tracked, open_store
+from sweep.tracking.delivery import PATIENCE_SECONDS, Delivery, is_tracked, open_store
 from trainables.accountants import certify, release
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
@@ -191,12 +191,11 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
         folder.note(unsealed=time.time())
         release_all(folder, vault)
         shutil.rmtree(vault.path)
-    guard = Guard("MLflow", then=lambda _: f"`sweep resume {folder.name}` delivers the rest")
+    guard = Guard("MLflow")
     if tracker is not None:
         with guard:
             tracker.delete(folder)  # runs with the figures from before
-            tracker.deliver(folder)
-    return guard.problem
+    return guard.problem or Delivery(settings, folder).close(timeout=PATIENCE_SECONDS)
 
 
 def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:

@@ -17,8 +17,10 @@ from trainables.errors import InvalidInput
 if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
 
+PATIENCE_SECONDS = 60.0  # that the end of a sweep waits; the rest is delivered later
 _REST = 5.0  # seconds after a failure
 _GATHERING = 1.0  # seconds: trials marked within them are delivered together
+_REFUSED = (400, 401, 403, 404, 501)  # HTTP statuses of what would be refused again
 
 
 class StoreAway(InvalidInput):
@@ -33,14 +35,17 @@ def has_store(settings: Settings) -> bool:
 
 def is_tracked(settings: Settings, folder: SweepFolder) -> bool:
     """Whether a sweep goes to MLflow: as its start decided, unless the user names it."""
-    if settings.names_tracking:
-        return settings.tracking
-    return settings.tracking and bool(folder.about().get("tracking", True))
+    return settings.tracking and (
+        settings.names_tracking or bool(folder.about().get("tracking", True))
+    )
 
 
 def may_pass(problem: Exception) -> bool:
-    """Whether a later delivery may succeed though this one failed."""
-    return isinstance(problem, StoreAway) or not isinstance(problem, InvalidInput)
+    """Whether the same call may succeed later; False where its arguments were refused."""
+    if isinstance(problem, InvalidInput):
+        return isinstance(problem, StoreAway)
+    status = getattr(problem, "get_http_status_code", None)  # of MLflow's own exceptions
+    return status is None or status() not in _REFUSED
 
 
 def open_store(settings: Settings) -> Tracker:
@@ -111,7 +116,9 @@ class Delivery:
         tracker, self._tracker = self._tracker or open_store(self._settings), None
         try:
             tracker.deliver(self._folder, trial_ids)
-        except Exception:
-            open_store(self._settings)  # which names what is wrong with all of the store
-            raise
+        except Exception as problem:
+            tracker = open_store(self._settings)  # which names what is wrong with all of it
+            if may_pass(problem):
+                raise
+            tracker.deliver(self._folder, trial_ids)  # a run that was deleted is made anew
         self._tracker = tracker

@@ -17,7 +17,6 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -31,7 +30,7 @@ from sweep.store.files import indented_json
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking import text
-from sweep.tracking.delivery import StoreAway
+from sweep.tracking.delivery import StoreAway, may_pass
 from sweep.tracking.text import CURATOR
 from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
@@ -41,7 +40,6 @@ from trainables.system.locks import alone
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-    from mlflow.exceptions import MlflowException
 
 EXPERIMENT = "sweeps"
 Fields = Mapping[str, object]
@@ -50,6 +48,7 @@ _TABLE = "figures.json"
 _TABLES = {"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])}
 # Written last: the delivered state of a trial, and the time of its last delivered epoch.
 _STATE, _EPOCH = "sweep.delivered", "sweep.delivered_epoch"
+_BATCH = 100  # params that MLflow takes at once
 _MOST_RUNS = 50_000  # that MLflow returns at once
 # Characters. A server takes a request of at most 1 MB, in which one of them is up to six bytes.
 _LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
@@ -106,8 +105,6 @@ class Tracker:
 
         Raises: whatever MLflow raises. What it refuses of one trial, it raises after the others.
         """
-        from mlflow.exceptions import MlflowException
-
         self._read_runs(folder)
         running = trial_ids is not None
         records = [
@@ -115,14 +112,14 @@ class Tracker:
             for trial in folder.plan().trials
             if trial_ids is None or trial.id in trial_ids
         ]
-        refused: MlflowException | None = None
+        refused: Exception | None = None
         for record in records:
             try:
                 if record.status.has_begun:
                     self._deliver_trial(folder, record)
-            except MlflowException as problem:
-                if problem.get_http_status_code() != HTTPStatus.BAD_REQUEST:
-                    raise  # the store is away for the others, too
+            except Exception as problem:
+                if may_pass(problem):
+                    raise
                 refused = refused or problem
         if not running:
             self._end(folder, records)
@@ -149,8 +146,8 @@ class Tracker:
     def log(
         self, run: Run, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
     ) -> None:
-        """Log parameters, metrics and tags, which MLflow writes in this order, each cut to its
-        limits.
+        """Log parameters, metrics and tags, each cut to MLflow's limits. The tags come last,
+        because they mark the rest as complete.
         """
         from mlflow.entities import Param
 
@@ -159,7 +156,10 @@ class Tracker:
             for key, value in (params or {}).items()
         ]
         kept = _tags(tags, run.data.tags)
-        self.client.log_batch(run.info.run_id, metrics, given, kept)
+        is_one = len(given) + len(metrics) <= _BATCH  # which MLflow writes in this order
+        self.client.log_batch(run.info.run_id, metrics, given, kept if is_one else [])
+        if not is_one:
+            self.client.log_batch(run.info.run_id, tags=kept)
         run.data.tags.update({tag.key: tag.value for tag in kept})
         run.data.metrics.update({metric.key: metric.value for metric in metrics})
 

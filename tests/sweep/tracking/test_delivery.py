@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
 from sweep.settings import from_environment
 from sweep.tracking import delivery as delivery_thread
-from sweep.tracking.delivery import Delivery
+from sweep.tracking.delivery import Delivery, StoreAway, may_pass
 from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
 from tests.sweep.tracking.conftest import runs_in, until
 from trainables.errors import InvalidInput
@@ -62,7 +63,15 @@ def test_a_store_that_is_away_is_one_line_and_gets_all_later(
     assert set(runs_in(settings)) == {"", *ids}
 
 
-def test_a_run_that_was_deleted_meanwhile_is_made_anew(problems, sweep, settings, tmp_path, ids):
+def test_what_is_refused_is_no_reason_to_promise_a_later_delivery():
+    refused = MlflowException.invalid_parameter_value("")
+    away = OSError(), MlflowException(""), StoreAway("")
+    assert [*map(may_pass, (*away, refused, InvalidInput("")))] == [True] * 3 + [False] * 2
+
+
+def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
+    problems, sweep, settings, tmp_path, capsys, ids
+):
     early = until(sweep, 1, tmp_path / "early")
     first, *_ = ids
     assert Delivery(settings, early).close(timeout=60) is None
@@ -75,6 +84,7 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew(problems, sweep, settings
     wait_until(lambda: first in runs_in(settings))
     assert runs_in(settings)[first].info.run_id != gone
     assert delivery.close(timeout=60) is None
+    assert capsys.readouterr().err == ""
     assert set(runs_in(settings)) == {"", *ids}
 
 
