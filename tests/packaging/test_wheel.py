@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.tiny_space import write_tiny_space
+
 ROOT = Path(__file__).resolve().parents[2]
 HOUSES = ("sweep", "trainables", "search_spaces", "dashboards")
 # What a run reads beside Python: one file of each kind that would be missed.
@@ -25,18 +27,6 @@ NEEDED = {
     "trainables/encoders/shipped/dialogues/model.safetensors",
     "trainables/layers/_gram.c",
     "trainables/pretraining/texts/snips.txt",
-}
-TINY = {
-    "name": "tiny",
-    "base": {
-        "data": {"name": "communication", "num_utterances": 1000},
-        "model": {"name": "features", "encoder": "dialogues"},
-        "engine": "dp_sgd",
-        "privacy": {"noise_multiplier": 2.0, "delta": 1e-3},
-        "training": {"epochs": 1, "expected_batch_size": 40, "num_workers": 1},
-        "evaluation": {"attacks": ["loss_threshold"], "bootstrap_samples": 0},
-    },
-    "resources": {"workers": 1, "slots": 1},
 }
 
 Sweep = Callable[..., str]
@@ -104,7 +94,7 @@ def test_it_runs_in_an_empty_folder(installed, tmp_path):
     assert installed("--version").startswith("sweep 0.")
     assert "dp-heads" in installed("plan", "quick")
     assert "--write-dashboards" in installed("ui", "--help")
-    (tmp_path / "empty" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    write_tiny_space(tmp_path / "empty" / "tiny.yaml", epochs=1, attacks=["loss_threshold"])
     assert "epsilon" in installed("run", "tiny.yaml", "--export", "--epsilon-max", "8")
     exported = tmp_path / "empty" / "sweeps" / "tiny"
     first = (exported / "sweep.jsonl").read_text().splitlines()[0]

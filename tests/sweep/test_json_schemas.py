@@ -42,11 +42,9 @@ def test_a_figure_that_is_no_number_is_null(capsys):
 
 
 @pytest.fixture
-def answer(tmp_path, line, monkeypatch):
+def answer(place, line, monkeypatch):
     """The document of a command line in a new home."""
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(place))
     return line.document
 
 

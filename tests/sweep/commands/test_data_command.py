@@ -11,13 +11,6 @@ SECRET = "xylophone"
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def line(capsys):
     """No answer quotes a record."""
 

@@ -123,16 +123,12 @@ def test_the_size_of_a_configs_data_set_is_counted(line, tmp_path):
 
 
 @pytest.mark.parametrize("declared", ["", ", num_records: 20, schema_file: schema.json"])
-def test_what_would_be_counted_on_private_records_has_no_figure(
-    line, tmp_path, monkeypatch, declared
-):
+def test_what_would_be_counted_on_private_records_has_no_figure(line, place, declared):
     """As the trial itself would have none."""
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     row = '{"tokens": ["call", "%d"], "tags": ["O", "O"], "intent": "call"}\n'
-    (tmp_path / "mine.jsonl").write_text("".join(row % number for number in range(40)))
-    (tmp_path / "schema.json").write_text('{"intents": ["call"], "slots": ["contact"]}')
-    config = tmp_path / "trial.yaml"
-    monkeypatch.chdir(tmp_path)
+    (place / "mine.jsonl").write_text("".join(row % number for number in range(40)))
+    (place / "schema.json").write_text('{"intents": ["call"], "slots": ["contact"]}')
+    config = place / "trial.yaml"
     config.write_text(
         "engine: dp_sgd\ntraining: {expected_batch_size: 10, epochs: 1}\n"
         "data: {name: json_lines, path: mine.jsonl" + declared + "}\n"

@@ -15,13 +15,6 @@ from trainables.files import read_yaml
 SECRET = "xylophone"
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def csv_in(folder, *, number=300):
     path = folder / "mine.csv"
     rows = [f"say {SECRET} {n},{'play' if n % 3 else 'stop'},{n}" for n in range(number)]

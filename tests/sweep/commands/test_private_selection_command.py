@@ -36,9 +36,8 @@ _SPACE = {
 }
 
 
-def test_the_best_is_run_shown_exported_used_and_then_unsealed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    file, target = tmp_path / "chosen.yaml", tmp_path / "export"
+def test_the_best_is_run_shown_exported_used_and_then_unsealed(place, monkeypatch, capsys):
+    file, target = place / "chosen.yaml", place / "export"
     file.write_text(yaml.safe_dump(_SPACE))
 
     def answer(*arguments):

@@ -160,9 +160,8 @@ def test_a_total_that_the_selection_stays_within_is_no_refusal(tmp_path):
     assert _prepare(tmp_path, budget={"total": 3.4}).price is not None
 
 
-def test_plan_prints_both_prices(tmp_path, monkeypatch, line):
-    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-    file = tmp_path / "chosen.yaml"
+def test_plan_prints_both_prices(place, line):
+    file = place / "chosen.yaml"
     file.write_text(json.dumps(_document()))
     shown = " ".join(line.says("plan", file).split())
     assert "4 configurations to draw from" in shown

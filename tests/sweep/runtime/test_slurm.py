@@ -9,10 +9,10 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sweep import commands
 from sweep.store.sweeps import open_sweep
+from tests.tiny_space import write_tiny_space
 
 RECIPE = Path(str(resources.files("sweep"))) / "deploy" / "slurm.sbatch"
 TEXT = RECIPE.read_text(encoding="utf-8")
@@ -43,18 +43,6 @@ def test_ray_knows_the_command_and_the_options_it_passes_on():
     assert set(re.findall(r"(--[\w-]+) ", passed)) - {"--min-nodes"} <= options
 
 
-SPACE = {
-    "name": "tiny",
-    "base": {
-        "data": {"name": "communication", "num_utterances": 1000},
-        "model": {"name": "features", "encoder": "dialogues"},
-        "engine": "dp_sgd",
-        "privacy": {"noise_multiplier": 2.0, "delta": 1e-3},
-        "training": {"epochs": 2, "expected_batch_size": 40, "num_workers": 1},
-        "evaluation": {"attacks": [], "bootstrap_samples": 0},
-    },
-    "resources": {"workers": 1, "slots": 1},
-}
 STUBS = {"scontrol": "echo 127.0.0.1", "srun": 'while [[ "$1" == --* ]]; do shift; done; exec "$@"'}
 
 
@@ -67,7 +55,7 @@ def test_on_one_machine_it_runs_a_sweep_and_is_submitted_again(tmp_path):
     for name, line in STUBS.items():
         (stubs / name).write_text(f"#!/bin/bash\n{line}\n")
         (stubs / name).chmod(0o755)
-    (tmp_path / "tiny_space.yaml").write_text(yaml.safe_dump(SPACE))
+    write_tiny_space(tmp_path / "tiny_space.yaml", epochs=2)
     environment = {
         **os.environ,
         "PATH": os.pathsep.join([str(stubs), str(Path(sys.executable).parent), os.defpath]),
