@@ -30,8 +30,7 @@ def plan(
     found = read(space, settings=settings, overrides=overrides(assignments))
     prepared = prepare_space(found, settings=settings)
     resources = prepared.space.resources
-    share = share_of(resources, None, prepared.plan)
-    total, about_total = (None, "")
+    total, about_total = None, ""
     price = prepared.price
     if not prepared.space.search.is_adaptive and price is None:
         total, about_total = total_of_plan(
@@ -43,7 +42,7 @@ def plan(
             "notes": list(prepared.notes),
             "together": total,
             **({} if price is None else {"selection": price.to_dict()}),
-            "resources": asdict(share),
+            "resources": asdict(share_of(resources, None, prepared.plan)),
         }
         print_json("plan", facts)
     else:

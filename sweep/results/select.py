@@ -208,25 +208,20 @@ def front(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     infinity is the worst value, and a group without a figure is left out.
     """
     names = (headline(records), figures.EPSILON)
-    fronts = (_front(alike, names) for alike in by_corpus(records).values())
-    best = {record.plan.id for found in fronts for record in found}
+    best: set[str] = set()
+    for alike in by_corpus(records).values():
+        known: dict[tuple[float, float], list[Group]] = {}
+        for group in groups(alike):
+            quality, epsilon = map(group.cost, names)
+            if quality is not None and epsilon is not None:
+                known.setdefault((epsilon, quality), []).append(group)
+        least: float | None = None
+        # Less error than all with less epsilon; infinities are on it where nothing is less.
+        for point in sorted(known):
+            if least is None or point[1] < least:
+                best |= {group.middle(names[0]).plan.id for group in known[point]}
+                least = point[1]
     return [record for record in records if record.plan.id in best]
-
-
-def _front(records: Sequence[TrialRecord], names: tuple[str, str]) -> list[TrialRecord]:
-    known = []
-    for group in groups(records):
-        quality, epsilon = map(group.cost, names)
-        if quality is not None and epsilon is not None:
-            known.append((group, (quality, epsilon)))
-    best: set[tuple[float, float]] = set()
-    least = math.inf
-    # With less error than all that have less epsilon; infinities are on it where nothing is less.
-    for point in sorted({(epsilon, quality) for _, (quality, epsilon) in known}):
-        if point[1] < least or not best:
-            best.add(point[::-1])
-            least = point[1]
-    return [group.middle(names[0]) for group, point in known if point in best]
 
 
 def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) -> str:

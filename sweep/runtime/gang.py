@@ -36,7 +36,7 @@ def gang(pool: str, *, slot: int, settings: RunSettings, folder: Path) -> TorchT
 
     resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
     gpus = settings.gpus_per_worker or 0.0
-    if gpus > 0:
+    if gpus:
         resources["GPU"] = gpus
     return TorchTrainer(
         serve,

@@ -27,7 +27,7 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 from ray.tune.search import Searcher
 
 from sweep import interrupts
-from sweep.planning.resources import choose_slots, fit_into_memory
+from sweep.planning.resources import choose_slots, fit_into_memory, gpu_share
 from sweep.runtime import ray_session
 from sweep.runtime.events import (
     MAX_FAILURES,
@@ -68,8 +68,8 @@ def questions(
     files = place.resolve() / _FOLDER
     with _clean(files):
         size = ray_session.cluster_size()
-        if settings.gpus_per_worker is None:  # of a cluster, which is known now
-            settings = replace(settings, gpus_per_worker=float(size.gpus > 0))
+        # A cluster is known now.
+        settings = replace(settings, gpus_per_worker=gpu_share(settings.gpus_per_worker, size))
         if settings.address is not None:
             ray_session.require_shared((files, settings.cache_dir), reads=settings.data_dir)
         slots = choose_slots(settings.workers, settings, size)
@@ -201,12 +201,7 @@ class _Exploration:
             while True:
                 before = self._progress
                 try:
-                    gang(
-                        self._name,
-                        slot=slot,
-                        settings=self.settings,
-                        folder=self._folder,
-                    ).fit()
+                    gang(self._name, slot=slot, settings=self.settings, folder=self._folder).fit()
                     return
                 except ray.train.TrainingFailedError:
                     if self._progress == before:
