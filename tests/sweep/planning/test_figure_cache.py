@@ -139,15 +139,21 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path):
         ),
     }
     assert len(keys) == 13
-    paper = {"engine": "edp_sgd", "noise_calibration": "paper", "epochs": 1}
-    alike = [
-        paper | {"num_workers": number, "num_microbatches": number, "noise_decay": (decay,)}
-        for number, decay in ((1, 0.5), (4, 1.0))  # the same noise on the sum
+    paper = [
+        {"noise_calibration": "paper", "epochs": 1, "num_workers": n, "num_microbatches": n}
+        for n in (1, 4)
     ]
-    assert len({key_of(replace(mechanism, **each)) for each in alike}) == 2
-    hidden = {"undeclared": ("lengths",), "epochs": 2}  # no release has their noise
-    shown = [hidden | {"noise_decay": decay} for decay in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5))]
-    assert len({key_of(replace(mechanism, **each)) for each in shown}) == 3
+    own, hidden = {"engine": "edp_sgd"}, {"undeclared": ("lengths",), "epochs": 2}
+    for alike in (
+        # the same noise on the sum
+        [each | own | {"noise_decay": (d,)} for each, d in zip(paper, (0.5, 1.0), strict=True)],
+        [each | {"noise_multiplier": z} for each, z in zip(paper, (0.5, 1.0), strict=True)],
+        # no release has their noise
+        [hidden | {"noise_decay": decay} for decay in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5))],
+        # the same release, and a delta that is too large for more records
+        [{"delta": 1e-3, "num_records": 10 * b, "expected_batch_size": b} for b in (64, 640)],
+    ):
+        assert len({key_of(replace(mechanism, **each)) for each in alike}) == len(alike)
     for name, value in {"max_grad_norm": 7.0, "group_scale": "first_step_noised"}.items():
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 

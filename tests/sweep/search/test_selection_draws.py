@@ -109,7 +109,12 @@ def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
     assert values_of_draws(b"k" * 32, "a") != values_of_draws(b"l" * 32, "a")
 
 
-def test_nothing_to_draw_from_is_refused():
+def test_what_is_invalid_is_drawn_again_and_nothing_to_draw_from_refused(configurations):
+    document = _space().model_dump(mode="json", exclude_unset=True)
+    rule = {"require": "training.learning_rate < 1e-3"}
+    ruled = spaces.parse({**document, "constraints": [rule]})
+    points = draw_points(ruled, configurations, 40, np.random.default_rng(0))
+    assert all(p.values["training.learning_rate"] < 1e-3 for p in points)
     with refused("expected a configuration that may be drawn"):
         draw_points(_space(), (), 1, np.random.default_rng(0))
 
