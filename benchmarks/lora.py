@@ -26,7 +26,7 @@ from trainables import catalogue
 from trainables.config import model_part, parse
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
-from trainables.encoders.pieces import tokenizer_in, word_cutter
+from trainables.encoders.pieces import WordCutter, tokenizer_in
 from trainables.engines import Engine, Setup
 from trainables.engines._private import PrivateEngine
 from trainables.guarantee.noise import new_key
@@ -83,7 +83,7 @@ def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
     inner = BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=False)
     return AdaptedEncoder(
         inner.eval().requires_grad_(False),
-        word_cutter(tokenizer_in(_SHIPPED), place="dialogues"),
+        WordCutter(tokenizer_in(_SHIPPED), place="dialogues"),
         _SCHEMA,
         name="bert-base",
         provenance="random weights",

@@ -25,7 +25,7 @@ from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import parse_schema
-from trainables.encoders.identity import (
+from trainables.encoders.hub import (
     ENCODER,
     copies_in,
     encoders_of,

@@ -29,7 +29,7 @@ from trainables.data.sizes import (
     require_near,
 )
 from trainables.encoders.about import require_unlearnt
-from trainables.encoders.identity import encoders_of
+from trainables.encoders.hub import encoders_of
 from trainables.figure_cache import FigureCache, key_of
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary

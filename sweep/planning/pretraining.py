@@ -73,7 +73,7 @@ def run_pretraining(
 
     Raises: InvalidInput for a folder with another encoder.
     """
-    from trainables.encoders.about import ABOUT, read_about
+    from trainables.encoders.about import ABOUT
     from trainables.encoders.source import Bits
     from trainables.pretraining.loop import pretrain
     from trainables.pretraining.result import write
@@ -101,9 +101,9 @@ def run_pretraining(
             with suppress(OSError):  # it has files of others
                 place.rmdir()
         raise
-    write(done, config, place, bits=cast(Bits, bits))
+    card = write(done, config, place, bits=cast(Bits, bits))
     shutil.rmtree(work)
-    return dict(read_about(str(place)).card)
+    return card
 
 
 def _begin(config: PretrainingConfig, work: Path) -> None:

@@ -16,7 +16,7 @@ from trainables.cards.card import Document
 from trainables.data.records import LabelSchema
 from trainables.data.tokenization import Tokenization
 from trainables.encoders import hub
-from trainables.encoders.identity import copies_in, encoders_of
+from trainables.encoders.hub import copies_in, encoders_of
 from trainables.errors import InvalidInput
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"

@@ -6,11 +6,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from trainables.encoders.identity import (
+from trainables.encoders.about import MOMENTS
+from trainables.encoders.hub import (
     ENCODER,
     copies_in,
     encoders_of,
+    files_of,
     moments_file,
+    public_encoder,
     require_files_of,
 )
 from trainables.files import read_written_json
@@ -56,17 +59,8 @@ def write_encoder(model_folder: Path) -> Path | None:
 def _copy_public(encoder: str, target: Path, *, moments: Path) -> None:
     """Copy the files of a public encoder, without other files in its folder. Moments that a trial
     computed for an encoder of another project are added."""
-    from trainables.encoders import hub
-    from trainables.encoders.about import MOMENTS, about_of
-    from trainables.encoders.source import FILES
-
-    about = about_of(encoder)
-    if about is not None:
-        files = [about.place / name for name in FILES if (about.place / name).is_file()]
-    else:
-        files = hub.files_of(hub.public_encoder(encoder).place)
     target.mkdir(mode=0o700, exist_ok=True)
-    for file in files:
+    for file in files_of(public_encoder(encoder).place):
         shutil.copyfile(file, target / file.name)
     if moments.is_file():
         shutil.move(moments, target / MOMENTS)

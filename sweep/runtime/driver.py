@@ -37,7 +37,7 @@ from sweep.store.sweeps import SweepFolder, TrialRecord, storage_faults
 from sweep.tracking.delivery import Delivery
 from trainables import accountants, goals
 from trainables.config import TrialConfig
-from trainables.encoders.identity import ENCODER, require_files_of
+from trainables.encoders.hub import ENCODER, require_files_of
 from trainables.errors import InvalidData, InvalidInput, StorageFailed, SweepError
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult

@@ -25,7 +25,7 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.batches import batch_of_texts
-from trainables.encoders.hub import COVERED, FAMILIES, public_encoder
+from trainables.encoders.hub import COVERED, public_encoder
 from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models.features import require_usable
@@ -123,7 +123,7 @@ def test_a_record_longer_than_the_positions_is_read_in_windows(encoder):
 
 
 def test_the_card_names_family_and_licence(encoder):
-    family = FAMILIES[encoder.public.config.model_type]
+    family = encoder.public.config.model_type
     assert f"({family}, 3 layers of width 24, licence apache-2.0;" in encoder.public.provenance
 
 

@@ -5,7 +5,6 @@ import importlib
 import json
 import shutil
 import threading
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import huggingface_hub.constants as hub_constants
@@ -167,11 +166,11 @@ def test_an_encoder_in_the_parts_of_packages_is_joined_once(tmp_path, monkeypatc
     with refused("as all-mpnet-base-v2 was published, got other weights", InvalidData):
         public_encoder("mpnet")
     weights = (tmp_path / about.name / "model.safetensors").read_bytes()
-    own = replace(about, digest=hashlib.sha256(weights).hexdigest())
+    own = about._replace(digest=hashlib.sha256(weights).hexdigest())
     monkeypatch.setattr(encoders_hub, "PACKAGED", {"mpnet": own})
     found = public_encoder("mpnet")
     assert found.digest() == public_encoder(str(tmp_path / about.name)).digest()
-    assert "encoder all-mpnet-base-v2 (MPNet, 3 layers" in found.provenance
+    assert "encoder all-mpnet-base-v2 (mpnet, 3 layers" in found.provenance
     assert not (found.place / "own.py").exists()
     assert found.place.stat().st_mode & 0o077 == 0
     shutil.rmtree(tmp_path / "site")

@@ -12,7 +12,7 @@ from tests.refusals import refused
 from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
-from trainables.encoders.about import read_about, words_of_left_out
+from trainables.encoders.about import about_of
 from trainables.errors import InvalidData
 from trainables.layers.bookkeeping import supports
 from trainables.models._features import tag_parts
@@ -23,7 +23,7 @@ model = partial(built, name="features")
 
 
 def test_the_shipped_encoder_fits_a_package_and_read_no_private_record():
-    found = read_about("dialogues")
+    found = about_of("dialogues")
     assert sum(file.stat().st_size for file in found.place.iterdir()) <= 25e6
     assert found.card["private_records_read"] == 0
     targets = {"atis", "snips", "nlu_eval", "communication"}  # the last where no ATIS is at hand
@@ -116,7 +116,7 @@ def test_what_cannot_be_used_is_named(tmp_path, monkeypatch):
         model(layers=(0, 7))
     with refused("dialogues, a folder"):
         model(encoder="nowhere")
-    shutil.copytree(read_about("dialogues").place, tmp_path / "mine")
+    shutil.copytree(about_of("dialogues").place, tmp_path / "mine")
     about = tmp_path / "mine" / "encoder.json"
     fields = json.loads(about.read_text())
     about.write_text(json.dumps(fields | {"format": 99}))
@@ -134,7 +134,7 @@ def test_the_card_can_name_what_is_public():
     assert whitening.endswith("over utterances of the encoder's corpora")
     assert "labels' names" in names
     assert model(prior="none").public_inputs == [whitening]
-    about = words_of_left_out(read_about("dialogues"))
+    (about,) = about_of("dialogues").public_inputs(is_private=False)
     assert "share with atis" in about
     assert about.endswith("took 1 out of its pretraining")
 

@@ -11,8 +11,7 @@ from tests.refusals import refused
 from trainables import saved
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
-from trainables.encoders.identity import encoder_digest
-from trainables.encoders.source import source_of
+from trainables.encoders.hub import files_digest, public_encoder
 from trainables.models import _features
 from trainables.models.features import build
 from trainables.system.communication import Alone
@@ -40,13 +39,12 @@ def test_a_saved_model_predicts_what_was_measured(tmp_path):
 
 def test_the_digest_is_that_of_the_encoder_s_files(tmp_path):
     family_folders.write(tmp_path / "hub", "roberta")
-    before = encoder_digest(str(tmp_path / "hub"))
-    assert before == source_of(str(tmp_path / "hub")).digest
-    assert encoder_digest("dialogues") == source_of("dialogues").digest
-    assert encoder_digest("scratch") == ""
+    before = files_digest({"encoder": str(tmp_path / "hub")})
+    assert before == public_encoder(str(tmp_path / "hub")).digest()
+    assert files_digest({"encoder": "scratch"}) == ""
     config = tmp_path / "hub" / "config.json"
     config.write_text(config.read_text() + " ")
-    assert encoder_digest(str(tmp_path / "hub")) != before
+    assert files_digest({"encoder": str(tmp_path / "hub")}) != before
 
 
 @pytest.mark.parametrize("of_hub", [False, True])
@@ -61,13 +59,13 @@ def test_an_exported_folder_is_enough(of_hub, tmp_path):
     cache = tmp_path / "cache"
     corpus = made_corpus(cache)
     build(config, schema=corpus.schema, seed=0).loader(corpus, cache_dir=cache)
-    _features._source.cache_clear()  # another process
+    _features._encoder.cache_clear()  # another process
     model = build(config, schema=corpus.schema, seed=0)
     model.loader(corpus, cache_dir=cache)
     if of_hub:
         assert (model.fixed[0].token_width, model.fixed[0].layers) == (48 + 2 * 24, (2, 3))
         assert "model" not in vars(model.fixed[0].encoder)
-        assert "RoBERTa, 3 layers of width 24, licence apache-2.0" in model.provenance
+        assert "roberta, 3 layers of width 24, licence apache-2.0" in model.provenance
     torch.manual_seed(0)
     torch.nn.init.normal_(model.intent_head.weight)
     place = save_model(tmp_path / "exported", model, config, schema=corpus.schema)
@@ -86,7 +84,8 @@ def test_a_model_is_not_loaded_with_another_encoder(tmp_path):
     family_folders.write(hub, "roberta")
     config = model_part(name="features", encoder=str(hub), prior="none")
     model = build(config, schema=SCHEMA, seed=0)
-    place = save_model(tmp_path / "model", model, config, encoder_digest=encoder_digest(str(hub)))
+    digest = files_digest({"encoder": str(hub)})
+    place = save_model(tmp_path / "model", model, config, encoder_digest=digest)
     saved.load(place)
     (hub / "config.json").write_text((hub / "config.json").read_text() + " ")
     for load in (saved.load, write_encoder):

@@ -22,8 +22,8 @@ from tests.refusals import refused
 from trainables import saved
 from trainables.config import data_config, model_part, parse
 from trainables.data.batches import Loader
-from trainables.encoders.about import read_about
-from trainables.encoders.identity import ENCODER, files_digest
+from trainables.encoders.about import about_of
+from trainables.encoders.hub import ENCODER, files_digest
 from trainables.models.features import build, require_usable
 from trainables.tasks import nlu
 
@@ -111,7 +111,7 @@ def test_a_list_reuses_the_rows_of_each_encoder(roberta, tmp_path):
 
 
 def test_layers_are_of_each_encoder(roberta):
-    there = read_about(SHIPPED).layers
+    there = about_of(SHIPPED).layers
     found = model([SHIPPED, roberta], layers=[there[:1], None])
     assert [each.layers for each in found.fixed] == [there[:1], (2, 3)]
     for each in model([SHIPPED, roberta], layers=[2]).fixed:
@@ -145,7 +145,7 @@ def test_every_encoder_is_compared_with_the_records_and_named(roberta, tmp_path)
     own = mine(tmp_path, [f"call extension {n} of the northern office" for n in range(100)])
     setup = prepared(tmp_path, {**fields, "data": own, "model": heads})
     said = " / ".join(nlu._public(setup))
-    card = read_about(SHIPPED).card
+    card = about_of(SHIPPED).card
     first, second = files_digest(dict(setup.config.model)).split(",")
     for words in (
         f"licence apache-2.0; what it learnt from is not known here); SHA-256 {first[:12]}",

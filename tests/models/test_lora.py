@@ -238,7 +238,7 @@ def chosen(**training):
 def test_a_trial_trains_checks_itself_and_is_read_again(place, tmp_path):
     result, reports = run(place, tmp_path, chosen(physical_batch_size=5))
     assert reports[-1].metrics["clip_difference"] < 1e-4
-    assert "RoBERTa" in result.privacy.provenance
+    assert "(roberta, 3 layers" in result.privacy.provenance
     state = saved.load_file(str(tmp_path / "model" / "weights.safetensors"))
     assert {name.rpartition(".")[2] for name in state} == {"weight", "bias"}
     assert not any(".base." in name or "embeddings" in name for name in state)

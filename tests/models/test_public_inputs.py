@@ -49,10 +49,9 @@ def corpus_in(folder, *, canaries):
 def public_parts(model):
     """Encoder, whitening with its mean, names, initial weights."""
     encoder = model.fixed[0].encoder
-    found = dict(getattr(encoder, "model", encoder).state_dict())
+    found = dict(encoder.model.state_dict())
     for kind, white in zip(("tokens", "records"), model.fixed[0].own.white, strict=True):
-        for name, value in white._asdict().items():
-            found[f"{kind} {name}"] = torch.as_tensor(value)
+        found |= {f"{kind} mean": white[0], f"{kind} root": white[1]}
     found |= dict(model.named_parameters())
     return {**found, **{f"{name} names": each for name, each in model.names.items()}}
 

@@ -10,7 +10,7 @@ from tests.models._builds import built
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config, model_part
-from trainables.encoders.about import MOMENTS, WEIGHTS, read_about, write_about
+from trainables.encoders.about import MOMENTS, WEIGHTS, about_of, write_about
 from trainables.errors import InvalidData
 
 
@@ -27,7 +27,7 @@ def mine(tmp_path):
 def test_a_bert_names_the_one_that_ships():
     plain = built(name="bert", encoder="dialogues", num_layers=2)
     assert "public encoder dialogues, pretrained on" in plain.provenance
-    assert all(corpus in plain.provenance for corpus in read_about("dialogues").corpora)
+    assert all(corpus in plain.provenance for corpus in about_of("dialogues").corpora)
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,15 @@ def test_what_an_encoder_lacks_is_refused_before_a_trial(mine):
     with refused(r"moments\.safetensors in the folder .* got none", InvalidData):
         usable(name="features", encoder=str(mine))
     (mine / WEIGHTS).unlink()
-    with refused(r"model\.safetensors in the folder .* got none", InvalidData):
-        usable(name="features", encoder=str(mine))
-    with refused(r"weights \(model\.safetensors or", InvalidData):
-        usable(name="bert", encoder=str(mine))
+    for name in ("bert", "features"):
+        with refused(r"weights \(model\.safetensors or", InvalidData):
+            usable(name=name, encoder=str(mine))
 
 
 @pytest.mark.parametrize("content", [None, b"no tensors"])
 def test_moments_that_cannot_be_read_are_refused(content, tmp_path):
     place = tmp_path / "mine"
-    shutil.copytree(read_about("dialogues").place, place)
+    shutil.copytree(about_of("dialogues").place, place)
     (place / MOMENTS).unlink()
     if content is not None:
         (place / MOMENTS).write_bytes(content)

@@ -10,8 +10,9 @@ from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
-from trainables.encoders.about import read_about, read_learnt
+from trainables.encoders.about import about_of, read_learnt
 from trainables.models import bert
+from trainables.models._bert_weights import from_transformers
 from trainables.models.features import build, require_usable
 from trainables.pretraining import left_out, loop, result
 from trainables.pretraining.config import parse
@@ -86,20 +87,20 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(bits, start, tm
     place = tmp_path / "encoder"
     done, _ = train(tmp_path, start)
     write(done, config(start), place, bits=bits)
-    about = read_about(str(place))
+    about = about_of(str(place))
     assert [each["name"] for each in about.card["corpora"]] == ["health", "video"]
     assert about.card["private_records_read"] == 0
     assert str(start) not in (place / "encoder.json").read_text()
     part = model_part(name="features", encoder=str(place))
     schema = LabelSchema(intents=("a", "b"), slots=("city",), source="test")
     fixed = build(part, schema=schema, seed=0).fixed[0]
-    ours = fixed.encoder.state_dict()
+    ours = from_transformers(fixed.encoder.model.state_dict(), done.encoder.sizes.layers)
     for name, tensor in done.encoder.state_dict().items():
         if not name.startswith(("intent_head", "tag_head", "crf")):
             within = 0.0 if bits == 32 else float(tensor.abs().max()) / 250
             torch.testing.assert_close(ours[name], tensor, rtol=0.0, atol=within)
-    tokens, _ = fixed.source.moments((0, 1, 2), None)
-    assert sum(tokens.widths) == len(tokens.mean) == 3 * 24
+    tokens, _ = fixed.encoder.moments((0, 1, 2), None)
+    assert (tokens.layers, len(tokens.mean)) == ((0, 1, 2), 3 * 24)
     with refused("without health"):
         require_usable(part, data_config(name="health"))
 
@@ -113,8 +114,8 @@ def test_an_encoder_started_from_another_lists_its_corpora(start, tmp_path):
         before, place = place, tmp_path / str(number)
         write(done, config(before, **fields), place)
         learnt.append(result.learnt(done.corpora[0]))
-    assert read_about(str(place)).corpora == ("communication", "video", "health")
-    known = read_learnt(read_about(str(place)))
+    assert about_of(str(place)).corpora == ("communication", "video", "health")
+    known = read_learnt(about_of(str(place)))
     assert set(known.tolist()) == set(np.concatenate(learnt).tolist())
     assert min(map(len, learnt)) > 900
     for name in ("features", "bert"):

@@ -14,7 +14,7 @@ from trainables.cards import card as cards
 from trainables.config import parse
 from trainables.data.split import Split
 from trainables.encoders import cache as features
-from trainables.encoders.identity import ENCODER, encoder_digest
+from trainables.encoders.hub import ENCODER, files_digest
 from trainables.privacy.from_config import build
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
@@ -87,7 +87,7 @@ def test_without_names_nothing_is_known_before(tmp_path, cache):
 
 def test_a_checkpoint_names_the_encoder_by_its_files(trained):
     _, place = trained
-    assert checkpoint.state_of(place)[ENCODER] == encoder_digest("dialogues") != ""
+    assert checkpoint.state_of(place)[ENCODER] == files_digest({"encoder": "dialogues"}) != ""
 
 
 def test_epsilon_0_is_the_error_that_a_trained_trial_begins_with(tmp_path, cache, trained):

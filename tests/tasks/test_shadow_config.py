@@ -9,7 +9,7 @@ import pytest
 from trainables import attacks, catalogue
 from trainables.config import parse
 from trainables.data.corpus import open_corpus
-from trainables.encoders.about import ABOUT, read_about
+from trainables.encoders.about import ABOUT, about_of
 from trainables.system.communication import Alone
 from trainables.tasks import _shadow
 from trainables.tasks._shadow import available_corpora, config_for
@@ -63,7 +63,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
     """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
     made = {"name": "communication", "num_utterances": 1_000, "max_records": 200}
     place = tmp_path / "encoder"
-    shutil.copytree(read_about("dialogues").place, place)
+    shutil.copytree(about_of("dialogues").place, place)
     about = json.loads((place / ABOUT).read_text())
     about["card"]["corpora"] = [{"name": "health"}, {"name": "video"}]
     (place / ABOUT).write_text(json.dumps(about))
@@ -75,7 +75,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
         "evaluation": {"attacks": ["shadow"], "bootstrap_samples": 0},
     }
     config = parse(fields)
-    learnt = read_about(str(place)).corpora
+    learnt = about_of(str(place)).corpora
     assert config_for(config, data_dir=tmp_path).data.name in learnt
     assert set(available_corpora(tmp_path)) <= {config.data.name, *learnt}
     result = run(
@@ -92,7 +92,7 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path):
 def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch):
     """Of another optimiser or encoder it is another: the first trial must not decide for all."""
     place = tmp_path / "encoder"
-    shutil.copytree(read_about("dialogues").place, place)
+    shutil.copytree(about_of("dialogues").place, place)
     trained = []
 
     def train(shadow, target, **_):

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from trainables.data.corpus import Corpus
     from trainables.sections import DataConfig
 
-# Files of a folder, of which `encoders.source` has all.
-ABOUT, WEIGHTS = "encoder.json", "model.safetensors"
+ABOUT, WEIGHTS, LEARNT = "encoder.json", "model.safetensors", "learnt.npy"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
-LEARNT = "learnt.npy"
 _FORMAT = 2
 _SHIPPED = Path(__file__).with_name("shipped")
 Hashes = NDArray[np.uint32]
@@ -66,6 +64,23 @@ class About:
         """The name in its card."""
         return str(self.card.get("name", self.place.name))
 
+    def public_inputs(self, *, is_private: bool) -> Iterator[str]:
+        """A sentence on the texts that fixed lists took out of its corpora, where there were lists,
+        and for private data one on the comparison that `require_unlearnt` made.
+        """
+        if lists := self.card.get("left_out_by_the_lists_of", ()):
+            number = sum(int(each.get("texts_left_out", 0)) for each in self.card["corpora"])
+            yield (
+                f"fixed lists of texts that the corpora of the encoder {self.name} share with"
+                f" {', '.join(lists)}, which took {number} out of its pretraining"
+            )
+        if is_private:
+            yield (
+                f"the pretraining texts of the encoder {self.name}, which share no more records"
+                " with the data than chance explains (compared by letters and digits, not by the"
+                " corpora's names)"
+            )
+
 
 def shipped_encoders() -> tuple[str, ...]:
     """Names of the encoders that ship with the package."""
@@ -94,38 +109,15 @@ def about_of(encoder: str) -> About | None:
     return found
 
 
-def read_about(name: str) -> About:
-    """The description of the encoder `name`, a folder or one that ships.
-
-    Raises: InvalidInput where there is none, InvalidData where its file is damaged.
-    """
-    found = about_of(name)
-    if found is None:
-        allowed = ", ".join((*shipped_encoders(), "a folder that `sweep pretrain` made"))
-        raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
-    return found
-
-
 def write_about(place: Path, *, card: Mapping[str, Any], layers: tuple[int, ...]) -> None:
     """Write the description of the encoder in `place`."""
     about = {"format": _FORMAT, "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
-def require_files(about: About, encoder: str, *names: str) -> None:
-    """Raises: InvalidData where the weights of an encoder or one of the files `names` are missing
-    from its folder.
-    """
-    for name in (WEIGHTS, *names):
-        if not (about.place / name).is_file():
-            raise InvalidData(f"expected {name} in the folder of model.encoder={encoder}, got none")
-
-
-def refuse_learnt(encoder: str, data: DataConfig) -> About | None:
-    """What `about_of` says of an encoder.
-
-    Raises: InvalidInput for one pretrained on the private records, which no epsilon would cover; as
-        `about_of`.
+def refuse_learnt(encoder: str, data: DataConfig) -> None:
+    """Raises: InvalidInput for an encoder pretrained on the private records by their corpus' name,
+    which no epsilon would cover; as `about_of`.
     """
     about = about_of(encoder)
     if about is not None and data.name in about.corpora:
@@ -133,27 +125,21 @@ def refuse_learnt(encoder: str, data: DataConfig) -> About | None:
             f"expected model.encoder without {data.name} among its public corpora, got {encoder}:"
             " it was trained on these records"
         )
-    return about
 
 
-def words(about: About) -> str:
-    """The encoder's name, its pretraining corpora and what it started from."""
-    return (
-        f"the public encoder {about.name}, pretrained on {', '.join(about.corpora)}"
-        f" ({about.card.get('starts_from', 'unknown start')})"
-    )
+def require_unlearnt(encoder: str, corpus: Corpus) -> None:
+    """Refuse an encoder that was pretrained on records of a private corpus, whatever its name.
 
-
-def words_of_left_out(about: About) -> str:
-    """A sentence on the texts that fixed lists took out of its corpora; empty without lists."""
-    lists = about.card.get("left_out_by_the_lists_of", ())
-    if not lists:
-        return ""
-    number = sum(int(each.get("texts_left_out", 0)) for each in about.card["corpora"])
-    return (
-        f"fixed lists of texts that the corpora of the encoder {about.name} share with"
-        f" {', '.join(lists)}, which took {number} out of its pretraining"
-    )
+    Raises: InvalidInput without counts, which plans and reports keep; as `read_learnt`.
+    """
+    about = about_of(encoder)
+    if about is None or catalogue.entry("datasets", corpus.name).PUBLIC:
+        return  # a public corpus is refused by its name
+    if shares_records(keys_of(corpus), read_learnt(about)):
+        raise InvalidInput(
+            f"expected model.encoder that has not learnt from the records of {corpus.name}, got"
+            f" {encoder}: more of them are among its pretraining texts than chance explains"
+        )
 
 
 def key_of(text: str) -> bytes:
@@ -179,6 +165,22 @@ def hashes_of(keys: Iterable[bytes]) -> Hashes:
     return np.unique(np.fromiter((_hash(key) for key in keys if key), dtype=np.uint32))
 
 
+def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:
+    """Whether more of the records are among the `known` texts than chance explains."""
+    every = num_shared = num_long = 0
+    table = set(known.tolist())
+    for key in keys:
+        every += 1
+        if key and _hash(key) in table:
+            num_shared += 1
+            num_long += len(key) >= _LONG
+    return num_shared > max(_FEW, _SHARE * every) or num_long > max(_FEW, _LONG_SHARE * every)
+
+
+def _hash(key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(key, digest_size=4, key=_KEY).digest(), "little")
+
+
 def read_learnt(about: About) -> Hashes:
     """The hashes of an encoder's pretraining texts.
 
@@ -197,42 +199,3 @@ def read_learnt(about: About) -> Hashes:
 def write_learnt(place: Path, hashes: Iterable[Hashes]) -> None:
     """Write the hashes of all texts that an encoder has learnt from."""
     np.save(place / LEARNT, np.unique(np.concatenate(list(hashes))), allow_pickle=False)
-
-
-def require_unlearnt(encoder: str, corpus: Corpus) -> None:
-    """Refuse an encoder that was pretrained on records of a private corpus, whatever its name.
-
-    Raises: InvalidInput without counts, which plans and reports keep; as `read_learnt`.
-    """
-    about = about_of(encoder)
-    if about is None or catalogue.entry("datasets", corpus.name).PUBLIC:
-        return  # a public corpus is refused by its name
-    if shares_records(keys_of(corpus), read_learnt(about)):
-        raise InvalidInput(
-            f"expected model.encoder that has not learnt from the records of {corpus.name}, got"
-            f" {encoder}: more of them are among its pretraining texts than chance explains"
-        )
-
-
-def words_of_compared(about: About) -> str:
-    """A sentence on an encoder that `require_unlearnt` allows."""
-    return (
-        f"the pretraining texts of the encoder {about.name}, which share no more records with the"
-        " data than chance explains (compared by letters and digits, not by the corpora's names)"
-    )
-
-
-def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:
-    """Whether more of the records are among the `known` texts than chance explains."""
-    every = num_shared = num_long = 0
-    table = set(known.tolist())
-    for key in keys:
-        every += 1
-        if key and _hash(key) in table:
-            num_shared += 1
-            num_long += len(key) >= _LONG
-    return num_shared > max(_FEW, _SHARE * every) or num_long > max(_FEW, _LONG_SHARE * every)
-
-
-def _hash(key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(key, digest_size=4, key=_KEY).digest(), "little")

@@ -27,7 +27,7 @@ Rows = Mapping[str, Tensor]
 # Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
 CachedRows = Mapping[str, NDArray[np.float16]]
 Join = Callable[[Sequence[CachedRows]], dict[str, Tensor]]  # of the encoders that read a batch
-_FORMAT = 3  # of the rows; raise it whenever an encoder reads the same words otherwise
+_FORMAT = 4  # of the rows; raise it whenever an encoder reads the same words otherwise
 _TOKENS_AT_ONCE = 2_048
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 _PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size

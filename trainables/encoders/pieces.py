@@ -77,20 +77,43 @@ def hashed_pieces(word: str, num_buckets: int) -> list[int]:
     return [2 + bucket(part, num_buckets - 2) for part in _PARTS.findall(word)]
 
 
-@dataclass(frozen=True, eq=False)
 class WordCutter:
-    """Pieces of words; `begin` and `end` enclose a record, `unknown` is a word without pieces."""
+    """Pieces of words, each cut as in the middle of a text; `begin` and `end` enclose a record,
+    `unknown` is a word without pieces.
 
-    tokenizer: Any
-    before: str  # put in front of each word
-    begin: int
-    end: int
-    unknown: int
+    Raises: InvalidData for a tokenizer that puts other than one piece before and one behind a
+        record, or whose words of a text are not cut at its spaces.
+    """
+
+    def __init__(self, tokenizer: Any, *, place: str) -> None:
+        self.tokenizer = tokenizer
+        tokenizer.backend_tokenizer.no_padding()  # a folder may ask for both
+        tokenizer.backend_tokenizer.no_truncation()
+        around = tokenizer.backend_tokenizer.encode("").ids
+        if len(around) != 2:
+            raise InvalidData(
+                "expected a tokenizer that puts one piece before and one behind a record in"
+                f" model.encoder={place}, got {len(around)} in all"
+            )
+        self.begin, self.end = around
+        self.unknown = around[0] if tokenizer.unk_token_id is None else tokenizer.unk_token_id
+        whole = self._ids(" ".join(_PROBE))
+        for self.before in ("", " "):  # put in front of each word
+            cut = [piece for word in _PROBE[1:] for piece in self._ids(self.before + word)]
+            if whole[-len(cut) :] == cut:
+                return
+        raise InvalidData(
+            f"expected a tokenizer that splits text at spaces in model.encoder={place}, got another"
+        )
 
     def table(self, types: Sequence[str]) -> PieceTable:
-        """Pieces of distinct words, as in the middle of a text."""
-        cut = (_ids(self.tokenizer, self.before + word) for word in types)
+        """Pieces of distinct words."""
+        cut = (self._ids(self.before + word) for word in types)
         return piece_table(cut, begin=self.begin, end=self.end, unknown=self.unknown)
+
+    def _ids(self, text: str) -> list[int]:
+        encoded = self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+        return list(encoded.ids)
 
 
 def windows(
@@ -132,37 +155,6 @@ def tokenizer_in(place: Path) -> Any:
         raise InvalidData(f"expected a tokenizer in {place}, got none that loads") from None
     if getattr(found, "backend_tokenizer", None) is None:
         raise InvalidData(f"expected a tokenizer.json (a fast tokenizer) in {place}, got none")
-    return found
-
-
-def word_cutter(tokenizer: Any, *, place: str) -> WordCutter:
-    """The word cutter of `tokenizer`.
-
-    Raises: InvalidData for one that puts other than one piece before and one behind a record, or
-        whose words of a text are not cut at its spaces.
-    """
-    tokenizer.backend_tokenizer.no_padding()  # a folder may ask for both
-    tokenizer.backend_tokenizer.no_truncation()
-    around = tokenizer.backend_tokenizer.encode("").ids
-    if len(around) != 2:
-        raise InvalidData(
-            "expected a tokenizer that puts one piece before and one behind a record in"
-            f" model.encoder={place}, got {len(around)} in all"
-        )
-    begin, end = around
-    unknown = begin if tokenizer.unk_token_id is None else tokenizer.unk_token_id
-    whole = _ids(tokenizer, " ".join(_PROBE))
-    for before in ("", " "):
-        cut = [piece for word in _PROBE[1:] for piece in _ids(tokenizer, before + word)]
-        if whole[-len(cut) :] == cut:
-            return WordCutter(tokenizer, before, begin, end, unknown)
-    raise InvalidData(
-        f"expected a tokenizer that splits text at spaces in model.encoder={place}, got another"
-    )
-
-
-def _ids(tokenizer: Any, text: str) -> list[int]:
-    found: list[int] = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
     return found
 
 

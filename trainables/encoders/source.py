@@ -1,4 +1,4 @@
-"""Encoders with their weights: one of `sweep pretrain` in its folder, or a public one.
+"""The frozen encoder that heads read, a model of `transformers`, and the files of `sweep pretrain`:
 
     encoder.json         the card (corpora, licences, counts), the layers, the format
     model.safetensors, config.json, tokenizer files
@@ -8,16 +8,12 @@
     learnt.npy           hashes of its pretraining texts (`encoders.about`)
 
 A folder contains no private data; it is made from the public corpora that the card names.
-
-A public one reads records of equal length together without padding, so a record's states do not
-depend on the other records. A record of more pieces than there are positions is read in windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -29,45 +25,23 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables import catalogue
-from trainables.config import data_config, model_part
+from trainables.config import data_config
 from trainables.data.batches import PackedBatch, batch_of_texts
-from trainables.data.records import LabelSchema
-from trainables.encoders.about import ABOUT, LEARNT, MOMENTS, NAMES, WEIGHTS, About, about_of
-from trainables.encoders.hub import PublicEncoder, public_encoder
-from trainables.encoders.identity import digest_of
-from trainables.encoders.pieces import (
-    PieceTable,
-    WordCutter,
-    first_inside,
-    tokenizer_in,
-    windows,
-    word_cutter,
-)
-from trainables.encoders.rows import (
-    BothMoments,
-    Encoder,
-    LayerStates,
-    NameScores,
-    load_moments,
-    moments_of,
-    public_moments,
-)
+from trainables.data.corpus import make_once
+from trainables.encoders.about import ABOUT, MOMENTS, NAMES, WEIGHTS
+from trainables.encoders.hub import PublicEncoder
+from trainables.encoders.pieces import PieceTable, WordCutter, first_inside, tokenizer_in, windows
+from trainables.encoders.rows import BothMoments, LayerStates, NameScores, moments_of, pack, unpack
 from trainables.errors import InvalidData, one_line, words_of
 
-# The files of an encoder; other files in its folder are never exported.
-FILES = (
-    *(ABOUT, WEIGHTS, MOMENTS, NAMES, LEARNT, "config.json"),
-    *("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
-    *("special_tokens_map.json", "added_tokens.json"),
-)
 Bits = Literal[32, 16, 8]
 _SCALE = ".scale"
 _LARGEST = 127
-_NONE = LabelSchema(intents=("none",), slots=(), source="none")  # an encoder's own heads
 _PIECES_AT_ONCE = 4_096
 _MADE = ("health", "video")  # corpora
 _EACH = 1_000  # made utterances of each
 _AT_ONCE = 100
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError)
 
 
 def save_tensors(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> None:
@@ -95,7 +69,7 @@ def load_tensors(file: Path) -> dict[str, Tensor]:
 
     Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or damaged.
     """
-    found = load_file(str(file))
+    found = load_file(file)
     for name in [name for name in found if name.endswith(_SCALE)]:
         scale, rows = found.pop(name), found[name.removesuffix(_SCALE)]
         found[name.removesuffix(_SCALE)] = rows.float() * _beside(scale, rows)
@@ -106,109 +80,32 @@ def _beside(scale: Tensor, rows: Tensor) -> Tensor:
     return scale.view(-1, *[1] * (rows.dim() - 1))
 
 
-@dataclass(frozen=True, eq=False)
-class FixedSource:
-    """`layers` are the layers with states, `default` those joined by default; `widths` of each
-    layer's rows of tokens and of records; `moments(layers, cache_dir)` are public, computed from
-    `moments_of`, in words.
-    """
-
-    encoder: Encoder
-    layers: tuple[int, ...]
-    default: tuple[int, ...]
-    widths: tuple[tuple[int, ...], tuple[int, ...]]
-    moments: Callable[[tuple[int, ...], Path | None], BothMoments]
-    digest: str
-    provenance: str
-    names: NameScores | None = None
-    moments_of: str = "utterances of the encoder's corpora"
-    has_own_moments: bool = True
-
-
-def source_of(name: str) -> FixedSource:
-    """The encoder of that name.
-
-    Raises: InvalidInput where it cannot be found or used, InvalidData where its files are damaged.
-    """
-    public = public_encoder(name)
-    if (about := about_of(name)) is not None:
-        return _own(about, public)
-    encoder = HubEncoder(public)
-    every = tuple(range(public.config.num_layers + 1))
-    widths = (public.config.width,) * len(every)
-    digest = public.digest()
-
-    def moments(layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
-        return public_moments(
-            lambda: moments_of(map(encoder.layer_states, _made_batches(encoder)), layers),
-            layers,
-            place=public.place,
-            digest=digest,
-            cache_dir=cache_dir,
-        )
-
-    return FixedSource(
-        encoder,
-        every,
-        public.default_layers,
-        (widths, widths),
-        moments,
-        digest,
-        f"features of {public.provenance}; SHA-256 {digest[:12]}",
-        moments_of=f"utterances of the made corpora {' and '.join(_MADE)}",
-        has_own_moments=False,
-    )
-
-
-def _own(about: About, public: PublicEncoder) -> FixedSource:
-    """Raises: InvalidData where its files are damaged, or its moments are missing."""
-    place, layers = about.place, about.layers
-    fields = model_part(name="bert", encoder=str(place), num_layers=public.config.num_layers)
-    encoder: Any = catalogue.entry("models", "bert").build(fields, schema=_NONE, seed=0)
-    encoder.eval().requires_grad_(False)
-    try:
-        tokens, records = load_moments(place / MOMENTS)
-        names = place / NAMES
-        scores = NameScores(**load_tensors(names)) if names.is_file() else None
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
-        raise InvalidData(
-            f"expected the moments and names of an encoder in {place}, got none or a damaged file"
-        ) from None
-
-    def moments(chosen: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
-        places = [layers.index(layer) for layer in chosen]
-        return tokens.of(places), records.of(places)
-
-    digest = digest_of(place)
-    return FixedSource(
-        encoder,
-        layers,
-        layers,
-        (tokens.widths, records.widths),
-        moments,
-        digest,
-        f"features of {public.provenance}; SHA-256 {digest[:12]}",
-        scores,
-    )
-
-
-def _made_batches(encoder: Encoder) -> Iterator[PackedBatch]:
-    texts: set[tuple[str, ...]] = set()
-    for name in _MADE:
-        config = data_config(name=name, num_utterances=_EACH)
-        made = catalogue.entry("datasets", name).read(Path(), config=config)
-        texts |= {utterance.tokens for utterance in made}
-    ordered = sorted(texts, key=lambda text: (len(text), text))
-    for low in range(0, len(ordered), _AT_ONCE):
-        yield batch_of_texts(ordered[low : low + _AT_ONCE], encoder.feature_table)
-
-
 class HubEncoder:
-    """No module: it is not trained. Weights are read at the first use; cached rows need none."""
+    """No module: it is not trained. Weights are read at the first use; cached rows need none.
+
+    Records of equal length are read together without padding, so a record's states do not depend on
+    the other records. A record of more pieces than there are positions is read in windows. `names`
+    are its scores of names, None where it has learnt none.
+
+    Raises: InvalidData for a tokenizer, moments or names that are damaged.
+    """
 
     def __init__(self, public: PublicEncoder) -> None:
         self.public = public
-        self.cutter: WordCutter = word_cutter(tokenizer_in(public.place), place=public.name)
+        self.cutter = WordCutter(tokenizer_in(public.place), place=public.name)
+        names, moments = public.place / NAMES, public.place / MOMENTS
+        self.names: NameScores | None = None
+        self._moments: BothMoments | None = None
+        try:
+            if names.is_file():
+                self.names = NameScores(**load_tensors(names))
+            if public.about or moments.is_file():
+                self._moments = unpack(load_file(moments), public.layers)
+        except _DAMAGED:
+            raise InvalidData(
+                f"expected the moments and names of an encoder in {public.place}, got none or a"
+                " damaged file"
+            ) from None
 
     @cached_property
     def model(self) -> Any:
@@ -217,6 +114,53 @@ class HubEncoder:
         Raises: InvalidData where its folder lacks weights of a layer, or they cannot be read.
         """
         return load_model(self.public)
+
+    @property
+    def provenance(self) -> str:
+        """Of the features, for a card."""
+        return f"features of {self.public.provenance}; SHA-256 {self.public.digest()[:12]}"
+
+    @property
+    def moments_of(self) -> str:
+        """What its public moments are computed from, in words."""
+        if self.public.about is not None:
+            return "utterances of the encoder's corpora"
+        return f"utterances of the made corpora {' and '.join(_MADE)}"
+
+    def moments(self, layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
+        """Public moments of `layers`: those in its folder, else computed once for all trials that
+        share `cache_dir`.
+
+        Raises: InvalidData where a file of the cache is damaged.
+        """
+        kept = self._moments
+        if kept is None or not set(layers) <= set(kept[0].layers):
+            if cache_dir is None:
+                return unpack(self._made_moments(layers), layers)
+            name = f"moments-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
+
+            def make(new: Path) -> None:
+                save_file(self._made_moments(layers), new / MOMENTS)
+
+            file = make_once(cache_dir, name, make) / MOMENTS
+            try:
+                kept = unpack(load_file(file), layers)
+            except _DAMAGED:
+                raise InvalidData(
+                    f"expected the moments of an encoder in {file}, got a damaged file; delete it"
+                ) from None
+        return kept[0].of(layers), kept[1].of(layers)
+
+    def _made_moments(self, layers: tuple[int, ...]) -> dict[str, Tensor]:
+        texts: set[tuple[str, ...]] = set()
+        for name in _MADE:
+            config = data_config(name=name, num_utterances=_EACH)
+            made = catalogue.entry("datasets", name).read(Path(), config=config)
+            texts |= {utterance.tokens for utterance in made}
+        ordered = sorted(texts, key=lambda text: (len(text), text))
+        parts = (ordered[low : low + _AT_ONCE] for low in range(0, len(ordered), _AT_ONCE))
+        batches = (batch_of_texts(part, self.feature_table) for part in parts)
+        return pack(moments_of(map(self.layer_states, batches), layers))
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens."""
@@ -232,8 +176,12 @@ class HubEncoder:
         for length, equal in groupby(places, key=lambda place: len(rows[place])):
             same, many = list(equal), max(1, _PIECES_AT_ONCE // length)
             for some in (same[low : low + many] for low in range(0, len(same), many)):
-                found = self._run(torch.stack([rows[place] for place in some]))
-                for place, own in zip(some, found.unbind(1), strict=True):
+                ids = torch.stack([rows[place] for place in some])
+                found = self.model(
+                    input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True
+                )
+                whole = torch.stack(found.hidden_states)  # [layers + 1, records, pieces, D]
+                for place, own in zip(some, whole.unbind(1), strict=True):
                     states[place] = own
         sums = torch.zeros(len(states[0]), len(lengths), states[0].shape[2])
         counts = torch.zeros(len(lengths), 1)
@@ -243,13 +191,6 @@ class HubEncoder:
         inner = torch.cat([own[:, 1:-1] for own in states], 1)
         tokens = inner.index_select(1, first_inside(batch))
         return LayerStates(tuple(tokens), tuple(sums / counts))
-
-    def _run(self, ids: Tensor) -> Tensor:
-        """[layers + 1, B, L, D] of rows of equal length."""
-        found = self.model(
-            input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True
-        )
-        return torch.stack(found.hidden_states)
 
 
 def load_model(public: PublicEncoder, **changes: Any) -> Any:

@@ -7,6 +7,7 @@ pretrained table are trained.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,7 @@ from trainables.encoders.hub import package_folder
 from trainables.errors import InvalidData, InvalidInput
 
 LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path
+_NUMBER = re.compile(r" [-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?( |$)", re.IGNORECASE)
 _SCALE_OF = 1_000  # first rows of a file, whose spread is that of vectors it lacks
 
 
@@ -32,26 +34,6 @@ def bucket(word: str, num_buckets: int) -> int:
 
 def _hash(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.lower().encode(), digest_size=8).digest(), "big")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-@dataclass(frozen=True, eq=False)
-class Pretrained:
-    """Vectors of the wanted words of a file: `rank` in the file's order, `vectors` [n, dim].
-
-    A word that the file lacks has rank -1 and a fixed pseudo-random vector of the file's scale: a
-    function of the word and the file, never of the other words, which are private.
-    """
-
-    rank: np.ndarray  # int64[n]
-    vectors: np.ndarray  # float32[n, dim]
 
 
 @dataclass(frozen=True)
@@ -81,29 +63,25 @@ class VectorFile:
                 "expected model.word_vectors to be hashed, glove or a vector file,"
                 f" got {self.source!r}"
             )
-        dim: int | None = None
+        dim = 0
         with path.open(encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
-                word, *values = line.rstrip().split(" ")
+                # Some words of GloVe's files hold spaces, such as ". . .".
+                word, *values = line.rstrip().rsplit(" ", dim or -1)
                 if number == 1 and len(values) == 1:
                     continue  # fastText's header: rows and width
-                beside = [] if dim is None else values[:-dim]
-                if not any(map(_is_number, beside)):
-                    # Some words of GloVe's files hold spaces, such as ". . .".
-                    word, values = " ".join((word, *beside)), values[len(beside) :]
-                if not values or (dim is not None and len(values) != dim):
+                dim = dim or len(values)
+                try:
+                    vector = np.array(values, dtype=np.float32)
+                    if len(vector) != dim or _NUMBER.search(word):
+                        raise ValueError
+                except ValueError:
                     raise InvalidData(
                         f"{path.name}, line {number}: expected a word and as many numbers as in"
                         " the lines before"
-                    )
-                dim = len(values)
-                try:
-                    yield word, np.array(values, dtype=np.float32)
-                except ValueError:
-                    raise InvalidData(
-                        f"{path.name}, line {number}: a vector has a part that is no number"
                     ) from None
-        if dim is None:
+                yield word, vector
+        if not dim:
             raise InvalidData(f"expected word vectors in {path.name}, got an empty file")
 
     def first(self, count: int) -> np.ndarray:
@@ -112,8 +90,13 @@ class VectorFile:
             return np.array(_glove_table()[:count], dtype=np.float32)
         return np.stack([vector for _, vector in islice(self.lines(), count)])
 
-    def look_up(self, words: Sequence[str]) -> Pretrained:
-        """Rank and vector of each of `words` (lower-cased); only these are kept in memory."""
+    def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ranks int64[n] in the file's order and vectors float32[n, dim] of `words` (lower-cased);
+        only these are kept in memory.
+
+        A word that the file lacks has rank -1 and a fixed pseudo-random vector of the file's scale:
+        a function of the word and the file, never of the other words, which are private.
+        """
         lower = [word.lower() for word in words]
         wanted = set(lower)
         found: dict[str, tuple[int, np.ndarray]] = {}
@@ -130,7 +113,7 @@ class VectorFile:
             else:
                 noise = np.random.Generator(np.random.PCG64(_hash(word)))
                 vectors[index] = scale * noise.standard_normal(dim, dtype=np.float32)
-        return Pretrained(ranks, vectors)
+        return ranks, vectors
 
     @property
     def dim(self) -> int:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from trainables.encoders.pieces import (
     PieceTable,
+    WordCutter,
     hashed_pieces,
     piece_table,
     with_fewer_pieces,
-    word_cutter,
 )
 from trainables.encoders.rows import LayerStates
 from trainables.layers.attention import attention
@@ -108,7 +108,7 @@ class Bert(NluModel):
             size = self.sizes.vocabulary
             cut = (hashed_pieces(word, size) for word in types)
             return piece_table(cut, begin=0, end=1, unknown=2)
-        return word_cutter(self.tokenizer, place=self.provenance).table(types)
+        return WordCutter(self.tokenizer, place=self.provenance).table(types)
 
     def keep_pieces(self, count: int) -> None:
         """Remove all pieces but `count` (see `with_fewer_pieces`) and all but the first

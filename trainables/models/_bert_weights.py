@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from trainables.encoders.about import WEIGHTS
 from trainables.encoders.hub import covered_encoder
-from trainables.encoders.pieces import tokenizer_in, word_cutter
+from trainables.encoders.pieces import WordCutter, tokenizer_in
 from trainables.encoders.source import Bits, load_model, save_tensors
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def source_of(config: Config) -> Source:
         eps=about.layer_norm_eps,
     )
     tokenizer = tokenizer_in(public.place)
-    word_cutter(tokenizer, place=public.name)  # refuses one that cannot be used
+    WordCutter(tokenizer, place=public.name)  # refuses one that cannot be used
     return Source(sizes, f"first {layers} layers of {public.provenance}", weights, tokenizer)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainables.encoders.word_vectors import LOCAL_FILE, Pretrained, VectorFile, bucket
+from trainables.encoders.word_vectors import LOCAL_FILE, VectorFile, bucket
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
@@ -91,13 +91,13 @@ class Clc(NluModel):
         if self.file is None:
             rows = np.array([bucket(word, self.num_buckets) for word in types], dtype=np.int64)
             return ClcTable(chars, rows, None)
-        found: Pretrained = self.file.look_up(types)
+        rank, vectors = self.file.look_up(types)
         if self.word_table is None:
-            return ClcTable(chars, None, found.vectors)
+            return ClcTable(chars, None, vectors)
         shared = self.word_table.num_embeddings - 1
-        own = (found.rank >= 0) & (found.rank < shared)
-        vectors = np.where(own[:, None], np.float32(0), found.vectors)
-        return ClcTable(chars, np.where(own, found.rank, shared), vectors)
+        own = (rank >= 0) & (rank < shared)
+        frozen = np.where(own[:, None], np.float32(0), vectors)
+        return ClcTable(chars, np.where(own, rank, shared), frozen)
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """Top biLSTM states, with dropout behind them; a record's vector is their mean."""

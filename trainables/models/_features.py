@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
-from trainables.encoders.identity import encoder_digest, moments_file
-from trainables.encoders.rows import (
-    SHRINKAGE,
-    Recipe,
-    make_recipe,
-    save_moments,
-    tag_names,
-    with_neighbours,
-)
-from trainables.encoders.source import FixedSource, source_of
+from trainables.encoders.hub import files_digest, moments_file, public_encoder
+from trainables.encoders.rows import SHRINKAGE, Recipe, pack, tag_names, with_neighbours
+from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
@@ -41,14 +35,14 @@ _OWN = 0.5  # weight of a tag's separate row relative to the shared ones
 
 
 @lru_cache(maxsize=2)
-def _source(name: str, digest: str) -> FixedSource:
+def _encoder(name: str, digest: str) -> HubEncoder:
     """The encoder of these files, which the models of a process share: nothing changes it."""
-    return source_of(name)
+    return HubEncoder(public_encoder(name))
 
 
-@lru_cache(maxsize=4)  # of the rows and of their neighbours, as many as sources
+@lru_cache(maxsize=4)  # of the rows and of their neighbours, as many as encoders
 def _recipe(
-    source: FixedSource,
+    encoder: HubEncoder,
     known: tuple[int, ...],
     layers: tuple[int, ...],
     shrinkage: float,
@@ -56,11 +50,7 @@ def _recipe(
 ) -> Recipe:
     """Of `layers` by their part of the moments of the layers `known`. Kept, because whitening takes
     as long as a small model's training."""
-    tokens, records = source.moments(known, cache_dir)
-    if layers != known:
-        places = [known.index(layer) for layer in layers]
-        tokens, records = tokens.of(places), records.of(places)
-    return make_recipe(source.encoder, layers, (tokens, records), shrinkage=shrinkage)
+    return Recipe(encoder, layers, encoder.moments(known, cache_dir), shrinkage)
 
 
 class FixedEncoder:
@@ -68,29 +58,25 @@ class FixedEncoder:
 
     def __init__(self, config: Config, number: int) -> None:
         name = config.encoders[number]
-        self.source = source = _source(name, encoder_digest(name))
-        self.encoder = source.encoder
+        self.encoder = _encoder(name, files_digest({"encoder": name}))
+        public = self.encoder.public
         self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
-        features.require_layers(config, number, source.layers)
-        self.layers = config.layers_of(number) or source.default
-        self.names = source.names if config.has_prior else None
+        features.require_layers(config, number, public.layers)
+        self.layers = config.layers_of(number) or public.default_layers
+        self.names = self.encoder.names if config.has_prior else None
         self.recipe = {
-            "encoder": source.digest,
+            "encoder": public.digest(),
             "layers": self.layers,
             "names": self.names is not None,
             "whitening": config.whitening,
             "neighbours": config.neighbours,
         }
-        places = [source.layers.index(layer) for layer in self.layers]
-        self.token_width, self.record_width = (
-            sum(each[place] for place in places) for each in source.widths
-        )
-        if config.neighbours:
-            self.token_width += 2 * source.widths[0][source.layers.index(min(self.layers))]
+        self.record_width = len(self.layers) * public.config.width
+        self.token_width = self.record_width + 2 * public.config.width * bool(config.neighbours)
 
     def _of(self, layers: tuple[int, ...]) -> Recipe:
-        return _recipe(self.source, self.layers, layers, self._config.whitening, self.cache_dir)
+        return _recipe(self.encoder, self.layers, layers, self._config.whitening, self.cache_dir)
 
     @cached_property
     def own(self) -> Recipe:
@@ -105,11 +91,11 @@ class FixedEncoder:
     @cached_property
     def reads_names(self) -> Recipe:
         """The recipe of the rows that names score: the default one, mostly that of the heads."""
-        config, source = self._config, self.source
-        is_default = self.layers == source.layers and config.whitening == SHRINKAGE
+        layers = self.encoder.public.layers
+        is_default = self.layers == layers and self._config.whitening == SHRINKAGE
         if self.names is None or is_default:
             return self.own
-        return _recipe(source, source.layers, source.layers, SHRINKAGE, self.cache_dir)
+        return _recipe(self.encoder, layers, layers, SHRINKAGE, self.cache_dir)
 
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
@@ -117,16 +103,16 @@ class FixedEncoder:
         norm 1; with names also the inputs of their scores, `token_names` [T, 3 + N] and
         `record_names` [B, N]."""
         states = self.encoder.layer_states(batch)
-        own = self.own.of_states(states)
-        found = own._asdict()
+        own = tokens, records = self.own.of_states(states)
+        found = {"tokens": tokens, "records": records}
         if self.names is not None:
             is_read = self.reads_names is self.own
-            read = own if is_read else self.reads_names.of_states(states)
-            found["token_names"] = self.names.of_tokens(read.tokens)
-            found["record_names"] = self.names.of_records(read.records)
+            of_tokens, of_records = own if is_read else self.reads_names.of_states(states)
+            found["token_names"] = self.names.of_tokens(of_tokens)
+            found["record_names"] = self.names.of_records(of_records)
         if weight := self._config.neighbours:
-            near = self.near.of_states(states).tokens
-            found["tokens"] = with_neighbours(own.tokens, near, batch.lengths, weight=weight)
+            near, _ = self.near.of_states(states)
+            found["tokens"] = with_neighbours(tokens, near, batch.lengths, weight=weight)
         return found
 
     def name_vectors(self, schema: LabelSchema) -> tuple[Tensor, Tensor] | None:
@@ -179,7 +165,7 @@ class Features(NluModel):
         )
         self.fixed = fixed
         self.config = config
-        self.provenance = "; ".join(each.source.provenance for each in fixed)
+        self.provenance = "; ".join(each.encoder.provenance for each in fixed)
         parts = tag_parts(schema)
         vectors = [v for each in fixed if (v := each.name_vectors(schema)) is not None]
         if config.has_prior and not vectors:
@@ -195,7 +181,7 @@ class Features(NluModel):
     @property
     def public_inputs(self) -> list[str]:
         """What it takes from public texts beside the encoder, each in words."""
-        of = " and ".join(dict.fromkeys(each.source.moments_of for each in self.fixed))
+        of = " and ".join(dict.fromkeys(each.encoder.moments_of for each in self.fixed))
         found = [f"mean and covariance of features, for whitening, over {of}"]
         if self.names:
             found.append("how scores start from the labels' names, learnt on the encoder's corpora")
@@ -239,9 +225,9 @@ class Features(NluModel):
         """Write into `folder` the computed public moments of encoders without them, so that an
         exported model gives the same rows without computing them again."""
         for number, fixed in enumerate(self.fixed):
-            if not fixed.source.has_own_moments:
-                moments = fixed.source.moments(fixed.layers, fixed.cache_dir)
-                save_moments(moments, folder / moments_file(number), layers=fixed.layers)
+            if fixed.encoder.public.about is None:
+                moments = fixed.encoder.moments(fixed.layers, fixed.cache_dir)
+                save_file(pack(moments), folder / moments_file(number))
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """The rows of a batch, each followed by its scores of names."""

@@ -15,14 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from trainables.encoders.about import (
-    MOMENTS,
-    NAMES,
-    refuse_learnt,
-    require_files,
-)
+from trainables.encoders.about import MOMENTS, NAMES, refuse_learnt
 from trainables.encoders.hub import public_encoder
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 from trainables.frozen import MAX_NUMBER, Listed
 from trainables.sections import DataConfig, ModelConfig
 
@@ -111,15 +106,14 @@ def require_usable(config: Config, data: DataConfig) -> None:
     """
     has_names = False
     for number, encoder in enumerate(config.encoders):
-        about = refuse_learnt(encoder, data)
-        if about is None:
-            public = public_encoder(encoder)
-            layers = tuple(range(public.config.num_layers + 1))
-        else:
-            require_files(about, encoder, MOMENTS)
-            layers = about.layers
-            has_names |= (about.place / NAMES).is_file()
-        require_layers(config, number, layers)
+        refuse_learnt(encoder, data)
+        public = public_encoder(encoder)
+        if public.about and not (public.place / MOMENTS).is_file():
+            raise InvalidData(
+                f"expected {MOMENTS} in the folder of model.encoder={encoder}, got none"
+            )
+        has_names |= (public.place / NAMES).is_file()
+        require_layers(config, number, public.layers)
     if config.has_prior and not has_names:
         raise InvalidInput(NO_NAMES.format(", ".join(config.encoders)))
 

@@ -80,7 +80,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
     """
     import torch
 
-    from trainables.encoders.pieces import tokenizer_in, word_cutter
+    from trainables.encoders.pieces import WordCutter, tokenizer_in
     from trainables.encoders.source import load_model
     from trainables.models._hub_encoder import AdaptedEncoder
 
@@ -90,7 +90,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
             f"expected 1 <= model.lora_rank <= {public.config.width}, the width of the encoder, got"
             f" {config.lora_rank}"
         )
-    cutter = word_cutter(tokenizer_in(public.place), place=public.name)
+    cutter = WordCutter(tokenizer_in(public.place), place=public.name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "lora"))
         return AdaptedEncoder(

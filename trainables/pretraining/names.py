@@ -73,8 +73,8 @@ def _sample(recipe: Recipe, each: PublicCorpus, projection: Tensor, *, seed: int
     drawn = generator(seed, "names", each.corpus.name).permutation(each.train)[:_RECORDS]
     found = []
     for _, batch in each.loader.evaluation_batches(np.sort(drawn), max_tokens=2_048):
-        rows = recipe.of_batch(batch)
-        found.append((rows.tokens.half(), batch.tags, rows.records.half(), batch.intents))
+        of_tokens, of_records = recipe.of_batch(batch)
+        found.append((of_tokens.half(), batch.tags, of_records.half(), batch.intents))
     tokens, tags, records, intents = (torch.cat(part) for part in zip(*found, strict=True))
 
     def vectors(names: Sequence[str]) -> Tensor:

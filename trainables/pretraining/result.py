@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 
 from trainables.encoders.about import (
     MOMENTS,
@@ -21,7 +22,7 @@ from trainables.encoders.about import (
     write_about,
     write_learnt,
 )
-from trainables.encoders.rows import BothMoments, LayerStates, make_recipe, moments_of, save_moments
+from trainables.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack
 from trainables.encoders.source import Bits, save_tensors
 from trainables.models._bert import Bert
 from trainables.models._bert_weights import save_encoder
@@ -34,8 +35,12 @@ from trainables.seeding import generator
 _ROWS_FROM = 4_000  # public records that the moments are computed from
 
 
-def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32) -> None:
-    """Write the folder of an encoder with its pieces; its weights have so many bits."""
+def write(
+    done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32
+) -> dict[str, Any]:
+    """Write the folder of an encoder with its pieces and return its card; its weights have so many
+    bits.
+    """
     encoder, layers = done.encoder.eval(), config.kept_layers
     place.mkdir(parents=True, exist_ok=True)
     save_encoder(encoder.state_dict(), encoder.sizes, encoder.tokenizer, place, bits=bits)
@@ -43,12 +48,13 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
     before = [] if start is None else [read_learnt(start)]
     write_learnt(place, [*before, *map(learnt, done.corpora)])
     found = moments(encoder, done.corpora, layers, seed=config.seed)
-    save_moments(found, place / MOMENTS)
-    recipe = make_recipe(encoder, layers, found)
-    names = learn_names(recipe, done.corpora, seed=config.seed)
+    save_file(pack(found), place / MOMENTS)
+    names = learn_names(Recipe(encoder, layers, found), done.corpora, seed=config.seed)
     save_tensors(vars(names), place / NAMES, bits=16 if bits == 32 else bits)
     # The description last: its presence shows that the folder is complete.
-    write_about(place, card=card(done, config), layers=layers)
+    about = card(done, config)
+    write_about(place, card=about, layers=layers)
+    return about
 
 
 def moments(

@@ -18,7 +18,7 @@ from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.encoders.about import require_unlearnt
-from trainables.encoders.identity import ENCODER, encoders_of, files_digest
+from trainables.encoders.hub import ENCODER, encoders_of, files_digest
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache

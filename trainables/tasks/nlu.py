@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
-from trainables.encoders.about import about_of, words_of_compared, words_of_left_out
-from trainables.encoders.identity import encoders_of
+from trainables.encoders.about import about_of
+from trainables.encoders.hub import encoders_of
 from trainables.figures import VALIDATION
 from trainables.guarantee.per_record import ByRecord
 from trainables.metrics import Counts, summarize
@@ -145,11 +145,9 @@ def _public(setup: Setup) -> list[str]:
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
     found += getattr(setup.model, "public_inputs", ())
-    for about in map(about_of, encoders_of(dict(setup.config.model))):
-        if about is not None and (left_out := words_of_left_out(about)):
-            found.append(left_out)
-        if about is not None and not catalogue.entry("datasets", setup.corpus.name).PUBLIC:
-            found.append(words_of_compared(about))
+    is_private = not catalogue.entry("datasets", setup.corpus.name).PUBLIC
+    for about in filter(None, map(about_of, encoders_of(dict(setup.config.model)))):
+        found += about.public_inputs(is_private=is_private)
     if setup.config.privacy.group_scale.name == "public":
         found.append("made utterances, for the scale of parameter groups")
     return [*found, f"the starting weights ({setup.model.provenance})"]

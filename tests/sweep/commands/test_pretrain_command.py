@@ -5,7 +5,7 @@ import pytest
 from sweep import cli
 from tests.encoders import family_folders
 from trainables.documents import format_yaml
-from trainables.encoders.about import read_about
+from trainables.encoders.about import about_of
 from trainables.pretraining import loop
 
 _FIELDS = {
@@ -45,7 +45,7 @@ def test_the_folder_and_its_card(file, tmp_path, line):
     document = line.document("pretrain", file)
     place = tmp_path / "home" / "encoders" / "tiny"
     assert document["folder"] == str(place)
-    assert read_about(str(place)).card == document["card"]
+    assert about_of(str(place)).card == document["card"]
     assert not any(each.name.startswith(".") for each in place.iterdir())
     assert "expected --to to name a new folder" in line.refused("pretrain", file)
 

@@ -25,8 +25,7 @@ from tests.sweep.untracked import without_mlflow
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import catalogue, saved
 from trainables.config import model_part
-from trainables.encoders.hub import LOCAL_FOLDER
-from trainables.encoders.identity import ENCODER, encoder_digest
+from trainables.encoders.hub import ENCODER, LOCAL_FOLDER, files_digest
 
 
 def test_an_export_and_a_public_report_name_no_folder(tmp_path):
@@ -89,7 +88,7 @@ def trained_over(encoder, place, **fields):
         "slots": SCHEMA.slots,
         "schema_source": SCHEMA.source,
         "provenance": model.provenance,
-        ENCODER: encoder_digest(str(encoder)),
+        ENCODER: files_digest({"encoder": str(encoder)}),
     }
     (place / "model.json").write_text(json.dumps(about))
     return model
