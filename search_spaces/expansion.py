@@ -31,10 +31,10 @@ from trainables.config import (
     SHELVES,
     TAGS,
     TrialConfig,
-    classes_of,
+    class_of,
     entry_fields,
     entry_of,
-    every_field,
+    is_field,
 )
 from trainables.errors import InvalidInput, quote
 from trainables.figures import EPSILON, EPSILON_PAPER
@@ -203,10 +203,8 @@ def broken_constraint(rules: Iterable[Constraint], names: dict[str, Any]) -> Con
     """
     for rule in rules:
         used = [_field(path).split(".") for path in constraints.names(rule.require) if "." in path]
-        lacking = {
-            f"{s}.{name}" for s, name in used if s in SHELVES and name not in names.get(s, {})
-        }
-        is_known = lacking and not lacking.isdisjoint(every_field())
+        lacking = [(s, name) for s, name in used if s in SHELVES and name not in names.get(s, {})]
+        is_known = any(is_field(*each) for each in lacking)
         if not is_known and not constraints.holds(rule.require, names):
             return rule
     return None
@@ -350,8 +348,8 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if not isinstance(part, dict) or known is None:
             continue  # reported by the config's check
         own = {name: value for name, value in part.items() if name in known}
-        for each in classes_of(section, entry):
-            own = {name: value for name, value in own.items() if name not in each.unread(own)}
+        unread = class_of(section, entry).unread(own)
+        own = {name: value for name, value in own.items() if name not in unread}
         dropped |= {f"{section}.{name}": part[name] for name in part if name not in own}
         kept[section] = own
     return kept, dropped

@@ -77,7 +77,7 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
         ),
         (
             {"training": {"epochs": 7, "steps": 100}},
-            "expected training.epochs or training.steps, got epochs=7 and steps=100",
+            "expected no training.epochs, which is read only with training.steps=null, got 7",
         ),
         (
             {"synthesis": {"method": "one_stage"}},

@@ -82,11 +82,10 @@ class NameOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         def check(value: str, info: ValidationInfo) -> str:
-            if value not in self.names():
-                allowed = ", ".join(self.names())
-                raise ValueError(
-                    f"expected {info.field_name} to be one of {allowed}, got {value!r}"
-                )
-            return value
+            allowed = self.names()
+            if value in allowed:
+                return value
+            words = f"expected {info.field_name} to be one of {', '.join(allowed)}, got {value!r}"
+            raise ValueError(words)
 
         return core_schema.with_info_after_validator_function(check, handler(source))

@@ -23,14 +23,11 @@ from trainables.sections import (
     EvaluationConfig,
     NoTraining,
     TotalNoise,
-    TrainingBySteps,
 )
-from trainables.sections import LEAST_TARGET_EPSILON as LEAST_TARGET_EPSILON
 from trainables.sections import DataConfig as DataConfig
 from trainables.sections import ModelConfig as ModelConfig
 from trainables.sections import NoiseDecay as NoiseDecay
 from trainables.sections import PrivacyConfig as PrivacyConfig
-from trainables.sections import SplitMode as SplitMode
 from trainables.sections import SynthesisConfig as SynthesisConfig
 from trainables.sections import TargetEpsilon as TargetEpsilon
 from trainables.sections import TrainingConfig as TrainingConfig
@@ -52,20 +49,18 @@ TAGS = {
 }
 
 
-def classes_of(section: str, entry: str) -> tuple[type[Frozen], ...]:
-    """The classes that a section may have with an entry: two for a training, by epochs or steps."""
-    if section != "training":
-        own: type[Frozen] = catalogue.entry(SHELVES[section], entry).Config
-        return (own,)
-    if catalogue.kind_of("engines", entry) == "prior":
-        return (NoTraining,)
-    return TrainingConfig, TrainingBySteps
+def class_of(section: str, entry: str) -> type[Frozen]:
+    """The class of a section with an entry."""
+    if section == "training":
+        return NoTraining if catalogue.kind_of("engines", entry) == "prior" else TrainingConfig
+    own: type[Frozen] = catalogue.entry(SHELVES[section], entry).Config
+    return own
 
 
 def union_of(section: str, *, kind: str | None = None) -> Any:
     """The type of a section: one of the classes of its entries, of one `kind` if given."""
     names = catalogue.names(SHELVES[section], kind=kind)
-    every = dict.fromkeys(each for name in names for each in classes_of(section, name))
+    every = dict.fromkeys(class_of(section, name) for name in names)
     tag = "counted" if section == "training" else TAGS[section].rpartition(".")[2]
     return Annotated[Union[tuple(every)], Field(discriminator=tag)]  # noqa: UP007
 
@@ -233,8 +228,7 @@ def _named(section: str, part: Any, entry: Any) -> Any:
     tag, value = "engine", entry
     if section == "training":
         prior = catalogue.kind_of("engines", str(entry)) == "prior"
-        steps = part.get("steps") is not None
-        tag, value = "counted", "not at all" if prior else "in steps" if steps else "in epochs"
+        tag, value = "counted", "not at all" if prior else "in epochs or steps"
     if tag in part:
         raise ValueError(f"expected no {section}.{tag}, which follows from other fields")
     return {**part, tag: value}
@@ -260,23 +254,13 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
     """The fields that a section has with this entry; None where there is no such entry."""
     if name not in catalogue.names(SHELVES[section]):
         return None
-    every = [field for each in classes_of(section, name) for field in written_fields(each)]
-    return tuple(dict.fromkeys(every))
+    return written_fields(class_of(section, name))
 
 
-def every_field() -> frozenset[str]:
-    """The paths of the fields of all entries."""
-    return _every_field(*map(catalogue.names, SHELVES.values()))
-
-
-@cache
-def _every_field(*names: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(
-        f"{section}.{field}"
-        for section, entries in zip(SHELVES, names, strict=True)
-        for name in entries
-        for field in entry_fields(section, name) or ()
-    )
+def is_field(section: str, name: str) -> bool:
+    """Whether any entry that can own the section has this field."""
+    every = catalogue.names(SHELVES[section])
+    return any(name in written_fields(class_of(section, each)) for each in every)
 
 
 def data_config(**fields: Any) -> DataConfig:

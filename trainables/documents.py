@@ -66,8 +66,7 @@ def _integer(text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        words = f"expected numbers without a leading zero, got {quote(text)}"
-        raise DocumentProblem(words) from None
+        raise DocumentProblem(f"expected no leading zero, got {quote(text)}") from None
 
 
 def _decimal(text: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -41,6 +42,7 @@ _EXPECTED = {
 # Of a place in a document pydantic also names the form of a union that it tried.
 _FORMS = {"str", "int", "float", "bool", "constrained-str", "constrained-int", "constrained-float"}
 Item = TypeVar("Item")
+Part = TypeVar("Part", bound="Frozen")
 Listed = Annotated[tuple[Item, ...], Strict(False)]  # a list in a document
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 
@@ -73,7 +75,7 @@ class With:
 def _word(value: Any) -> str:
     if isinstance(value, type):
         return "a number"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 class Frozen(BaseModel):
@@ -137,6 +139,20 @@ class Frozen(BaseModel):
         fields: dict[str, Any] = dump(self)
         unread = self.unread(self.__dict__)
         return {name: value for name, value in fields.items() if name not in unread}
+
+
+def constants_of(whole: type[Frozen], **others: Any) -> Callable[[type[Part]], type[Part]]:
+    """Marks a class that has constants in place of the fields of `whole` that it lacks: `others`,
+    or their defaults.
+    """
+
+    def complete(part: type[Part]) -> type[Part]:
+        for name, info in whole.model_fields.items():
+            if name not in part.model_fields:
+                setattr(part, name, others.get(name, info.default))
+        return part
+
+    return complete
 
 
 @cache
@@ -214,9 +230,7 @@ def _sentence(field: str, problem: Any) -> str:
         )
     field = field or "config"
     message = _EXPECTED.get(kind) or problem["msg"].removeprefix("Value error, ")
-    if kind in _EXPECTED:
-        return f"{field}: {message}, got {quote(value)}"
-    if message.startswith("expected "):
+    if kind not in _EXPECTED and message.startswith("expected "):
         said = field == "config" or message.startswith(f"expected {field}.")
         return message if said else f"{field}: {message}"
     return f"{field}: {message[0].lower()}{message[1:]}, got {quote(value)}"

@@ -1,19 +1,18 @@
 """The sections of a trial's config: records, model, mechanism, training, evaluation, text.
 
 A section is a union of the classes of its shelf's entries. Each is composed of the groups of fields
-here that its entry reads, and has constants in place of those that code of any entry asks for.
+here that its entry reads, and has constants in place of others that code of any entry asks for.
 Field names are those of the glossary; the text under a field is its meaning in `sweep fields` and
 in the reference.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from trainables.catalogue import NameOf
-from trainables.errors import quote
 from trainables.frozen import (
     MAX_EPOCHS,
     MAX_NUMBER,
@@ -25,6 +24,7 @@ from trainables.frozen import (
     Listed,
     PositiveFloat,
     With,
+    constants_of,
 )
 from trainables.guarantee.mechanism import COUNTED_BY_STEPS as COUNTED_BY_STEPS
 from trainables.guarantee.mechanism import GroupScale, Normalise
@@ -177,20 +177,6 @@ class PrivacyConfig(DrawnConfig):
     """entry of trainables/accountants; default: the tightest sound one"""
 
 
-class NoNoise:
-    """What an engine has that neither clips nor adds noise."""
-
-    max_grad_norm: ClassVar[float] = 1.0
-    noise_multiplier: ClassVar[float] = 0.0
-    noise_decay: ClassVar[NoiseDecay] = NoiseDecay()
-    group_scale: ClassVar[GroupScaleConfig] = GroupScaleConfig()
-    noise_calibration: ClassVar[NoiseCalibration | None] = None
-    neighboring_relation: ClassVar[NeighboringRelation | None] = None
-    microbatch_size: ClassVar[int | None] = None
-    secure_noise: ClassVar[bool] = True
-    accountant: ClassVar[str | None] = None
-
-
 class TotalNoise(Frozen):
     """Replaces a learning rate by the one at which all steps together add this much noise.
 
@@ -212,10 +198,30 @@ class WorkersConfig(Frozen):
     """number of logical workers N (Algorithm 1); fewer processes may compute them"""
 
 
-class StepsConfig(WorkersConfig):
-    """The optimisation of a trial."""
+def _tenth(given: dict[str, Any]) -> int:
+    return max(1, -(-(given.get("steps") or 0) // 10))
+
+
+def _pieces(given: dict[str, Any]) -> int:
+    steps = given.get("steps")
+    return 30 if steps is None else -(-steps // given.get("evaluate_every", 1))
+
+
+class TrainingConfig(WorkersConfig):
+    """The optimisation of a trial, counted in epochs, or in steps, of which an epoch is a piece of
+    `evaluate_every`.
+    """
 
     whose = ""
+    counted: Annotated[Literal["in epochs or steps"], HANDED_IN] = "in epochs or steps"
+    steps: Annotated[Steps | None, Field(exclude_if=lambda steps: steps is None)] = None
+    """number of steps T instead of epochs; needs sampling poisson or full, which are accounted per
+    step"""
+    evaluate_every: Annotated[Steps, With(steps=int)] = Field(default_factory=_tenth)
+    """number of steps that count as one epoch, after which the model is validated, saved and
+    charged; default: a tenth of the steps"""
+    epochs: Annotated[Epochs, With(steps=None)] = Field(default_factory=_pieces)
+    """number of epochs E, 30 by default; with full batches an epoch is one step"""
     expected_batch_size: Count = 64
     """expected batch size B over all workers"""
     learning_rate: PositiveFloat | TotalNoise = 1e-3
@@ -233,65 +239,9 @@ class StepsConfig(WorkersConfig):
     seed: Seed = 0
     """seed of initialisation and dropout, never of noise"""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _steps_or_epochs(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        epochs, steps, every = (fields.get(name) for name in _COUNTS)
-        if steps is not None and epochs is not None:
-            raise ValueError(
-                "expected training.epochs or training.steps, got"
-                f" epochs={quote(epochs)} and steps={quote(steps)}"
-            )
-        if steps is None and every is not None:
-            raise ValueError(
-                "expected training.evaluate_every only with training.steps, got"
-                f" evaluate_every={quote(every)} and no steps"
-            )
-        return {n: each for n, each in fields.items() if n not in _COUNTS or each is not None}
-
-
-_COUNTS = ("epochs", "steps", "evaluate_every")
-
-
-class TrainingConfig(StepsConfig):
-    """An optimisation counted in epochs."""
-
-    counted: Annotated[Literal["in epochs"], HANDED_IN] = "in epochs"
-    epochs: Epochs = 30
-    """number of epochs E; with full batches an epoch is one step"""
-    steps: ClassVar[int | None] = None
-    evaluate_every: ClassVar[int | None] = None
-
-
-class TrainingBySteps(StepsConfig):
-    """An optimisation counted in steps, of which an epoch is a piece of `evaluate_every`."""
-
-    counted: Annotated[Literal["in steps"], HANDED_IN] = "in steps"
-    steps: Steps
-    """number of steps T instead of epochs; needs sampling poisson or full, which are accounted per
-    step"""
-    evaluate_every: Steps | None = None
-    """with steps: number of steps that count as one epoch, after which the model is validated,
-    saved and charged; default: a tenth of the steps"""
-
-    @property
-    def epochs(self) -> int:
-        """The number of pieces."""
-        return -(-self.steps // (self.evaluate_every or self.steps))
-
-    @model_validator(mode="before")
-    @classmethod
-    def _a_tenth(cls, fields: Any) -> Any:
-        steps = fields.get("steps") if isinstance(fields, dict) else None
-        if type(steps) is int and steps > 0 and fields.get("evaluate_every") is None:
-            return {**fields, "evaluate_every": -(-steps // 10)}
-        return fields
-
     @model_validator(mode="after")
-    def _few_pieces(self) -> TrainingBySteps:
-        if self.epochs > MAX_EPOCHS:
+    def _few_pieces(self) -> TrainingConfig:
+        if self.steps is not None and self.epochs > MAX_EPOCHS:
             raise ValueError(
                 f"expected training.evaluate_every >= {-(-self.steps // MAX_EPOCHS)} with"
                 f" steps={self.steps}, got {self.evaluate_every}"
@@ -299,21 +249,12 @@ class TrainingBySteps(StepsConfig):
         return self
 
 
+@constants_of(TrainingConfig, epochs=1, evaluate_every=1)
 class NoTraining(WorkersConfig):
     """The section of an engine that takes no step."""
 
     whose = " for an engine that takes no step"
     counted: Annotated[Literal["not at all"], HANDED_IN] = "not at all"
-    epochs: ClassVar[int] = 1
-    expected_batch_size: ClassVar[int] = 64
-    learning_rate: ClassVar[float] = 1e-3
-    optimizer: ClassVar[str] = "adam"
-    learning_rate_decay: ClassVar[str] = "constant"
-    gradient_clip_norm: ClassVar[float | None] = None
-    steps: ClassVar[int | None] = None
-    evaluate_every: ClassVar[int | None] = None
-    precision: ClassVar[Literal["fp32"]] = "fp32"
-    seed: ClassVar[int] = 0
 
 
 class EvaluationConfig(Frozen):
@@ -400,24 +341,3 @@ class SynthesisConfig(TextConfig, StagedConfig, PromptedConfig, ProgramsConfig):
 
     method: str = "one_stage"
     """entry of trainables/generation"""
-
-
-class NoStages:
-    """What a method of one model has."""
-
-    parse_epochs: ClassVar[int | None] = None
-    shuffle_pairs: ClassVar[bool] = False
-
-
-class NoPrompts:
-    """What a method without prompts has."""
-
-    prompt: ClassVar[str] = "domain"
-    histogram: ClassVar[str] = "public"
-
-
-class NoPrograms:
-    """What a method without programs has."""
-
-    parses: ClassVar[str] = "parser"
-    parser_epochs: ClassVar[int] = 64

@@ -23,7 +23,7 @@ from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
-from trainables.config import SHELVES, TAGS, TrialConfig, classes_of
+from trainables.config import SHELVES, TAGS, TrialConfig, class_of
 from trainables.errors import InvalidInput, nearest_name
 from trainables.frozen import With
 
@@ -85,9 +85,8 @@ def _of_shelf(section: str) -> list[FieldRow]:
     names = catalogue.names(shelf)
     have: dict[FieldRow, dict[str, None]] = {}
     for name in names:
-        for own in classes_of(section, name):
-            for row in _of_model(own, f"{section}."):
-                have.setdefault(row, {})[name] = None
+        for row in _of_model(class_of(section, name), f"{section}."):
+            have.setdefault(row, {})[name] = None
     rows = [
         replace(row, entries=() if len(owners) == len(names) else tuple(owners))
         for row, owners in have.items()

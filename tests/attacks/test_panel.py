@@ -11,9 +11,9 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, bag_of_words, valid_attacks
 from trainables.attacks._panel import evaluation_rows, panel
-from trainables.config import SplitMode
 from trainables.figures import is_public
 from trainables.metrics.membership import auc
+from trainables.sections import SplitMode
 
 N, POPULATION = 1_000, 200
 FIGURES = (

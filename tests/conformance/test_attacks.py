@@ -10,8 +10,9 @@ from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, bag_of_words, valid_attacks
 from trainables.attacks._panel import panel
-from trainables.config import SplitMode, parse
+from trainables.config import parse
 from trainables.figures import is_public
+from trainables.sections import SplitMode
 
 ATTACKS = catalogue.names("attacks")
 PARTS = {"references", "shadow", "texts", "coins"}

@@ -10,7 +10,7 @@ from functools import lru_cache
 from scipy.optimize import brentq
 
 from trainables.accountants._choose import certify_by
-from trainables.config import LEAST_TARGET_EPSILON, TargetEpsilon, TrialConfig
+from trainables.config import TargetEpsilon, TrialConfig
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.guarantee import pld
 from trainables.guarantee.certify import certify, is_long
@@ -19,6 +19,7 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.releases import Training, release
 from trainables.privacy.from_config import build, with_noise
 from trainables.privacy.rounding import format_epsilon
+from trainables.sections import LEAST_TARGET_EPSILON
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from trainables.engines._look import Look
-from trainables.sections import HANDED_IN, DrawnConfig, NoNoise, Sampling
+from trainables.frozen import constants_of
+from trainables.sections import HANDED_IN, DrawnConfig, PrivacyConfig, Sampling
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,7 +20,8 @@ PAPER_FIGURE = False
 AUDITED = ()
 
 
-class Config(NoNoise, DrawnConfig):
+@constants_of(PrivacyConfig, noise_multiplier=0.0)
+class Config(DrawnConfig):
     """The fields of `privacy` with `engine: sgd`: those that say how records are drawn."""
 
     engine: Annotated[Literal["sgd"], HANDED_IN] = "sgd"

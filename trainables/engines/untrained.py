@@ -6,10 +6,11 @@ third reference beside the same model without privacy and the best trial of the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from trainables.engines._look import Look
-from trainables.sections import HANDED_IN, DeltaConfig, NoiseCalibration, NoNoise, Sampling
+from trainables.frozen import constants_of
+from trainables.sections import HANDED_IN, DeltaConfig, PrivacyConfig
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,16 +24,17 @@ PAPER_FIGURE = False
 AUDITED = ()
 
 
-class Config(NoNoise, DeltaConfig):
+@constants_of(
+    PrivacyConfig,
+    noise_multiplier=0.0,
+    sampling="full",
+    noise_calibration="central",
+    microbatch_size=1,
+)
+class Config(DeltaConfig):
     """The fields of `privacy` with `engine: untrained`: the delta at which epsilon is 0."""
 
     engine: Annotated[Literal["untrained"], HANDED_IN] = "untrained"
-    sampling: ClassVar[Sampling] = "full"
-    unit: ClassVar[str] = "record"
-    max_records_per_group: ClassVar[int] = 1
-    reproducible_noise: ClassVar[bool] = False
-    noise_calibration: ClassVar[NoiseCalibration | None] = "central"
-    microbatch_size: ClassVar[int | None] = 1
 
 
 def check(mechanism: Mechanism) -> None:

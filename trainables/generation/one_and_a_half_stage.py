@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from trainables.frozen import constants_of
 from trainables.generation._material import (
     UTTERANCES,
     Drawer,
@@ -18,14 +19,15 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
-from trainables.sections import NoStages, ProgramsConfig, PromptedConfig, TextConfig
+from trainables.sections import ProgramsConfig, PromptedConfig, SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # prompts may be derived from them
 READS_PROMPTS = True
 
 
-class Config(NoStages, PromptedConfig, ProgramsConfig, TextConfig):
+@constants_of(SynthesisConfig)
+class Config(PromptedConfig, ProgramsConfig, TextConfig):
     """The fields of `synthesis` with `method: one_and_a_half_stage`."""
 
     method: Literal["one_and_a_half_stage"] = "one_and_a_half_stage"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from trainables.frozen import constants_of
 from trainables.generation._material import (
     UTTERANCES,
     Drawer,
@@ -12,14 +13,15 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
-from trainables.sections import NoPrograms, NoPrompts, NoStages, TextConfig
+from trainables.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # of the private records, by a parser or as given
 READS_PROMPTS = False
 
 
-class Config(NoStages, NoPrompts, NoPrograms, TextConfig):
+@constants_of(SynthesisConfig, histogram="public")
+class Config(TextConfig):
     """The fields of `synthesis` with `method: one_stage`."""
 
     method: Literal["one_stage"] = "one_stage"

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
-
+from trainables.frozen import constants_of
 from trainables.generation._material import (
     PARSES,
     UTTERANCES,
@@ -21,23 +20,19 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
-from trainables.sections import NoPrompts, ProgramsConfig, StagedConfig, TextConfig
+from trainables.sections import ProgramsConfig, StagedConfig, SynthesisConfig, TextConfig
 
 STAGES = (PARSES, UTTERANCES)
 READS_PROGRAMS = True
 READS_PROMPTS = False
 
 
-class Config(NoPrompts, StagedConfig, ProgramsConfig, TextConfig):
+@constants_of(SynthesisConfig, histogram="public")
+class Config(StagedConfig, ProgramsConfig, TextConfig):
     """The fields of `synthesis` with `method: two_stage`."""
 
     method: Literal["two_stage"] = "two_stage"
-
-    @model_validator(mode="after")
-    def _epochs_of_both_stages(self) -> Config:
-        if self.parse_epochs is None:
-            raise ValueError("expected parse_epochs (T1) with method=two_stage, got none")
-        return self
+    parse_epochs: int
 
 
 def texts(stage: str, material: Material) -> StageTexts:

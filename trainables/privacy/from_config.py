@@ -159,7 +159,7 @@ def build_from(
         reproducible_noise=privacy.reproducible_noise,
         undeclared=undeclared,
         num_steps=training.steps or 0,
-        steps_per_epoch=min(training.evaluate_every or 1, training.steps or 1),
+        steps_per_epoch=min(training.evaluate_every, training.steps or 1),
     )
     check(made)
     return made
