@@ -348,8 +348,9 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if not isinstance(part, dict) or known is None:
             continue  # reported by the config's check
         own = {name: value for name, value in part.items() if name in known}
-        unread = class_of(section, entry).unread(own)
-        own = {name: value for name, value in own.items() if name not in unread}
+        if section != "training":  # epochs beside steps are two answers, which the config refuses
+            unread = class_of(section, entry).unread(own)
+            own = {name: value for name, value in own.items() if name not in unread}
         dropped |= {f"{section}.{name}": part[name] for name in part if name not in own}
         kept[section] = own
     return kept, dropped

@@ -43,7 +43,7 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
         ),
         (
             {"training": {"epoch": 3}},
-            "unknown field training.epoch: did you mean epochs?",
+            "unknown field training.epoch for training with steps: did you mean epochs?",
         ),
         ({"trainings": {}}, "unknown field trainings: did you mean training?"),
         ({"model": {"name": "features", "layers": [1, "2"]}}, "model.layers.1: expected a whole"),
@@ -72,7 +72,7 @@ _STAGES = {"method": "two_stage", "parse_epochs": 2}
         ),
         (
             {"engine": "untrained", "training": {"learning_rate": 0.1}},
-            "unknown field training.learning_rate for an engine that takes no step (its fields:"
+            "unknown field training.learning_rate for training without a step (its fields:"
             " num_workers, physical_batch_size)",
         ),
         (

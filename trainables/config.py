@@ -61,7 +61,7 @@ def union_of(section: str, *, kind: str | None = None) -> Any:
     """The type of a section: one of the classes of its entries, of one `kind` if given."""
     names = catalogue.names(SHELVES[section], kind=kind)
     every = dict.fromkeys(class_of(section, name) for name in names)
-    tag = "counted" if section == "training" else TAGS[section].rpartition(".")[2]
+    tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
     return Annotated[Union[tuple(every)], Field(discriminator=tag)]  # noqa: UP007
 
 
@@ -165,8 +165,16 @@ class TrialConfig(Frozen):
             if "synthesis" in self.model_fields_set:
                 raise ValueError("expected fields of synthesis only with task=synthesis")
             return self
-        if self.privacy.unit == "group":
-            raise ValueError("expected privacy.unit=record with task=synthesis, got group")
+        only = {
+            "privacy.unit": (self.privacy.unit, "record"),
+            # Epochs of a stage are counted from its start, so a decay would restart in each.
+            "privacy.noise_decay.kind": (self.privacy.noise_decay.kind, "none"),
+            "privacy.group_scale.name": (self.privacy.group_scale.name, "none"),
+            "training.steps": (self.training.steps or "none", "none"),
+        }
+        for field, (value, wanted) in only.items():
+            if value != wanted:
+                raise ValueError(f"expected {field} {wanted} with task=synthesis, got {value}")
         if self.data.split == "paired":
             raise ValueError(
                 "expected data.split bernoulli with task=synthesis for coins, or paper and official"
@@ -176,18 +184,6 @@ class TrialConfig(Frozen):
             raise ValueError(
                 "expected fields of evaluation only with task=nlu (`sweep audit-release` audits"
                 " generated text)"
-            )
-        if self.privacy.noise_decay != NoiseDecay() or self.privacy.group_scale.name != "none":
-            # Epochs of a stage are counted from its start, so a decay would restart in each.
-            raise ValueError(
-                "expected privacy.noise_decay none and privacy.group_scale none with"
-                f" task=synthesis, got {self.privacy.noise_decay.kind} and"
-                f" {self.privacy.group_scale.name}"
-            )
-        if self.training.steps is not None:
-            raise ValueError(
-                "expected training.epochs with task=synthesis, whose stages count epochs, got"
-                f" training.steps={self.training.steps}"
             )
         first, epochs = self.synthesis.parse_epochs, self.training.epochs
         if first is not None and not 1 <= first <= epochs - 1:
@@ -228,7 +224,7 @@ def _named(section: str, part: Any, entry: Any) -> Any:
     tag, value = "engine", entry
     if section == "training":
         prior = catalogue.kind_of("engines", str(entry)) == "prior"
-        tag, value = "counted", "not at all" if prior else "in epochs or steps"
+        tag, value = "name", "without a step" if prior else "with steps"
     if tag in part:
         raise ValueError(f"expected no {section}.{tag}, which follows from other fields")
     return {**part, tag: value}

@@ -33,7 +33,6 @@ class DocumentProblem(ValueError):
 
     def __init__(self, words: str, *, line: int | None = None, advice: str = "") -> None:
         super().__init__(words)
-        self.line = line
         self.at = "" if line is None else f", line {line}"
         self.advice = advice
 

