@@ -49,6 +49,7 @@ TESTS = (
         "tests/data",
     ),
     *("tests/sweep/spending", "tests/sweep/planning", "tests/sweep/runtime/test_driver.py"),
+    *("tests/sweep/runtime/test_one_budget.py", "tests/sweep/synthesis/test_data_card.py"),
     *("tests/cards", "tests/sweep/results"),
     *("tests/sweep/search/test_selection_draws.py", "tests/attacks/test_release_audit.py"),
     *(
