@@ -20,9 +20,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sweep.spending.entries import ENTRY, Entry
 from sweep.spending.home_key import HomeKey
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import ENTRY, FILE, Entry, Ledger
 from sweep.store.chained_log import ChainedLog
 from sweep.store.files import write_bytes
 

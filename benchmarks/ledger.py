@@ -20,8 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from sweep.spending.entries import Entry, entry_for
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Entry, Ledger, entry_for
 from trainables.config import TrainingConfig
 from trainables.guarantee.mechanism import Mechanism
 from trainables.privacy.from_config import build_from

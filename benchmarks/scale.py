@@ -79,7 +79,7 @@ def prepared(
 def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
     """End every trial as an executor would; seconds of the processor for each."""
     ledger = Ledger(settings.home / FILE)
-    priced = price(folder.plan().to_run, settings, ledger=ledger)
+    priced = price(folder.plan().to_run, settings)
     gate = open_gate(folder, priced, ledger=ledger)
     figures = FigureCache(settings.cache_dir)
     driver = Driver(gate, folder, figures=figures)

@@ -1,4 +1,4 @@
-"""Dotted paths into nested fields."""
+"""Dotted paths into nested fields, and short names of fields and their values."""
 
 from __future__ import annotations
 
@@ -52,3 +52,63 @@ def is_within(path: str, outer: str) -> bool:
     (True, True, False)
     """
     return f"{path}.".startswith(f"{outer}.")
+
+
+# Short names: the paper's letters, and the usual ones.
+_LABELS = {
+    "privacy.max_grad_norm": "C",
+    "privacy.noise_multiplier": "z0",
+    "privacy.noise_multiplier.target_epsilon": "epsilon",
+    "privacy.noise_decay": "decay",
+    "privacy.noise_decay.kind": "decay",
+    "privacy.noise_decay.tau": "tau",
+    "training.learning_rate": "lr",
+    "training.expected_batch_size": "B",
+    "training.num_workers": "N",
+    "training.steps": "T",
+}
+
+
+def label(path: str) -> str:
+    """A short name of a config's field.
+
+    >>> label("privacy.max_grad_norm"), label("training.seed")
+    ('C', 'seed')
+    """
+    return _LABELS.get(path, path.rsplit(".", 1)[-1])
+
+
+def short(value: Any) -> str:
+    """A short form of an axis' value for tables.
+
+    >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1}), short(1e-5)
+    ('ε ≤ 8', 'linear:0.1', '1e-05')
+    >>> short({"kind": "none", "tau": 0.0}), short({"total_noise": 0.5}), short(["minilm", "mpnet"])
+    ('none', 'total_noise:0.5', 'minilm+mpnet')
+    """
+    match value:
+        case float():
+            return f"{value:g}"
+        case {"target_epsilon": target} if len(value) == 1:
+            return f"ε ≤ {short(target)}"
+        case {"kind": "none"}:
+            return "none"
+        case {"kind": _}:
+            return ":".join(map(short, value.values()))
+        case list() | tuple():
+            return "+".join(map(short, value))
+        case dict():
+            return ":".join(f"{key}:{short(part)}" for key, part in value.items())
+    return str(value)
+
+
+def setting(path: str, value: Any) -> str:
+    """A field and its value.
+
+    >>> setting("privacy.max_grad_norm", 0.5)
+    'C=0.5'
+    >>> setting("privacy.noise_multiplier", {"target_epsilon": 8})
+    'ε≤8'
+    """
+    words = short(value)
+    return words.replace(" ", "") if words.startswith("ε ≤ ") else f"{label(path)}={words}"

@@ -34,9 +34,9 @@ def run(
     """
     from rich.console import Console
 
+    from sweep import shown
     from sweep.planning.prepare import read
     from sweep.results.summary import results
-    from sweep.runtime import shown
 
     chosen = settings or from_environment()
     found = read(space, settings=chosen, overrides=overrides, name=name)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ContextDecorator, suppress
 from types import TracebackType
 
 from sweep.settings import first_line
 
 
-class Guard:
-    """Ends a block whose code fails, and says the first failure in one line on stderr.
+class Guard(ContextDecorator):
+    """Ends a block, or the calls of a function, whose code fails, and says the first failure in one
+    line on stderr.
 
     `what` names what failed; `then` says what follows from a failure. KeyboardInterrupt and
     SystemExit pass. `problem` is the failure of the latest block in its own words, or None.

@@ -7,7 +7,7 @@ import pytest
 from dashboards import live_metrics
 from search_spaces.search import Search
 from sweep.results import comparison
-from sweep.tracking.text import learning_curves, metric_name
+from sweep.tracking.mlflow_store import learning_curves, metric_name
 from tests.conformance.shelves import drop_in
 from tests.metrics.nlu_scores import score
 from trainables import figures

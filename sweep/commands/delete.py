@@ -20,9 +20,9 @@ def delete(
     tracking_uri: TrackingUri = None,
 ) -> None:
     """Remove a sweep and its results. The ledger keeps its charges."""
-    from sweep.settings import first_line, from_environment
+    from sweep.settings import first_line, from_environment, sqlite_file
     from sweep.store import sweeps as store
-    from sweep.tracking.delivery import has_store, open_store
+    from sweep.tracking.delivery import open_store
     from trainables.errors import InvalidInput
 
     settings = from_environment(tracking_uri=tracking_uri)
@@ -31,7 +31,8 @@ def delete(
         typer.confirm(f"Delete {folder.path} and its results?", abort=True)
     if not keep_tracking:
         folder.require_at_rest()
-        if settings.tracking and has_store(settings):
+        file = sqlite_file(settings.tracking_uri)
+        if settings.tracking and (file is None or file.exists()):
             try:
                 open_store(settings).delete(folder)
             except Exception as problem:  # noqa: BLE001  whatever MLflow raises

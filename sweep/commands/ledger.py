@@ -46,7 +46,7 @@ def ledger(
     if delta is not None and not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
     book = Ledger(from_environment().home / FILE)
-    names = {book.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
+    names = {book.key.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
     wanted = [
         key
         for key, name in names.items()

@@ -14,7 +14,7 @@ def resume(
     as_json: JsonFlag = False,
 ) -> None:
     """Continue a sweep. Finished trials are kept, others resume from their last checkpoint."""
-    from sweep.runtime import shown
+    from sweep import shown
     from sweep.settings import from_environment
     from sweep.store.sweeps import open_sweep
 

@@ -41,8 +41,8 @@ def run(
     as_json: JsonFlag = False,
 ) -> None:
     """Run all trials of a space except the refused ones."""
+    from sweep import shown
     from sweep.planning.prepare import read
-    from sweep.runtime import shown
     from sweep.settings import from_environment
 
     if epsilon_max is not None and not export:

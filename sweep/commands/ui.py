@@ -40,7 +40,7 @@ def ui(
     from sweep.settings import from_environment
 
     settings = from_environment(tracking_uri=tracking_uri)
-    interrupts.explain(lambda: "what was started here has ended")
+    interrupts.now.explain = lambda: "what was started here has ended"
     with (
         serve.mlflow_server(settings, port=port) as address,
         exploration.dashboard(settings.home, host=serve.HOST) as explored,

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price
 from sweep.settings import Settings
-from sweep.spending.entries import Entry, entry_for
 from sweep.spending.gate import unpaid
-from sweep.spending.ledger import FILE, SELECTION, Ledger, selection_entry
+from sweep.spending.ledger import FILE, SELECTION, Entry, Ledger, entry_for, selection_entry
 from sweep.store import sweeps as store
 from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
@@ -119,12 +118,12 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
         assert prepared.price is not None
         what, delta = prepared.price.release, prepared.price.delta
         data = training_data(prepared.plan.to_run[0].config, settings)
-        ledger.register(data.fingerprint, data.texts())
+        ledger.key.register(data.fingerprint, data.texts())
         ledger.charge(selection_entry(what, delta=delta, data=data, sweep=sweep))
         return
     known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
     trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]
-    for priced in price(trials, settings, ledger=ledger):
+    for priced in price(trials, settings):
         for first, end in _runs(finding.epochs):
             ledger.charge(
                 entry_for(

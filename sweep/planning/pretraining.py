@@ -86,7 +86,7 @@ def run_pretraining(
         raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
     work = place / _WORK
     _begin(config, work)
-    interrupts.explain(lambda: _GOES_ON)
+    interrupts.now.explain = lambda: _GOES_ON
     try:
         done = pretrain(
             config,

@@ -7,9 +7,8 @@ from dataclasses import asdict
 
 from sweep.planning.accounting import accounting
 from sweep.settings import Settings
-from sweep.spending.entries import PricedTrial
 from sweep.spending.filter import STORED, filter_of, stored_filter
-from sweep.spending.ledger import Ledger
+from sweep.spending.ledger import FILE, Ledger, PricedTrial
 from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
@@ -18,23 +17,18 @@ from trainables.errors import InvalidData
 from trainables.guarantee.mechanism import Mechanism
 
 
-def price(
-    trials: Sequence[PlannedTrial],
-    settings: Settings,
-    *,
-    ledger: Ledger,
-) -> list[PricedTrial]:
+def price(trials: Sequence[PlannedTrial], settings: Settings) -> list[PricedTrial]:
     """The trials that run, each with its price and its data set. The data sets are registered in
-    the ledger.
+    the ledger of the home.
     """
-    account = accounting(settings)
+    account, ledger = accounting(settings), Ledger(settings.home / FILE)
     found = []
     for trial in trials:
         if not trial.runs:
             continue
         config = trial.config
         data = training_data(config, settings)
-        ledger.register(data.fingerprint, data.texts())
+        ledger.key.register(data.fingerprint, data.texts())
         found.append(
             PricedTrial(
                 trial=trial,

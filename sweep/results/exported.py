@@ -44,7 +44,9 @@ def _home_of(folder: Path) -> Path:
 def _has_ended(home: Path) -> bool:
     """Whether the folder is that of a trial that has a card (a copy, too) or a result."""
     sweep = SweepFolder(home.parent.parent)
-    return (home / JSON).is_file() or (sweep.is_there and sweep.result(home.name) is not None)
+    return (home / JSON).is_file() or (
+        sweep.is_there and sweep.state().trial(home.name).result is not None
+    )
 
 
 def damages(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, str]:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search_spaces.expansion import rank
+from search_spaces.paths import label, short
 from sweep.results import select
-from sweep.store.plans import label, short
 from sweep.store.sweeps import TrialRecord
 from trainables.figures import EPSILON
 

@@ -10,13 +10,14 @@ from typing import Any
 
 from dashboards import results
 from search_spaces.expansion import rank
+from search_spaces.paths import label, short
 from sweep.results import select
 from sweep.results.exported import damages
 from sweep.results.gap import Gap, gap
 from sweep.results.importance import advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
-from sweep.store.plans import label, noise_at, short
+from sweep.store.plans import noise_at
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.attacks import audited

@@ -11,8 +11,8 @@ from typing import Any
 
 from sweep.results.privacy_cards import write_card
 from sweep.store import manifest
-from sweep.store.entries import EpochRow
 from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.state import EpochRow
 from sweep.store.sweeps import SweepFolder, TrialRecord, Vault
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import of_selected
@@ -110,7 +110,7 @@ def _copy(
     if card is not None:
         write_card(target, card)
     manifest.write(target)
-    result = vault.draws.result(draw)
+    result = vault.draws.state().trial(draw).result
     return None if result is None else {**result, "trial_id": trial.id, "privacy": card}
 
 

@@ -8,10 +8,10 @@ charged for the next epoch before this process permits it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 from sweep import interrupts, phases
 from sweep.results.privacy_cards import write_card
@@ -21,7 +21,6 @@ from sweep.runtime.events import (
     GO_ON,
     Events,
     Interrupted,
-    RayFailed,
     RunSettings,
     TrialEvent,
     TrialJob,
@@ -29,21 +28,20 @@ from sweep.runtime.events import (
 )
 from sweep.runtime.jobs import ChosenJobs, job_of
 from sweep.runtime.worker_loop import LoneTeam, work
-from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
-from sweep.store.entries import Turn
-from sweep.store.state import TrialStatus
-from sweep.store.sweeps import SweepFolder, TrialRecord, storage_faults
+from sweep.spending.ledger import PricedTrial
+from sweep.store.state import TrialStatus, Turn
+from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
-from trainables import accountants, goals
+from trainables import accountants
 from trainables.config import TrialConfig
 from trainables.encoders.hub import ENCODER, require_files_of
-from trainables.errors import InvalidData, InvalidInput, StorageFailed, SweepError
+from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 
-Watch = Callable[[str, Progress], None]
+Watch = Callable[[str, Progress], object]
 
 
 def run_trials(
@@ -51,33 +49,30 @@ def run_trials(
     *,
     events: Events,
     settings: RunSettings,
-    stop_requested: Callable[[], bool] = lambda: False,
     source: ChosenJobs | None = None,
 ) -> None:
-    """Run every job to its end, and the jobs that `source` chooses, with `events` called in this
-    thread.
+    """Run every job to its end, and the jobs that `source` chooses after the first, with `events`
+    called in this thread.
 
     A failed trial is an event, not an exception. After an interruption or a crash, call this again
     with the unfinished jobs; trials resume from their checkpoints.
 
-    Raises: InvalidInput where a trial's workers do not fit; Interrupted on SIGINT, SIGTERM or once
-    `stop_requested` returns True; SweepError where Ray fails; any exception of `events` and
-    `source`. No worker is then left running.
+    Raises: InvalidInput where a trial's workers do not fit; Interrupted where the process is to
+    stop (`interrupts`); SweepError where Ray fails; any exception of `events` and `source`. No
+    worker is then left running.
     """
-    if not jobs and source is None:
+    if not jobs:
         return
     try:
         if settings.executor == "local":
-            team = LoneTeam("cuda" if settings.gpus_per_worker else "cpu")
-            desk = _Desk(list(jobs), events, stop_requested, source)
-            work(desk.take, desk.send, team, settings)
+            _run_here(list(jobs), events, settings, source)
             return
         phases.enter(phases.STARTING_RAY)
         with ray_session.session(settings):
             from sweep.runtime.tune import questions  # Ray reads its environment when imported
 
             phases.enter(phases.TRAINING)
-            with closing(questions(jobs, settings, stop_requested, source)) as asked:
+            with closing(questions(jobs, settings, source)) as asked:
                 for event, reply in asked:
                     reply(events(event))
     except _Refused as refused:
@@ -86,56 +81,10 @@ def run_trials(
         raise Interrupted("the sweep was interrupted; its workers have stopped") from None
 
 
-@contextmanager
-def held(folder: SweepFolder) -> Iterator[Callable[[], bool]]:
-    """Hold the lock of a sweep; yields whether it is to stop.
-
-    Raises: InvalidInput where another process runs it; StorageFailed where the disk fails;
-    SweepError where Ray does; Interrupted.
-    """
-    try:
-        with (
-            storage_faults(folder),
-            folder.hold_lock(),
-            interrupts.stop_when(lambda: folder.is_stop_requested) as is_stopped,
-        ):
-            yield is_stopped
-    except Interrupted:
-        raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
-    except RayFailed as problem:
-        saved = f"finished epochs are saved: `sweep resume {folder.name}` continues"
-        raise SweepError(f"{problem}; {saved}") from None
-
-
-def run_pending(
-    folder: SweepFolder,
-    executed: RunSettings,
-    driver: Driver,
-    *,
-    stop_requested: Callable[[], bool],
-    source: ChosenJobs | None = None,
-) -> None:
-    """Run unfinished trials, and those that `source` chooses.
-
-    Raises: as `run_trials`.
-    """
-    phases.enter(phases.TRAINING)
-    records = folder.records(running=False)
-    jobs = [job_of(record.plan, folder) for record in records if record.status.is_resumed]
-    if source is not None and not jobs:
-        # Ray need not start for a search that is over.
-        first = source.next()
-        source, jobs = (None, []) if first is None else (source, [first])
-    with driver:
-        run_trials(
-            jobs, events=driver, settings=executed, stop_requested=stop_requested, source=source
-        )
-
-
 @dataclass
 class Driver:
     """Called with each event, it returns whether the trial may continue. Slow work that can be
-    deferred runs in a separate thread, until the end of its block.
+    deferred runs in a separate thread.
 
     `watch` is called with each trial's progress, `rehearse` before the first charge of a trial; it
     raises InvalidInput where the trial would fail. Not for several threads.
@@ -148,58 +97,70 @@ class Driver:
     watch: Watch = lambda trial_id, progress: None
     rehearse: Callable[[TrialConfig], None] = lambda config: None
 
-    def __post_init__(self) -> None:
-        self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
+    _background: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, "accounting"), init=False
+    )
 
-    def __enter__(self) -> Driver:
-        return self
+    def run(self, settings: RunSettings, source: ChosenJobs | None = None) -> None:
+        """Run the sweep's unfinished trials, and those that `source` chooses.
 
-    def __exit__(self, *error: object) -> None:
-        self._background.shutdown(wait=False, cancel_futures=True)
+        Raises: as `run_trials`.
+        """
+        phases.enter(phases.TRAINING)
+        records = self.folder.records(running=False)
+        jobs = [job_of(record.plan, self.folder) for record in records if record.status.is_resumed]
+        if source is not None and not jobs:
+            first = source.next()
+            jobs = [] if first is None else [first]  # Ray need not start for a search that is over
+        try:
+            run_trials(jobs, events=self, settings=settings, source=source)
+        finally:
+            self._background.shutdown(wait=False, cancel_futures=True)
 
     def __call__(self, event: TrialEvent) -> Verdict:
         """Record the event and answer it.
 
         Raises: StorageFailed where a failed disk paused a trial.
         """
-        verdict = self._answer(event, self.gate.trials[event.trial_id])
+        priced, verdict = self.gate.trials[event.trial_id], GO_ON
+        kind, _, words = event.reason.partition(": ")
+        if event.kind == "started":
+            verdict = self._start(priced, event.attempt)
+        elif event.report is not None:
+            verdict = self._epoch(priced, event, event.report)
+        elif event.result is not None:
+            self._finish(event, event.result)
+        elif kind == StorageFailed.__name__:
+            raise StorageFailed(words)
+        else:
+            self._fail(event.trial_id, event.reason)
+        record = self.folder.record(priced.trial, running=True)
+        seconds = None if event.report is None else event.report.seconds
+        shown = replace(Progress.of(record), reason=record.reason or "", seconds_per_epoch=seconds)
+        if record.status is not TrialStatus.INTERRUPTED:  # one that is denied another epoch waits
+            shown = replace(shown, status=record.status)
+        self.watch(event.trial_id, shown)
         if self.delivery is not None:
             self.delivery.mark(event.trial_id)
         return verdict
 
-    def _answer(self, event: TrialEvent, priced: PricedTrial) -> Verdict:
-        if event.kind == "started":
-            return self._start(priced, event)
-        if event.report is not None:
-            return self._epoch(priced, event, event.report)
-        if event.result is not None:
-            self._show(priced, self._finish(priced, event, event.result))
-        else:
-            kind, _, words = event.reason.partition(": ")
-            if kind == StorageFailed.__name__:
-                raise StorageFailed(words)
-            self._fail(priced, event.reason)
-        return GO_ON
-
-    def _start(self, priced: PricedTrial, event: TrialEvent) -> Verdict:
+    def _start(self, priced: PricedTrial, attempt: int) -> Verdict:
         trial = priced.trial
         try:
             done = self._begin(priced)
             if done == 0:
                 self.rehearse(trial.config)
         except InvalidInput as damage:  # before anything is charged; the other trials go on
-            self._fail(priced, str(damage))
+            self._fail(trial.id, str(damage))
             return Verdict(str(damage))
-        reason = self.gate.begin(trial.id, attempt=event.attempt, epochs_done=done)
+        reason = self.gate.begin(trial.id, attempt=attempt, epochs_done=done)
         if reason is not None:
             self.folder.add(Turn(entry="denied", trial=trial.id, reason=reason))
-            self._show(priced, TrialStatus.PLANNED)
             return Verdict(reason)
         if done == 0:
             anew = EpochReport(epochs_done=0, seconds=0.0, metrics={})
             self.folder.add_epoch(trial.id, anew, when=time.time())
         self._background.submit(self._foresee, priced, done)
-        self._show(priced, TrialStatus.RUNNING)
         return Verdict(epochs_done=done)
 
     def _begin(self, priced: PricedTrial) -> int:
@@ -238,10 +199,9 @@ class Driver:
         self.folder.add_epoch(event.trial_id, report, when=time.time())
         # A trial stopped by the scheduler spends no more, so nothing is charged.
         reason = self.gate.go_on(event.trial_id, epochs_done=report.epochs_done, stop=event.reason)
-        self._show(priced, TrialStatus.RUNNING, seconds=report.seconds)
         return Verdict(reason or "")
 
-    def _finish(self, priced: PricedTrial, event: TrialEvent, result: TrialResult) -> TrialStatus:
+    def _finish(self, event: TrialEvent, result: TrialResult) -> None:
         """Write a trial's card, then its result, so that a trial with a result has a card."""
         # By the plan's id, which two draws of one configuration do not share.
         card, place = result.privacy, self.folder.trial_folder(event.trial_id)
@@ -251,78 +211,56 @@ class Driver:
         result = replace(result, trial_id=event.trial_id, privacy=card)
         self.folder.finish_trial(result, when=time.time(), reason=event.reason)
         checkpoint.remove(place)
-        return TrialStatus.STOPPED if result.stopped_early else TrialStatus.DONE
 
-    def _fail(self, priced: PricedTrial, reason: str) -> None:
-        trial, now = priced.trial.id, time.time()
-        self.folder.add(Turn(entry="failed", trial=trial, reason=reason, time=now))
-        self._show(priced, TrialStatus.FAILED)
-
-    def _show(
-        self, priced: PricedTrial, status: TrialStatus, *, seconds: float | None = None
-    ) -> None:
-        record = self.folder.record(priced.trial, running=True)
-        reason, shown = record.reason or "", progress_of(record)
-        shown = replace(shown, status=status, reason=reason, seconds_per_epoch=seconds)
-        self.watch(priced.trial.id, shown)
-
-
-def progress_of(record: TrialRecord) -> Progress:
-    """Progress of a trial that no process trains; one that is run again is planned."""
-    return Progress(
-        name=record.plan.name,
-        status=TrialStatus.PLANNED if record.status.is_resumed else record.status,
-        epochs_done=record.epochs_done,
-        epochs=record.plan.epochs,
-        plan=record.plan,
-        validation=goals.validation_figure(record.metrics),
-        epsilon=record.metrics.get("epsilon_spent"),
-    )
+    def _fail(self, trial: str, reason: str) -> None:
+        self.folder.add(Turn(entry="failed", trial=trial, reason=reason, time=time.time()))
 
 
 class _Refused(BaseException):
     """An error of the driver, which no trial takes for its own failure."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__()
         self.error = error
 
 
-@dataclass
-class _Desk:
-    """Assigns jobs in order, in this process, one after another: the executor without Ray, with one
-    process for each, whatever its `workers`.
+def _run_here(
+    jobs: list[TrialJob],
+    events: Events,
+    settings: RunSettings,
+    source: ChosenJobs | None,
+) -> None:
+    """Run the jobs in this process, one after another: the executor without Ray, with one process
+    for each, whatever its `workers`.
     """
+    why = ""  # the present trial must stop
 
-    jobs: list[TrialJob]
-    events: Events
-    stop_requested: Callable[[], bool]
-    source: ChosenJobs | None
-    why = ""  # why the present trial must stop
-
-    def take(self) -> TrialJob | None:
+    def take() -> TrialJob | None:
+        nonlocal why
         while True:
-            job = self.jobs.pop(0) if self.jobs else None
-            if job is None and self.source is not None:
-                job = self.source.next()
+            job = jobs.pop(0) if jobs else None
+            if job is None and source is not None:
+                job = source.next()
             if job is None:
                 return None
-            self.why = ""
-            verdict = self.send(TrialEvent(kind="started", trial_id=job.trial_id))
+            why = ""
+            verdict = send(TrialEvent(kind="started", trial_id=job.trial_id))
             if verdict.go_on:
                 return replace(job, epochs_done=verdict.epochs_done)
 
-    def send(self, event: TrialEvent) -> Verdict:
+    def send(event: TrialEvent) -> Verdict:
+        nonlocal why
         if event.kind == "dying":  # and says how it failed
             return GO_ON
         if event.kind == "finished":
-            event = replace(event, reason=self.why)
+            event = replace(event, reason=why)
         try:
-            verdict = self.events(event)
+            verdict = events(event)
         except Exception as error:  # noqa: BLE001  raised again outside of the trial
             raise _Refused(error) from None
-        if self.stop_requested():
+        if interrupts.is_stopping():
             raise Interrupted("the sweep was interrupted")
         if event.kind == "epoch":
-            self.why = verdict.reason
+            why = verdict.reason
         return verdict
+
+    work(take, send, LoneTeam("cuda" if settings.gpus_per_worker else "cpu"), settings)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from sweep.planning.resources import Share
 from trainables.config import TrialConfig
@@ -92,9 +92,9 @@ class Verdict:
 
 
 GO_ON = Verdict()
-Events: TypeAlias = Callable[[TrialEvent], Verdict]
+Events = Callable[[TrialEvent], Verdict]
 # Events that wait, each with the call that takes its verdict.
-Questions: TypeAlias = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, None]
+Questions = Generator[tuple[TrialEvent, Callable[[Verdict], object]], None, None]
 
 
 @dataclass(frozen=True, kw_only=True)

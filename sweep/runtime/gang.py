@@ -34,17 +34,14 @@ def gang(pool: str, *, slot: int, settings: RunSettings, folder: Path) -> TorchT
     """
     from ray.train.torch import TorchTrainer
 
-    resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
     gpus = settings.gpus_per_worker or 0.0
-    if gpus:
-        resources["GPU"] = gpus
     return TorchTrainer(
         serve,
         train_loop_config={"pool": pool, "slot": slot, "settings": settings},
         scaling_config=ScalingConfig(
             num_workers=settings.workers,
             use_gpu=gpus > 0,
-            resources_per_worker=resources,
+            resources_per_worker={"CPU": settings.cpus_per_worker, "GPU": gpus},
         ),
         # NCCL refuses two workers on one GPU, and one by itself needs none.
         torch_config=GangConfig(backend="nccl" if gpus >= 1 and settings.workers > 1 else "gloo"),
@@ -80,7 +77,8 @@ class _Meeting(Backend):  # type: ignore[misc]
         size = len(worker_group)
         if size == 1:
             return
-        place = worker_group.execute_single(0, _listen, len(set(worker_group.execute(_node))) == 1)
+        nodes = worker_group.execute(lambda: ray.get_runtime_context().get_node_id())
+        place = worker_group.execute_single(0, _listen, len(set(nodes)) == 1)
         joining = [
             worker_group.execute_single_async(
                 rank, _join, backend_config.backend, rank, size, place
@@ -91,10 +89,6 @@ class _Meeting(Backend):  # type: ignore[misc]
 
 
 _listening: list[socket.socket] = []  # the socket of the first worker, until it has joined
-
-
-def _node() -> str:
-    return str(ray.get_runtime_context().get_node_id())
 
 
 def _listen(on_one_node: bool) -> tuple[str, int]:

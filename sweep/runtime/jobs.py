@@ -4,12 +4,12 @@ and known to the gate before it is assigned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from search_spaces.expansion import num_seeds, points_at
 from sweep.planning.accounting import accounting
 from sweep.planning.plan import plan_point
+from sweep.planning.pricing import price
 from sweep.runtime.events import TrialJob
 from sweep.search.source import (
     group_at,
@@ -19,19 +19,18 @@ from sweep.search.source import (
 )
 from sweep.search.suggest import Observation, suggest
 from sweep.settings import Settings
-from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import SpendGate
-from sweep.store.entries import Chosen
 from sweep.store.plans import PlannedTrial
+from sweep.store.state import Chosen
 from sweep.store.sweeps import SweepFolder
 
 
 def job_of(trial: PlannedTrial, folder: SweepFolder) -> TrialJob:
-    """The job of a trial of the sweep, with its folder."""
+    """The job of a trial of the sweep."""
     return TrialJob(
         trial_id=trial.id,
         config=trial.config,
-        folder=folder.start_folder(trial.id),
+        folder=folder.trial_folder(trial.id),
         point={"variant": trial.variant, **trial.values},
     )
 
@@ -44,28 +43,16 @@ _FULL = 8  # consecutive configurations beyond the sweep's total before random d
 
 class ChosenJobs:
     """The jobs of a search, chosen while others run: one configuration when a slot is free.
-    `folder` is the sweep's. `price` gives the prices of trials; `gate`
-    decides whether the budget permits them. Never called at the same time as the driver, which asks
-    the gate too. Not for several threads.
+    `gate` decides whether the budget permits them. Never called at the same time as the driver,
+    which asks the gate too. Not for several threads.
 
     Its whole state is in the sweep's folder: chosen and refused configurations are added to the
     plan, and results are read from the trials' records. A resumed search reads the same state.
     """
 
-    def __init__(
-        self,
-        sweep: SweepFolder,
-        settings: Settings,
-        gate: SpendGate,
-        *,
-        price: Callable[[Sequence[PlannedTrial]], list[PricedTrial]],
-    ) -> None:
-        space = sweep.space()
-        self.folder = sweep.path
-        self._sweep = sweep
-        self._space = space
-        self._gate = gate
-        self._price = price
+    def __init__(self, sweep: SweepFolder, settings: Settings, gate: SpendGate) -> None:
+        self._sweep, self._settings, self._gate = sweep, settings, gate
+        self._space = space = sweep.space()
         self._seeds = num_seeds(space)
         self._account = accounting(settings)
         self._waiting: list[PlannedTrial] = []
@@ -92,7 +79,7 @@ class ChosenJobs:
         if not self._waiting:
             return None
         trial = self._waiting.pop(0)
-        [self._gate.trials[trial.id]] = self._price([trial])
+        [self._gate.trials[trial.id]] = price([trial], self._settings)
         return job_of(trial, self._sweep)
 
     def _choose(self) -> list[PlannedTrial]:
@@ -117,7 +104,7 @@ class ChosenJobs:
             known.add(group)
             trials = [plan_point(self._space, point, account=self._account) for point in points]
             # The reason why the sweep's total does not permit the seeds of the configuration.
-            if (reason := self._gate.refusal(*self._price(trials))) is not None:
+            if (reason := self._gate.refusal(*price(trials, self._settings))) is not None:
                 full += 1
                 if full > _FULL:
                     continue  # the plan shows enough of them

@@ -16,11 +16,16 @@ TRIAL = "trial"  # the key of a Tune trial's config that names it
 SLOT = "slot"  # or that of its slot, where the trials are secret
 
 
+def name_of(config: Any) -> str:
+    """What a Tune trial stands for: a trial of the sweep, or a slot."""
+    return str(config.get(TRIAL, config.get(SLOT)))
+
+
 def lease(config: dict[str, Any], pool: Any) -> None:
     """The Tune trial of one trial, or of a slot, which takes one trial after another whose number
     is secret. It ends with the pool.
     """
-    explorer, is_sealed = str(config.get(TRIAL, config.get(SLOT))), SLOT in config
+    explorer, is_sealed = name_of(config), SLOT in config
     values = [
         f"{axis.rpartition('.')[2]}={value}"
         for axis, value in config.items()

@@ -22,7 +22,7 @@ STOPPED_BY_TUNE = "stopped by the scheduler of Ray Tune"
 State = Literal["ready", "leased", "running", "over"]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Trial:
     job: TrialJob
     state: State = "ready"
@@ -38,7 +38,7 @@ class _Trial:
 @dataclass
 class _Slot:
     generation: str = ""
-    trial_id: str | None = None
+    trial: _Trial | None = None
 
 
 class Pool:
@@ -49,8 +49,8 @@ class Pool:
 
     def __init__(self, jobs: Sequence[TrialJob]) -> None:
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
-        self._leased: list[str] = []  # trials that wait for a gang
-        self._leases: dict[str, str] = {}  # the trial of each Tune trial
+        self._waiting: list[_Trial] = []  # leased, for a gang
+        self._leases: dict[str, _Trial] = {}  # the trial of each Tune trial
         self._slots: dict[int, _Slot] = {}
         self._num_slots = math.inf
         self._unsent: list[tuple[int, TrialEvent]] = []
@@ -70,16 +70,17 @@ class Pool:
         of the scheduler.
         """
         while self._num_slots:
-            held = self._leases.get(explorer)
-            if held is None or self._trials[held].state == "over":
-                mine = [explorer] if explorer in self._trials else self._trials
-                held = next((name for name in mine if self._trials[name].state == "ready"), None)
-                if held is None:
+            trial = self._leases.get(explorer)
+            if trial is None or trial.state == "over":
+                own = self._trials.get(explorer)
+                mine = list(self._trials.values()) if own is None else [own]
+                trial = next((each for each in mine if each.state == "ready"), None)
+                if trial is None:
                     return None
-                self._leases[explorer] = held
-                self._trials[held].state = "leased"
-                self._leased.append(held)
-            trial = self._trials[held]
+                self._leases[explorer] = trial
+                trial.state = "leased"
+                self._waiting.append(trial)
+            trial = self._leases[explorer]
             trial.permitted = max(trial.permitted, seen)
             await self._notify()
             await self._until(
@@ -91,14 +92,13 @@ class Pool:
 
     async def leave(self, explorer: str, reason: str) -> None:
         """End the trial of a Tune trial that has ended: its workers train no further epoch."""
-        trial_id = self._leases.get(explorer, explorer)
-        trial = self._trials.get(trial_id)
+        trial = self._leases.get(explorer) or self._trials.get(explorer)
         if trial is None or trial.state == "over":
             return
         trial.stop = trial.stop or reason
-        if trial.state != "running" and trial_id not in [s.trial_id for s in self._slots.values()]:
-            trial.state = "over"  # no gang has it
-            self._leased = [name for name in self._leased if name != trial_id]
+        if trial.state == "ready" or trial in self._waiting:  # no gang has it
+            trial.state = "over"
+            self._waiting = [each for each in self._waiting if each is not trial]
         await self._notify()
 
     # ---- the gang's side
@@ -115,21 +115,40 @@ class Pool:
         if place.generation != generation:
             place.generation = generation
             await self._notify()  # what is left of the group before
-            if place.trial_id is not None:
-                await self._count_failure(place)
+            if (trial := place.trial) is not None:
+                trial.failures += 1
+                if trial.failures > MAX_FAILURES:
+                    words = trial.last_words or "its worker processes died"
+                    failed = TrialEvent(
+                        kind="failed",
+                        trial_id=trial.job.trial_id,
+                        attempt=trial.attempt,
+                        reason=f"{words} ({trial.failures} times)",
+                    )
+                    await self._ask(failed)
+                    await self._vacate(trial)
 
         def is_over() -> bool:
             return slot >= self._num_slots or place.generation != generation
 
         while True:
-            if place.trial_id is None:
-                await self._until(lambda: bool(self._leased) or is_over())
+            if place.trial is None:
+                await self._until(lambda: bool(self._waiting) or is_over())
                 if is_over():
                     return None
-                place.trial_id = self._leased.pop(0)
-            job = await self._hand_over(self._trials[place.trial_id])
-            if job is not None:
-                return job
+                place.trial = self._waiting.pop(0)
+            trial = place.trial
+            trial.attempt += 1
+            begun = TrialEvent(kind="started", trial_id=trial.job.trial_id, attempt=trial.attempt)
+            verdict = await self._ask(begun)
+            if not verdict.go_on:
+                await self._vacate(trial)
+                continue
+            trial.state = "running"
+            # Reports of an older attempt must not be taken for this one's.
+            trial.permitted = trial.serial = next(self._serials)
+            trial.report = None
+            return replace(trial.job, attempt=trial.attempt, epochs_done=verdict.epochs_done)
 
     async def send(self, event: TrialEvent) -> Verdict:
         """What happened to an attempt, once Tune and the driver have answered: of an epoch, whether
@@ -142,7 +161,8 @@ class Pool:
             trial.last_words = event.reason
             return GO_ON
         if event.kind != "epoch":
-            await self._end(trial, replace(event, reason=event.reason or trial.stop))
+            await self._ask(replace(event, reason=event.reason or trial.stop))
+            await self._vacate(trial)
             return GO_ON
         serial = trial.serial = next(self._serials)
         trial.report = event.report
@@ -201,40 +221,10 @@ class Pool:
         verdict: Verdict = await answer
         return verdict
 
-    async def _hand_over(self, trial: _Trial) -> TrialJob | None:
-        """The next attempt, or None where the driver does not permit the trial to start."""
-        trial.attempt += 1
-        begun = TrialEvent(kind="started", trial_id=trial.job.trial_id, attempt=trial.attempt)
-        verdict = await self._ask(begun)
-        if not verdict.go_on:
-            await self._vacate(trial)
-            return None
-        trial.state = "running"
-        # Reports of an older attempt must not be taken for this one's.
-        trial.permitted = trial.serial = next(self._serials)
-        trial.report = None
-        return replace(trial.job, attempt=trial.attempt, epochs_done=verdict.epochs_done)
-
-    async def _count_failure(self, place: _Slot) -> None:
-        assert place.trial_id is not None
-        trial = self._trials[place.trial_id]
-        if trial.state == "over":
-            place.trial_id = None
-            return
-        trial.failures += 1
-        if trial.failures > MAX_FAILURES:
-            reason = f"{trial.last_words or 'its worker processes died'} ({trial.failures} times)"
-            failed = TrialEvent(kind="failed", trial_id=place.trial_id, attempt=trial.attempt)
-            await self._end(trial, replace(failed, reason=reason))
-
-    async def _end(self, trial: _Trial, event: TrialEvent) -> None:
-        await self._ask(event)
-        await self._vacate(trial)
-
     async def _vacate(self, trial: _Trial) -> None:
         """End the trial, which frees its gang."""
         trial.state = "over"
         for place in self._slots.values():
-            if place.trial_id == trial.job.trial_id:
-                place.trial_id = None
+            if place.trial is trial:
+                place.trial = None
         await self._notify()

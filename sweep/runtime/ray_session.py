@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import math
 import os
@@ -14,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +23,11 @@ from trainables.errors import InvalidInput, SweepError, one_line, words_of
 from trainables.system import disk, processes
 
 NAMESPACE = "dp-nlu-sweep"
+_PACKAGES = Path(__file__).parents[2]  # the folder of what workers import
 _STARTS = 3
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
-_files: list[Path] = []  # folders of a session of our own that are removed with it
+files: list[Path] = []  # folders of a session of our own that are removed with it
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
 _ENVIRONMENT = {
@@ -91,15 +90,15 @@ def session(settings: RunSettings) -> Iterator[None]:
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
     logging.getLogger("ray._private.services").setLevel(logging.CRITICAL)  # pages on a dashboard
-    packages = _packages()
     if settings.address is not None:
+        packages = [str(_PACKAGES / name) for name in ("sweep", "trainables", "search_spaces")]
         try:
             ray.init(
                 address=settings.address,
                 namespace=NAMESPACE,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                runtime_env={"py_modules": [str(package) for package in packages]},
+                runtime_env={"py_modules": packages},
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InvalidInput(
@@ -108,7 +107,7 @@ def session(settings: RunSettings) -> Iterator[None]:
                 f" got {settings.address!r} ({one_line(words_of(error), characters=300)})"
             ) from None
     else:
-        _start_own(settings, str(packages[0].parent))
+        _start_own(settings)
     interrupts.reinstall()  # where Ray has replaced it by another way
     code = 0
     # Ray prints what its daemons say of dead processes, and stdout is for JSON.
@@ -120,14 +119,7 @@ def session(settings: RunSettings) -> Iterator[None]:
             raise
         finally:
             _end(ray, code=code, is_own=settings.address is None)
-            remove(_files)
-
-
-def note_files(note: Path) -> None:
-    """Write down what a session of our own removes at its end, for who finds the note of a process
-    that was killed before.
-    """
-    note.write_text(json.dumps([str(folder) for folder in _files]))
+            remove(files)
 
 
 def remove(folders: Iterable[str | Path]) -> None:
@@ -164,7 +156,7 @@ def _end(ray: Any, *, code: int, is_own: bool) -> None:
     """Shut Ray down, or leave it to the end of this process, which ends with `code` then. Daemons
     of a cluster that is not our own may be children of this process and stay.
     """
-    if interrupts.is_stopping():
+    if interrupts.now.number:
         # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
         # was shut down would end it before.
         return
@@ -210,11 +202,11 @@ def _daemons_here() -> list[Any]:
     return processes.children(command=str(Path(ray.__file__).parent))
 
 
-def _start_own(settings: RunSettings, ours: str) -> None:
-    """Start a local cluster whose workers import the packages of the folder `ours`."""
-    before = os.environ.get("PYTHONPATH")
+def _start_own(settings: RunSettings) -> None:
+    """Start a local cluster."""
+    before = os.environ.get("PYTHONPATH", "")
     # Workers inherit it: they must import this `sweep`, not another package of the same name.
-    os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PACKAGES), before)))
     try:
         context = _start_local(
             # Whatever the address file of another Ray says: a cluster of our own.
@@ -230,16 +222,14 @@ def _start_own(settings: RunSettings, ours: str) -> None:
             logging_level=logging.ERROR,
         )
     finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
-    named = {each.name(): each for each in _daemons_here() if processes.is_alive(each)}
+        os.environ["PYTHONPATH"] = before
     _daemons.clear()
-    _daemons.update((name, named[name]) for name in ("raylet", "gcs_server") if name in named)
+    for each in _daemons_here():
+        if processes.is_alive(each) and each.name() in ("raylet", "gcs_server"):
+            _daemons[each.name()] = each
     folder = Path(context.address_info["session_dir"])
     # Tune keeps the names of trials there. Ray's logs count calls, and so trials.
-    _files[:] = [folder if settings.sealed else folder / "artifacts"]
+    files[:] = [folder if settings.sealed else folder / "artifacts"]
 
 
 def _start_local(**options: Any) -> Any:
@@ -324,9 +314,9 @@ def cluster_size() -> Machine:
     """The size of the cluster that this process is connected to."""
     import ray
 
-    resources = ray.cluster_resources()
-    cpus, gpus, memory = (float(resources.get(name, 0)) for name in ("CPU", "GPU", "memory"))
-    return Machine(cpus=cpus, gpus=gpus, memory_bytes=memory or math.inf)
+    found = ray.cluster_resources()
+    memory = found.get("memory") or math.inf
+    return Machine(cpus=found.get("CPU", 0), gpus=found.get("GPU", 0), memory_bytes=memory)
 
 
 def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.0) -> None:
@@ -344,16 +334,14 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
         for mark in marks:
             mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             mark.touch()
-        # Names in each; the data may be inside another.
-        expected = {reads: _names(reads), **{mark.parent: [mark.name] for mark in marks}}
-        asked = {}
+        wanted, asked = [*marks, *reads.glob("*")], {}
         for node in ray.nodes():
             if node["Alive"]:
                 # By its id: several nodes may have one address.
                 here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                 call = ray.remote(_unseen).options(num_cpus=0, scheduling_strategy=here)
                 name = f"node {node['NodeID'][:8]} ({node['NodeManagerAddress']})"
-                asked[name] = call.remote(expected)
+                asked[name] = call.remote(wanted)
         for name, answer in asked.items():
             try:
                 unseen = ray.get(answer, timeout=timeout)
@@ -364,7 +352,7 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
                 ) from None
             if unseen is not None:
                 raise InvalidInput(
-                    f"expected {unseen} to be on storage that every node shares:"
+                    f"expected {unseen.parent} to be on storage that every node shares:"
                     f" {name} sees other content"
                 )
     finally:
@@ -372,19 +360,6 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
             mark.unlink(missing_ok=True)
 
 
-def _unseen(expected: dict[Path, list[str]]) -> Path | None:
-    """The first folder that lacks one of these names; runs on a node of the cluster."""
-    lacking = (path for path, names in expected.items() if not set(names) <= set(_names(path)))
-    return next(lacking, None)
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def _packages() -> list[Path]:
-    """The folder of the packages that workers run."""
-    return [Path(str(resources.files(name))) for name in ("sweep", "trainables", "search_spaces")]
+def _unseen(wanted: Sequence[Path]) -> Path | None:
+    """The first path that is not there; runs on a node of the cluster."""
+    return next((path for path in wanted if not os.path.lexists(path)), None)

@@ -10,8 +10,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 from sweep import interrupts, phases
 from sweep.planning import ledger_check
@@ -20,9 +19,10 @@ from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import fixed_filter, price, require_total
 from sweep.planning.resources import share_of, this_machine
 from sweep.results import leakage
+from sweep.results.tables.progress import Progress
 from sweep.runtime import ray_session, selection
-from sweep.runtime.driver import Driver, Watch, held, progress_of, run_pending
-from sweep.runtime.events import TRIAL_FUNCTION, RunSettings
+from sweep.runtime.driver import Driver, Watch
+from sweep.runtime.events import TRIAL_FUNCTION, Interrupted, RayFailed, RunSettings
 from sweep.runtime.jobs import ChosenJobs
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.settings import Settings
@@ -35,7 +35,7 @@ from sweep.store.sweeps import SweepFolder, about, require_storage
 from sweep.tracking.delivery import PATIENCE_SECONDS, Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
-from trainables.errors import InvalidData, InvalidInput, words_of
+from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
 from trainables.figure_cache import FigureCache
 
 _PATIENCE_WHEN_STOPPING = 3.0  # seconds for the tracking store
@@ -65,8 +65,8 @@ def start(
     `budget_total` bounds the spend of a data set over all sweeps, this one included.
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
-    too few resources, a name that exists, a data set whose total would exceed `budget_total`, a
-    tracking store that cannot be used; Interrupted.
+    too few resources, a name that exists, a data set whose total would exceed `budget_total`, or of
+    which the ledger has lost a charge, a tracking store that cannot be used; Interrupted.
     """
     space, plan, selected = prepared.space, prepared.plan, prepared.price
     require_trials(plan)
@@ -77,9 +77,16 @@ def start(
     begun = time.monotonic()
     for trial in plan.to_run:
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
-            rehearse(trial.config, settings, function=function)
-    if budget_total is not None:
-        _require_total(prepared, settings, budget_total=budget_total)
+            rehearse(trial.config, settings, function)
+    ledger = Ledger(settings.home / FILE)
+    for lost in ledger_check.check(settings) if budget_total is not None else ():
+        if lost.epochs:
+            raise InvalidData(
+                f"expected a whole ledger with --budget-total, got {lost.problem} ({lost.sweep}):"
+                " `sweep ledger --check` lists what is missing, --repair charges it"
+            )
+    if budget_total is not None and selected is None:  # which is charged before anything starts
+        require_total(price(plan.to_run, settings), ledger, budget_total=budget_total)
     if settings.tracking:
         open_store(settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
@@ -88,13 +95,11 @@ def start(
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
     folder = store.create(settings.home, space, plan, about=facts)
     try:
-        problem = _execute(folder, prepared, settings, executed, watch)
+        return _execute(folder, prepared, settings, executed, watch)
     except InvalidInput:
-        paid = selected is not None and selection.is_charged(folder, settings)
-        if not (paid or folder.state().begun):  # it frees its name
+        if not (ledger.of_sweep(folder.ledger_name) or folder.state().begun):  # it frees its name
             folder.delete()
         raise
-    return Run(folder=folder, tracking_problem=problem)
 
 
 def resume(
@@ -117,75 +122,63 @@ def resume(
     waiting = (record.status.is_resumed for record in folder.records(running=False))
     is_over = not (prepared.plan.to_choose or any(waiting))
     if prepared.space.search.is_private_selection:
-        if selection.is_over(folder):
+        if folder.is_unsealed or store.Vault(folder).is_over:
             problem = Delivery(settings, folder).close(timeout=PATIENCE_SECONDS)
             return Run(folder=folder, tracking_problem=problem)
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
     executed = run_settings(prepared, settings, address=address, function=function, is_over=is_over)
-    problem = _execute(folder, prepared, settings, executed, watch)
-    return Run(folder=folder, tracking_problem=problem)
+    return _execute(folder, prepared, settings, executed, watch)
 
 
 def _execute(
     folder: SweepFolder, prepared: Prepared, settings: Settings, executed: RunSettings, watch: Watch
-) -> str | None:
-    """Run unfinished trials; returns why results are missing in the tracking store, or None.
+) -> Run:
+    """Run unfinished trials.
 
-    Raises: as `held`, `selection.execute`.
+    Raises: InvalidInput where another process runs the sweep; StorageFailed where the disk fails;
+    SweepError where Ray does; Interrupted; as `selection.execute`.
     """
-    with held(folder) as is_stopped:
-        delivery = Delivery(settings, folder)
-        try:
-            if prepared.price is not None:
-                selection.execute(
-                    folder, prepared, settings, executed, watch=watch, stop_requested=is_stopped
-                )
-            else:
-                watch = record_metrics(watch, folder)
-                ledger = Ledger(settings.home / FILE)
-                pricing = partial(price, settings=settings, ledger=ledger)
-                priced = pricing(folder.plan().trials)
-                ledger_check.require_paid(folder, ledger)
-                fixed = fixed_filter(folder, ledger)
-                gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
-                for record in folder.records(running=False):
-                    watch(record.plan.id, progress_of(record))
-                driver = Driver(
-                    gate,
-                    folder,
-                    figures=FigureCache(settings.cache_dir),
-                    delivery=delivery,
-                    watch=watch,
-                    rehearse=partial(rehearse, settings=settings, function=executed.function),
-                )
-                source = None
-                if prepared.space.search.is_adaptive:
-                    source = ChosenJobs(folder, settings, gate, price=pricing)
-                run_pending(folder, executed, driver, stop_requested=is_stopped, source=source)
-                phases.enter(phases.COMPARING)
-                leakage.write_panels(folder)
-        finally:
-            phases.enter(phases.DELIVERING)
-            patience = _PATIENCE_WHEN_STOPPING if interrupts.is_stopping() else PATIENCE_SECONDS
-            problem = delivery.close(timeout=patience)
-    return problem
-
-
-def _require_total(prepared: Prepared, settings: Settings, *, budget_total: float) -> None:
-    """Raises: InvalidInput where this sweep would exceed `budget_total` for a data set; InvalidData
-    where the ledger is known to have lost a charge.
-    """
-    for lost in ledger_check.check(settings):
-        if lost.epochs:
-            raise InvalidData(
-                f"expected a whole ledger with --budget-total, got {lost.problem} ({lost.sweep}):"
-                " `sweep ledger --check` lists what is missing, --repair charges it"
-            )
-    if prepared.price is None:  # a selection is charged as a whole before anything starts
-        ledger = Ledger(settings.home / FILE)
-        priced = price(prepared.plan.to_run, settings, ledger=ledger)
-        require_total(priced, ledger, budget_total=budget_total)
+    further = f"`sweep resume {folder.name}` continues"
+    try:
+        with store.storage_faults(folder), folder.hold_lock():
+            interrupts.now.is_requested = lambda: folder.is_stop_requested
+            delivery = Delivery(settings, folder)
+            try:
+                if prepared.price is not None:
+                    selection.execute(folder, prepared, settings, executed, watch)
+                else:
+                    watch = record_metrics(watch, folder)
+                    ledger = Ledger(settings.home / FILE)
+                    priced = price(folder.plan().trials, settings)
+                    ledger_check.require_paid(folder, ledger)
+                    fixed = fixed_filter(folder, ledger)
+                    gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
+                    for record in folder.records(running=False):
+                        watch(record.plan.id, Progress.of(record))
+                    driver = Driver(
+                        gate,
+                        folder,
+                        figures=FigureCache(settings.cache_dir),
+                        delivery=delivery,
+                        watch=watch,
+                        rehearse=lambda config: rehearse(config, settings, executed.function),
+                    )
+                    is_adaptive = folder.space().search.is_adaptive
+                    source = ChosenJobs(folder, settings, gate) if is_adaptive else None
+                    driver.run(executed, source)
+                    phases.enter(phases.COMPARING)
+                    leakage.write_panels(folder)
+            finally:
+                interrupts.now.is_requested = lambda: False
+                phases.enter(phases.DELIVERING)
+                patience = _PATIENCE_WHEN_STOPPING if interrupts.now.number else PATIENCE_SECONDS
+                missing = delivery.close(timeout=patience)
+    except Interrupted:
+        raise Interrupted(f"interrupted; {further}") from None
+    except RayFailed as failure:
+        raise SweepError(f"{failure}; finished epochs are saved: {further}") from None
+    return Run(folder=folder, tracking_problem=missing)
 
 
 def run_settings(
@@ -203,7 +196,10 @@ def run_settings(
     machine.
     """
     space, plan = prepared.space, prepared.plan
+    # A cluster is known once Ray is connected to it.
+    machine = None if address is not None or is_over else this_machine(space.resources)
     executed = RunSettings(
+        **vars(share_of(space.resources, machine, plan)),
         executor=space.resources.executor,
         address=address,
         scheduler=space.search.scheduler,
@@ -216,9 +212,7 @@ def run_settings(
         cache_dir=settings.cache_dir.absolute(),
     )
     require_executor(executed)
-    # A cluster is known once Ray is connected to it.
-    machine = None if address is not None or is_over else this_machine(space.resources)
-    return replace(executed, **vars(share_of(space.resources, machine, plan)))
+    return executed
 
 
 def require_executor(executed: RunSettings) -> None:
@@ -264,7 +258,7 @@ def _require_answer(address: str) -> None:
         ) from None
 
 
-def rehearse(config: TrialConfig, settings: Settings, *, function: str = TRIAL_FUNCTION) -> None:
+def rehearse(config: TrialConfig, settings: Settings, function: str = TRIAL_FUNCTION) -> None:
     """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it.
     Nothing is charged for an engine without privacy.
 

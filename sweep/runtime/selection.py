@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sweep.guard import Guard
@@ -18,15 +18,20 @@ from sweep.planning.pricing import price as priced_trials
 from sweep.planning.selection_price import SelectionPrice
 from sweep.results.selected_trial import release_all, release_best
 from sweep.results.tables.progress import Progress
-from sweep.runtime.driver import Driver, Watch, progress_of, run_pending
+from sweep.runtime.driver import Driver, Watch
 from sweep.runtime.events import RunSettings
 from sweep.search import private_selection as search
 from sweep.settings import Settings
-from sweep.spending.entries import Entry
 from sweep.spending.gate import open_gate, unpaid
-from sweep.spending.home_key import HomeKey
-from sweep.spending.ledger import FILE, Ledger, charge_composed, selection_charge, selection_entry
-from sweep.store.data_sets import TrainingData, training_data
+from sweep.spending.ledger import (
+    FILE,
+    Entry,
+    Ledger,
+    charge_composed,
+    selection_charge,
+    selection_entry,
+)
+from sweep.store.data_sets import training_data
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, Vault
@@ -40,25 +45,12 @@ from trainables.privacy.rounding import format_epsilon
 _NAME = "the best of a secret number of trials"
 
 
-def is_over(folder: SweepFolder) -> bool:
-    """Whether its best trial, or every one, is shown."""
-    return Vault(folder).is_over or folder.is_unsealed
-
-
-def is_charged(folder: SweepFolder, settings: Settings) -> bool:
-    """Whether the ledger has the selection."""
-    ledger = Ledger(settings.home / FILE)
-    return selection_charge(ledger, folder.ledger_name) is not None
-
-
 def execute(
     folder: SweepFolder,
     prepared: Prepared,
     settings: Settings,
     executed: RunSettings,
-    *,
     watch: Watch,
-    stop_requested: Callable[[], bool],
 ) -> None:
     """Draw from the plan where that has not been done, charge the selection, run what was drawn
     and release the best.
@@ -68,7 +60,6 @@ def execute(
     """
     vault, trials, price = Vault(folder), prepared.plan.to_run, prepared.price
     assert price is not None
-    ledger = Ledger(settings.home / FILE)
     if copies := [copy.name for copy in folder.copies()]:
         raise InvalidInput(
             f"expected one folder of the private selection {folder.name}, got a copy,"
@@ -76,7 +67,13 @@ def execute(
         )
     if not vault.is_sealed:
         _draw(folder, vault, trials, price, settings)
-    _charge(folder, ledger, training_data(trials[0].config, settings), price)
+    ledger, name = Ledger(settings.home / FILE), folder.ledger_name
+    if selection_charge(ledger, name) is None:  # as a whole, before anything starts
+        data, limit = training_data(trials[0].config, settings), folder.about().get("budget_total")
+        ledger.key.register(data.fingerprint, data.texts())
+        entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
+        if (reason := ledger.charge(entry, budget_total=limit)) is not None:
+            raise InvalidInput(reason)
     draws = vault.draws
     running = Progress(
         name=_NAME,
@@ -85,7 +82,7 @@ def execute(
         epochs=executed.max_epochs,
         epsilon=price.epsilon_selected,
     )
-    priced = priced_trials(draws.plan().trials, settings, ledger=ledger)
+    priced = priced_trials(draws.plan().trials, settings)
     with draws.hold_lock():
         driver = Driver(
             open_gate(draws, priced, ledger=Ledger(vault.ledger_file)),
@@ -95,7 +92,7 @@ def execute(
             # The progress shown is always the same: that trials run.
             watch=lambda *_: watch("sealed", running),
         )
-        run_pending(draws, executed, driver, stop_requested=stop_requested)
+        driver.run(executed)
     records = draws.records(running=False)
     if not all(record.status.is_finished for record in records):
         # The best of the others is not the priced release. Why it failed is an outcome of a trial
@@ -106,8 +103,9 @@ def execute(
         )
     release_best(folder, vault, search.best_of(records), price.to_dict())
     for record in folder.records(running=False):
-        shown = replace(progress_of(record), name=_NAME, plan=None)
-        watch("sealed", replace(shown, epsilon=record.metrics.get(EPSILON)))
+        epsilon = record.metrics.get(EPSILON)
+        shown = replace(Progress.of(record), name=_NAME, plan=None, epsilon=epsilon)
+        watch("sealed", shown)
 
 
 def _draw(
@@ -122,7 +120,7 @@ def _draw(
     Raises: InvalidInput for one whose release is not covered by the price.
     """
     space, account = folder.space(), accounting(settings)
-    secret = HomeKey((settings.home / FILE).with_suffix(".key")).read()
+    secret = Ledger(settings.home / FILE).key.read()
     random = search.random_of(secret, str(folder.about()["id"]))
     number = search.draw_number(search.law_of(space), random)
     drawn = []
@@ -138,20 +136,6 @@ def _draw(
         # The same configuration may be drawn twice, and is then two trials.
         drawn.append(replace(trial, id=f"{name}-{trial.id}"))
     vault.seal(space, Plan(name=space.name, trials=tuple(drawn)))
-
-
-def _charge(folder: SweepFolder, ledger: Ledger, data: TrainingData, price: SelectionPrice) -> None:
-    """Charge the selection once, before anything starts.
-
-    Raises: InvalidInput where the data set's total over all sweeps does not permit it.
-    """
-    name, limit = folder.ledger_name, folder.about().get("budget_total")
-    if selection_charge(ledger, name) is not None:
-        return
-    ledger.register(data.fingerprint, data.texts())
-    entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
-    if (reason := ledger.charge(entry, budget_total=limit)) is not None:
-        raise InvalidInput(reason)
 
 
 def require_sealed(folder: SweepFolder) -> Vault:
@@ -207,8 +191,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
     records = {record.plan.id: record for record in draws.records(running=False)}
     begun = {place.name for place in (draws.path / "trials").iterdir()} | draws.state().begun
-    home = Ledger(settings.home / FILE)
-    priced = priced_trials([record.plan for record in records.values()], settings, ledger=home)
+    priced = priced_trials([record.plan for record in records.values()], settings)
     mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
     if (
         not begun | {entry.trial for entry in entries} <= records.keys()

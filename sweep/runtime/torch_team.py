@@ -61,9 +61,9 @@ class TorchTeam:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._meeting = _gloo()
+        self._meeting = _group("gloo")
         self.control: Communicator = _comm(self._meeting, device)
-        self.trial: Communicator = _comm(_gloo(), device)
+        self.trial: Communicator = _comm(_group("gloo"), device)
 
     def regroup(self) -> None:
         """Meet after every rank left a trial by an exception, and open new channels for trials.
@@ -71,7 +71,7 @@ class TorchTeam:
         Raises: any error when a rank is missing for 20 seconds; the group must then be rebuilt.
         """
         dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
-        self.trial = _comm(_gloo(), self._device)
+        self.trial = _comm(_group("gloo"), self._device)
 
 
 def team(device: torch.device) -> TorchTeam | LoneTeam:
@@ -83,15 +83,12 @@ def team(device: torch.device) -> TorchTeam | LoneTeam:
     return LoneTeam(device)
 
 
-def _gloo() -> dist.ProcessGroup:
-    group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+def _group(backend: str) -> dist.ProcessGroup:
+    group = dist.new_group(backend=backend, timeout=_PATIENCE)
     assert isinstance(group, dist.ProcessGroup)
     return group
 
 
 def _comm(objects: dist.ProcessGroup, device: torch.device) -> TorchComm:
-    if dist.get_backend() == "nccl":
-        tensors = dist.new_group(backend="nccl", timeout=_PATIENCE)
-        assert isinstance(tensors, dist.ProcessGroup)
-        return TorchComm(objects, tensors, device)
-    return TorchComm(objects, objects, device)
+    tensors = _group("nccl") if dist.get_backend() == "nccl" else objects
+    return TorchComm(objects, tensors, device)

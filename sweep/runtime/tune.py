@@ -13,9 +13,9 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from sweep.runtime.events import (
 )
 from sweep.runtime.gang import gang
 from sweep.runtime.jobs import ChosenJobs
-from sweep.runtime.lease import SLOT, TIME_ATTR, TRIAL, lease
+from sweep.runtime.lease import SLOT, TIME_ATTR, TRIAL, lease, name_of
 from sweep.runtime.pool import STOPPED_BY_TUNE, Pool, State
 from sweep.runtime.worker_loop import one_line
 from trainables.errors import SweepError
@@ -50,72 +50,52 @@ _FAREWELL_SECONDS = 15.0
 
 
 def questions(
-    jobs: Sequence[TrialJob],
-    settings: RunSettings,
-    stop_requested: Callable[[], bool],
-    source: ChosenJobs | None,
+    jobs: Sequence[TrialJob], settings: RunSettings, source: ChosenJobs | None
 ) -> Questions:
-    """Run every job to its end, and the jobs that `source` chooses, in a thread of Tune, on the Ray
-    of this process.
+    """Run every job to its end, one at least, and the jobs that `source` chooses, in a thread of
+    Tune, on the Ray of this process.
 
     Raises: InvalidInput where the workers do not fit on the cluster, or its nodes do not share the
-    folders; Interrupted on SIGINT, on SIGTERM or once `stop_requested` returns True; RayFailed;
-    SweepError where Tune fails, or no group of workers can be kept alive; any exception of
-    `source`. In all these cases the workers have ended when this returns, and unfinished jobs can
-    be run again.
+    folders; Interrupted where the process is to stop (`interrupts`); RayFailed; SweepError where
+    Tune fails, or no group of workers can be kept alive; any exception of `source`. In all these
+    cases the workers have ended when this returns, and unfinished jobs can be run again.
     """
-    place = source.folder if source is not None else jobs[0].folder.parent.parent
-    files = place.resolve() / _FOLDER
-    with _clean(files):
+    files = jobs[0].folder.parents[1].resolve() / _FOLDER
+    note = files / "session.json"
+    with suppress(OSError, ValueError):  # of a killed process
+        ray_session.remove(json.loads(note.read_text()))
+    ray_session.remove([files])
+    files.mkdir(parents=True, exist_ok=True)
+    note.write_text(json.dumps([str(folder) for folder in ray_session.files]))
+    try:
+        yield from _Exploration(list(jobs), source, settings, files).questions()
+    finally:
+        ray_session.remove([files])
+
+
+class _Exploration:
+    """A pool of the jobs, its gangs, and a Tuner. `files` takes what Ray writes."""
+
+    def __init__(
+        self, jobs: list[TrialJob], source: ChosenJobs | None, settings: RunSettings, files: Path
+    ) -> None:
         size = ray_session.cluster_size()
         # A cluster is known now.
         settings = replace(settings, gpus_per_worker=gpu_share(settings.gpus_per_worker, size))
         if settings.address is not None:
             ray_session.require_shared((files, settings.cache_dir), reads=settings.data_dir)
-        slots = choose_slots(settings.workers, settings, size)
+        self._slots = choose_slots(settings.workers, settings, size)
+        if not settings.sealed:
+            most = len(jobs) + (source.num_left if source is not None else 0)
+            self._slots = min(self._slots, most)
         # A person's number of slots stands.
-        memory = size.memory_bytes if settings.slots is None else math.inf
-        most = len(jobs) + (source.num_left if source is not None else 0)
-        slots = slots if settings.sealed else min(slots, most)
-        exploration = _Exploration(list(jobs), source, slots, memory, settings, files)
-        yield from exploration.questions(stop_requested)
-
-
-@contextmanager
-def _clean(files: Path) -> Iterator[None]:
-    """The folder of Ray's files of a sweep, without what a killed process has left, there and in
-    the folder of its Ray.
-    """
-    note = files / "session.json"
-    with suppress(OSError, ValueError):
-        ray_session.remove(json.loads(note.read_text()))
-    ray_session.remove([files])
-    files.mkdir(parents=True, exist_ok=True)
-    ray_session.note_files(note)
-    try:
-        yield
-    finally:
-        ray_session.remove([files])
-
-
-@dataclass
-class _Exploration:
-    """A pool of the jobs, its gangs, and a Tuner."""
-
-    jobs: list[TrialJob]
-    source: ChosenJobs | None
-    slots: int
-    memory: float
-    settings: RunSettings
-    files: Path
-
-    def __post_init__(self) -> None:
-        self._folder = self.files / uuid.uuid4().hex[:8]
-        sweep = self.files.parent.name
-        self._name = f"{sweep}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
+        self._memory = size.memory_bytes if settings.slots is None else math.inf
+        self._jobs, self._source, self._settings = jobs, source, settings
+        self._files = files
+        self._name = f"{files.parent.name}-pool-{uuid.uuid4().hex[:12]}"  # in Ray's dashboard
         named = {"name": self._name, "namespace": ray_session.NAMESPACE}
         pool = ray.remote(Pool).options(num_cpus=0, max_concurrency=10_000, **named)
-        self._pool = pool.remote(self.jobs)
+        self._pool = pool.remote(jobs)
         self._deciding = threading.Lock()  # one decision at a time: a verdict or a suggestion
         self._ended = threading.Event()
         self._error: BaseException | None = None  # of the thread of Tune
@@ -124,7 +104,7 @@ class _Exploration:
         self._gangs: list[threading.Thread] = []  # of the first slots
         self._tuner = ray_session.caller(self._explore)
 
-    def questions(self, stop_requested: Callable[[], bool]) -> Questions:
+    def questions(self) -> Questions:
         """The questions of the workers, until Tune has ended and every trial that it began."""
         peak = 0  # bytes of the largest worker
         leaving = [self._tuner]
@@ -142,7 +122,7 @@ class _Exploration:
                             peak = event.memory
                             self._fill_memory(peak)
                     asked = self._pool.questions.remote()
-                if stop_requested():
+                if interrupts.is_stopping():
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
             leaving += self._gangs
         except ray.exceptions.RayError as error:
@@ -152,7 +132,7 @@ class _Exploration:
         finally:
             self._ended.set()
             if ray_session.dead_daemon() is None:
-                is_ending = interrupts.is_stopping()  # this process, and its Ray
+                is_ending = interrupts.now.number  # this process, and its Ray
                 with suppress(ray.exceptions.RayError):
                     if not is_ending:
                         ray.get(self._pool.limit_slots.remote(0))
@@ -186,7 +166,7 @@ class _Exploration:
         killed for memory repeats an epoch, which is charged again.
         """
         number = fit_into_memory(
-            self.slots, workers=self.settings.workers, peak=peak, memory=self.memory
+            self._slots, workers=self._settings.workers, peak=peak, memory=self._memory
         )
         self._pool.limit_slots.remote(number)
         for slot in range(len(self._gangs), number):
@@ -201,7 +181,7 @@ class _Exploration:
             while True:
                 before = self._progress
                 try:
-                    gang(self._name, slot=slot, settings=self.settings, folder=self._folder).fit()
+                    gang(self._name, slot=slot, settings=self._settings, folder=self._files).fit()
                     return
                 except ray.train.TrainingFailedError:
                     if self._progress == before:
@@ -213,14 +193,14 @@ class _Exploration:
         """Let Ray Tune explore the jobs, or those of the source, until all are over."""
         # Errors are reported by the pool's events, or by those of this thread.
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-        settings, searcher = self.settings, None
-        if self.source is not None:
+        settings, searcher = self._settings, None
+        if self._source is not None:
             space, searcher = {}, _Suggestions(self._suggest)
         elif settings.sealed:
             # Tune writes names and numbers of its trials: here those of the slots.
-            space = {SLOT: tune.grid_search(list(range(self.slots)))}
+            space = {SLOT: tune.grid_search(list(range(self._slots)))}
         else:
-            space = space_of(self.jobs)
+            space = space_of(self._jobs)
         trial = tune.with_parameters(lease, pool=self._pool)
         try:
             tune.Tuner(
@@ -232,13 +212,13 @@ class _Exploration:
                     num_samples=1 if searcher is None else -1,
                     scheduler=scheduler(settings),
                     reuse_actors=True,
-                    max_concurrent_trials=self.slots,
-                    trial_name_creator=_name_of,
-                    trial_dirname_creator=_name_of,
+                    max_concurrent_trials=self._slots,
+                    trial_name_creator=lambda trial: name_of(trial.config),
+                    trial_dirname_creator=lambda trial: name_of(trial.config),
                 ),
                 run_config=tune.RunConfig(
                     name="tune",
-                    storage_path=str(self._folder),
+                    storage_path=str(self._files),
                     failure_config=tune.FailureConfig(max_failures=MAX_FAILURES),
                     stop=_Stop(self._ended),
                     callbacks=[_Notice(self._pool)],
@@ -251,10 +231,10 @@ class _Exploration:
 
     def _suggest(self) -> TrialJob | None:
         """The next trial, for Tune; None: there is no other."""
-        assert self.source is not None
+        assert self._source is not None
         try:
             with self._deciding:
-                job = self.jobs.pop(0) if self.jobs else self.source.next()
+                job = self._jobs.pop(0) if self._jobs else self._source.next()
             if job is not None:
                 ray.get(self._pool.add.remote(job))
             return job
@@ -297,11 +277,6 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _name_of(trial: Any) -> str:
-    """What a Tune trial stands for: a trial of the sweep, or a slot."""
-    return str(trial.config.get(TRIAL, trial.config.get(SLOT)))
-
-
 class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
     """Notifies the pool that a Tune trial ended, whose actor may be dead already; no effect where
     the trial of the sweep was over. It replaces Tune's callback that prints the trials.
@@ -316,11 +291,11 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Stop the workers of a trial that the scheduler stopped."""
-        self._pool.leave.remote(_name_of(trial), STOPPED_BY_TUNE)
+        self._pool.leave.remote(name_of(trial.config), STOPPED_BY_TUNE)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Stop the workers of a trial whose actor died too often."""
-        self._pool.leave.remote(_name_of(trial), "its trial of Ray Tune failed")
+        self._pool.leave.remote(name_of(trial.config), "its trial of Ray Tune failed")
 
 
 class _OfThisProcess:
@@ -371,9 +346,6 @@ class _Suggestions(_OfThisProcess, Searcher):  # type: ignore[misc]
     def save(self, checkpoint_path: str) -> None:
         """Write an empty file."""
         Path(checkpoint_path).touch()
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Never called."""
 
 
 def scheduler(settings: RunSettings) -> TrialScheduler:

@@ -1,6 +1,9 @@
 """The loop of a group of worker processes: take a trial, run it together, report its end, repeat.
 
-Every executor uses this loop.
+Every executor uses this loop. The trial function (`RunSettings.function`) is `trainables.trial.run`
+or a substitute with its parameters. Every rank calls it. It resumes from the checkpoint in
+`folder`, writes a checkpoint before it calls `report`, follows rank 0's answer (False: train no
+further epoch, measure and return), and draws no randomness from global generators.
 """
 
 from __future__ import annotations
@@ -12,10 +15,9 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sweep.runtime.events import RunSettings, TrialEvent, TrialJob, Verdict
-from trainables.config import TrialConfig
 from trainables.errors import SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint, disk
@@ -26,25 +28,6 @@ if TYPE_CHECKING:
     import torch
 
     from sweep.runtime.torch_team import TorchTeam
-
-
-class TrialFunction(Protocol):
-    """`trainables.trial.run`, or a substitute. Every rank calls it. It resumes from the checkpoint
-    in `folder`, writes a checkpoint before it calls `report`, follows rank 0's answer (False: train
-    no further epoch, measure and return), and draws no randomness from global generators.
-    """
-
-    def __call__(
-        self,
-        config: TrialConfig,
-        *,
-        folder: Path,
-        comm: Communicator,
-        report: Callable[[EpochReport], bool],
-        data_dir: Path,
-        cache_dir: Path,
-    ) -> TrialResult:
-        """Run the trial to its end."""
 
 
 class LoneTeam:
@@ -64,7 +47,12 @@ Take = Callable[[], TrialJob | None]
 Send = Callable[[TrialEvent], Verdict]
 
 
-def work(take: Take, send: Send, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
+def work(
+    take: Callable[[], TrialJob | None],
+    send: Send,
+    team: LoneTeam | TorchTeam,
+    settings: RunSettings,
+) -> None:
     """Run trials until there are none left. On rank 0 `take` waits for the next one, None: there
     will be none. `send` waits for the answer to what happened, of an epoch the permission to train
     another; any rank may say that it is dying.
@@ -98,7 +86,7 @@ def _run_one(job: TrialJob, send: Send, team: LoneTeam | TorchTeam, settings: Ru
         return leads and send(event(kind="epoch", report=epoch, memory=peak_memory())).go_on
 
     try:
-        run: TrialFunction = pkgutil.resolve_name(settings.function)
+        run: Callable[..., TrialResult] = pkgutil.resolve_name(settings.function)
         if job.epochs_done and not checkpoint.is_there(job.folder):
             # A restart from epoch 0 would train epochs that were not charged.
             raise TrialFailed(

@@ -17,10 +17,10 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from search_spaces.expansion import rank
+from search_spaces.paths import short
 from sweep.results import select
 from sweep.search.suggest import quietly
 from sweep.store import sweeps as store
-from sweep.store.plans import short
 from sweep.store.sweeps import TrialRecord
 from trainables import figures
 from trainables.errors import SweepError

@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any
 
 from search_spaces.parts import Budget
-from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
-from sweep.spending.ledger import Ledger
+from sweep.spending.ledger import Entry, Ledger, PricedTrial, attempt_key, entry_for
 from sweep.store.state import SweepState
 from sweep.store.sweeps import SweepFolder
 from trainables import accountants, formats
@@ -185,7 +184,7 @@ class SpendGate:
         budget, trial = self.budget, priced.trial
         if trial.is_exempt:
             return None
-        key, reason = attempt_key(entry), None
+        key = attempt_key(entry)
         if budget.epsilon is not None:
             spent = {**self._spent.get(trial.id, {}), key: entry}.values()
             epochs = [epoch for each in spent for epoch in range(each.first_epoch, each.epochs)]
@@ -196,19 +195,19 @@ class SpendGate:
                     [e.release for e in spent], delta=entry.delta, effort="total"
                 ).epsilon
                 if found > budget.epsilon:
-                    reason = (
+                    return (
                         f"epsilon {format_epsilon(found)} with earlier attempts exceeds"
                         f" budget.epsilon={budget.epsilon:g}"
                     )
             elif trial.epsilon_budget is None or trial.epsilon_budget > budget.epsilon:
                 # Else the plan has admitted all its epochs.
                 reason = epsilon_refusal(budget, priced.mechanism, entry.epochs - 1)
-        if reason is None and budget.total is not None:
-            more = {key: entry.release}
-            reason = total_refusal(
-                self._total, budget.total, more, delta=entry.delta, noun="attempt"
-            )
-        return reason
+                if reason is not None:
+                    return reason
+        if budget.total is None:
+            return None
+        more = {key: entry.release}
+        return total_refusal(self._total, budget.total, more, delta=entry.delta, noun="attempt")
 
 
 def unpaid(trial_id: str, epochs_done: int, entries: Iterable[Entry]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The ledger: the releases of every trial of every sweep, by data set.
+"""The ledger: the releases of every trial of every sweep, by data set; and the price of a trial.
 
 An entry is written before its release, so a crash can only charge too much. A data set is
 identified by its fingerprint's keyed hash (`home_key`). One that shares records with an earlier one
@@ -16,14 +16,18 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
-from sweep.spending.entries import ENTRY, Entry, attempt_key, sweep_id_in
+from pydantic import Field, TypeAdapter
+
 from sweep.spending.home_key import HomeKey
 from sweep.store.chained_log import ChainedLog
 from sweep.store.data_sets import TrainingData
-from trainables.accountants import Account, Certificate, Release, certify
+from sweep.store.plans import PlannedTrial
+from trainables.accountants import Account, Certificate, certify
 from trainables.errors import InvalidData, InvalidInput
-from trainables.guarantee.releases import BestOf, Training
+from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.releases import BestOf, Release, Training, release
 from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
@@ -33,6 +37,87 @@ _ADVICE = (
     " disk again (`sweep ledger --check --repair`)"
 )
 _DELTA = 1e-5  # where nothing was charged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a data set.
+
+    `dataset` is the data set's name (`HomeKey.name_of`); its plain fingerprint in an entry that is
+    not written yet.
+
+    Entries of one attempt replace each other; the furthest counts. A resumed trial is a new
+    attempt. Its repeated epochs are charged again, since their first outcome may have been seen.
+    """
+
+    # In the order in which the ledger has them.
+    dataset: str
+    dataset_name: str = ""  # for people
+    sweep: str  # `SweepFolder.ledger_name` at the time of the charge
+    trial: str
+    attempt: int
+    first_epoch: int
+    epochs: int
+    delta: float
+    at: float = 0.0  # seconds since 1970
+    baseline: bool = False  # of its sweep: without noise, exempt from user-defined totals
+    release: Annotated[Release, Field(discriminator="kind")]
+
+    @property
+    def sweep_id(self) -> str:
+        """What identifies the sweep: a folder that was renamed, moved or copied is the same."""
+        return sweep_id_in(self.sweep)
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether totals leave it out. A finite cost is a private engine's, which always counts."""
+        return self.baseline and bool(self.release.reasons)
+
+
+ENTRY = TypeAdapter(Entry)
+
+
+def entry_for(mechanism: Mechanism, *, epochs: int, first_epoch: int = 0, **who: Any) -> Entry:
+    """The entry that charges a mechanism's epochs `first_epoch` to `epochs` - 1. `who`: the other
+    fields of an entry; the first attempt by default.
+
+    Raises: InvalidInput unless 0 <= first_epoch < epochs <= the mechanism's.
+    """
+    if first_epoch >= epochs:
+        raise InvalidInput(
+            f"expected first_epoch < epochs, got first_epoch={first_epoch}, epochs={epochs}"
+        )
+    return Entry(
+        **{"attempt": 1, **who},
+        first_epoch=first_epoch,
+        epochs=epochs,
+        delta=mechanism.delta,
+        release=release(mechanism, first=first_epoch, last=epochs),
+    )
+
+
+def sweep_id_in(ledger_name: str) -> str:
+    """The id in a sweep's name in the ledger.
+
+    >>> sweep_id_in("renamed@0123abcd") == sweep_id_in("grid@0123abcd")
+    True
+    """
+    return ledger_name.rpartition("@")[2]
+
+
+def attempt_key(entry: Entry) -> tuple[str, int, int]:
+    """A key of entries that replace each other; the furthest counts."""
+    return entry.trial, entry.attempt, entry.first_epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricedTrial:
+    """A planned trial with the mechanism of its epochs and its data set."""
+
+    trial: PlannedTrial
+    mechanism: Mechanism
+    dataset: str
+    dataset_name: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +145,8 @@ class Spend:
 
 
 class Ledger:
-    """The ledger at `path`, with the secret key (`.key`) and record hashes (`.records`) beside it.
+    """The ledger at `path`, with the secret key of its home (`.key`), which names data sets, and
+    record hashes (`.records`) beside it.
 
     It reads new entries before each query, and no entry twice. Safe for several processes and
     sweeps at once, not for several threads.
@@ -70,16 +156,9 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._log = ChainedLog(path, ENTRY, advice=_ADVICE)
-        self._key = HomeKey(path.with_suffix(".key"))
+        self.key = HomeKey(path.with_suffix(".key"))
         self._entries: dict[Hashable, Entry] = {}  # the furthest of each attempt at a trial
         self._accounts: dict[frozenset[str], Account] = {}  # of data sets that share records
-
-    def name_of(self, fingerprint: str) -> str:
-        """The ledger's name of a data set: its fingerprint's hash under the key of the home.
-
-        Raises: InvalidInput unless it is a fingerprint, InvalidData where the key was lost.
-        """
-        return self._key.name_of(fingerprint)
 
     def charge(self, entry: Entry, *, budget_total: float | None = None) -> str | None:
         """Write an entry; it is on the disk when this returns None. Only then release.
@@ -91,7 +170,9 @@ class Ledger:
         self._log.path.parent.mkdir(parents=True, exist_ok=True)
         with self._log.alone():
             self._read_new()
-            named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())
+            named = replace(
+                entry, dataset=self.key.name_of(entry.dataset), at=entry.at or time.time()
+            )
             if budget_total is not None and not named.is_exempt:
                 more = {_key(named): named.release} if self._is_further(named) else {}
                 spend = self._account(named.dataset).over(
@@ -105,14 +186,6 @@ class Ledger:
             self._log.append(named)
         return None
 
-    def register(self, fingerprint: str, records: Iterable[bytes]) -> None:
-        """Register a data set's records, so that a later one that shares some is recognised.
-
-        `records` are the values that two data sets can share (such as an utterance's tokens), read
-        only where the fingerprint is new.
-        """
-        self._key.register(fingerprint, records)
-
     def entries(self) -> list[Entry]:
         """All entries, oldest first, read anew."""
         return ChainedLog(self._log.path, ENTRY, advice=_ADVICE).read_new()
@@ -125,14 +198,14 @@ class Ledger:
     def datasets(self) -> tuple[str, ...]:
         """Names of all charged data sets, in order of their first charge."""
         self._read_new()
-        return tuple(dict.fromkeys(self.name_of(e.dataset) for e in self._entries.values()))
+        return tuple(dict.fromkeys(self.key.name_of(e.dataset) for e in self._entries.values()))
 
     def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
         """The composition of all releases about a data set's records, at `delta` (default: the
         smallest that any of its trials was charged at, or 1e-5).
         """
         self._read_new()
-        name, shared = self.name_of(fingerprint), self._key.overlaps(fingerprint)
+        name, shared = self.key.name_of(fingerprint), self.key.overlaps(fingerprint)
         counted = self._about({name, *shared})
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
         compose = partial(certify, delta=at, effort="exact" if exact else "total")
@@ -147,7 +220,7 @@ class Ledger:
             num_unaccounted=len(releases) - len(finite),
             sweeps=tuple({entry.sweep_id: entry.sweep for entry in counted}.values()),
             shared=shared,
-            recognised=self._key.is_registered(fingerprint),
+            recognised=self.key.is_registered(fingerprint),
             by_unit={
                 unit: compose([what for what in finite if what.unit == unit])
                 for unit in sorted({what.unit for what in releases})
@@ -182,7 +255,7 @@ class Ledger:
     def beside(self, entry: Entry) -> list[Entry]:
         """What other sweeps have charged to the entry's data set, without exempt baselines."""
         self._read_new()
-        names = {self.name_of(entry.dataset), *self._key.overlaps(entry.dataset)}
+        names = {self.key.name_of(entry.dataset), *self.key.overlaps(entry.dataset)}
         return [e for e in self._about(names) if e.sweep_id != entry.sweep_id and not e.is_exempt]
 
     def _is_further(self, entry: Entry) -> bool:
@@ -197,16 +270,16 @@ class Ledger:
                 self._entries[_key(entry)] = new[_key(entry)] = entry
         accounts, self._accounts = self._accounts, {}  # made anew where a name has no key
         for names, account in accounts.items():
-            _put(account, [e for e in new.values() if self.name_of(e.dataset) in names])
+            _put(account, [e for e in new.values() if self.key.name_of(e.dataset) in names])
         self._accounts = accounts
 
     def _about(self, names: Collection[str]) -> list[Entry]:
         """The entries of these data sets. Every name's key is checked, also of the others."""
-        return [e for e in self._entries.values() if self.name_of(e.dataset) in names]
+        return [e for e in self._entries.values() if self.key.name_of(e.dataset) in names]
 
     def _account(self, fingerprint: str) -> Account:
         """The account of a data set and of those that share records with it."""
-        names = frozenset({self.name_of(fingerprint), *self._key.overlaps(fingerprint)})
+        names = frozenset({self.key.name_of(fingerprint), *self.key.overlaps(fingerprint)})
         if names not in self._accounts:
             account = Account()
             _put(account, self._about(names))  # which raises where a key was lost

@@ -103,8 +103,7 @@ class ChainedLog(Generic[_Entry]):
 
         Raises: InvalidData where there is none, or it is damaged.
         """
-        with _reading(self.path), self.path.open("rb") as file:
-            line = file.readline()
+        line = _content(self.path, is_line=True) or b""
         return self._entry(line.rstrip(b"\n"), _Position())
 
     def append(self, entry: _Entry) -> None:
@@ -120,20 +119,20 @@ class ChainedLog(Generic[_Entry]):
         if not self._head.exists():  # so that a log with lines always has one
             self._write_head(after)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            os.ftruncate(descriptor, after.offset)  # a cut line was never acknowledged
+        with open(descriptor, "ab", buffering=0) as file:
+            file.truncate(after.offset)  # a cut line was never acknowledged
             try:
-                _write(descriptor, line)
+                left = memoryview(line)
+                while left:
+                    left = left[file.write(left) :]
                 os.fsync(descriptor)
             except OSError:
-                os.ftruncate(descriptor, after.offset)
+                file.truncate(after.offset)
                 raise
-        finally:
-            os.close(descriptor)
         self._write_head(after.after(line[:-1]))
 
     def _read_new(self) -> list[_Entry]:
-        position, head = self._position, self._read_head()
+        position, (number, last) = self._position, self._read_head()
         inode, _ = self._found()
         if position.inode != inode:
             position = _Position(inode)
@@ -142,15 +141,12 @@ class ChainedLog(Generic[_Entry]):
             entries.append(self._entry(line, position))
             position = position.after(line)
             digests[position.num_lines] = position.digest
-        if head is None and position.num_lines:
+        if number < 0 and position.num_lines:
             raise self._damaged(f"{self._head.name} is missing")
-        if head is not None:
-            number, last = head
-            if number > position.num_lines:
-                lost = f"{number} lines were written and {position.num_lines} are there"
-                raise self._damaged(lost)
-            if digests.get(number, last) != last:  # one that was read before is not read again
-                raise self._damaged(f"line {number} is not the one that was written")
+        if number > position.num_lines:
+            raise self._damaged(f"{number} lines were written and {position.num_lines} are there")
+        if digests.get(number, last) != last:  # one that was read before is not read again
+            raise self._damaged(f"line {number} is not the one that was written")
         self._position = position
         return entries
 
@@ -160,7 +156,7 @@ class ChainedLog(Generic[_Entry]):
         Raises: InvalidData naming the problem of the line.
         """
         body = line[_BODY:]
-        if line[:_BODY] != _DIGEST + _digest_of(body) + b'",' or not body.startswith(_PREVIOUS):
+        if not _is_whole(line) or not body.startswith(_PREVIOUS):
             problem = "damaged"
         elif body[len(_PREVIOUS) : _FIELDS - 1] != position.digest.encode("latin-1"):
             problem = "not the one that followed the lines before it"
@@ -185,31 +181,24 @@ class ChainedLog(Generic[_Entry]):
 
     def _lines(self, position: _Position) -> list[bytes]:
         """Whole lines after `position`, without their newlines."""
-        with _reading(self.path):
-            try:
-                file = self.path.open("rb")
-            except FileNotFoundError:
-                return []
-            with file:
-                if file.seek(0, os.SEEK_END) < position.offset:
-                    raise InvalidData(
-                        f"expected {self.path} only to grow, got a truncated file: {self._advice}"
-                    )
-                file.seek(position.offset)
-                *lines, _cut = file.read().split(b"\n")
-                return lines
+        content = _content(self.path, after=position.offset)
+        if content is None:
+            return []
+        if self._found()[1] < position.offset:
+            raise InvalidData(
+                f"expected {self.path} only to grow, got a truncated file: {self._advice}"
+            )
+        return content.split(b"\n")[:-1]  # the last one was cut
 
-    def _read_head(self) -> tuple[int, str] | None:
-        """Number of the lines and digest of the last; None for no head."""
-        with _reading(self._head):
-            try:
-                line = self._head.read_bytes().rstrip(b"\n")
-            except FileNotFoundError:
-                return None
-        body = line[_BODY:]
+    def _read_head(self) -> tuple[int, str]:
+        """Number of the lines and digest of the last; number -1 for no head."""
+        content = _content(self._head)
+        if content is None:
+            return -1, ""
+        line = content.rstrip(b"\n")
         try:
-            if line[:_BODY] == _DIGEST + _digest_of(body) + b'",':
-                fields = json.loads(b"{" + body)
+            if _is_whole(line):
+                fields = json.loads(b"{" + line[_BODY:])
                 return int(fields["lines"]), str(fields["last"])
         except (KeyError, TypeError, ValueError, OverflowError):
             pass
@@ -224,11 +213,8 @@ class ChainedLog(Generic[_Entry]):
         if not self._head.exists():
             write_text(self._head, content.decode())
             return
-        descriptor = os.open(self._head, os.O_WRONLY)
-        try:
-            os.pwrite(descriptor, content, 0)
-        finally:
-            os.close(descriptor)
+        with self._head.open("r+b", buffering=0) as file:
+            file.write(content)
 
 
 def _line(fields: Mapping[str, object]) -> bytes:
@@ -236,20 +222,24 @@ def _line(fields: Mapping[str, object]) -> bytes:
     return b'%b%b",%b\n' % (_DIGEST, _digest_of(body), body)
 
 
+def _is_whole(line: bytes) -> bool:
+    return line[:_BODY] == b'%b%b",' % (_DIGEST, _digest_of(line[_BODY:]))
+
+
 def _digest_of(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_BYTES).hexdigest().encode()
 
 
-def _write(descriptor: int, content: bytes) -> None:
-    written = 0
-    while written < len(content):
-        written += os.write(descriptor, content[written:])
+def _content(path: Path, *, after: int = 0, is_line: bool = False) -> bytes | None:
+    """What follows the first `after` bytes of a file, or the line there; None for no file.
 
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Raises: InvalidData where the file cannot be read."""
+    Raises: InvalidData where it cannot be read.
+    """
     try:
-        yield
+        with path.open("rb") as file:
+            file.seek(after)
+            return file.readline() if is_line else file.read()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise InvalidData(f"cannot read {path}: {error.strerror}") from None

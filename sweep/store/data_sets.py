@@ -1,13 +1,9 @@
-"""The data sets of configs, opened once a process; what the epsilon of a trial is about."""
+"""The data sets of configs, opened once a process: what the epsilon of a trial is about."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-
-import numpy as np
 
 from sweep import phases
 from sweep.settings import Settings
@@ -16,7 +12,6 @@ from trainables import catalogue
 from trainables.config import DataConfig, TrialConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
-from trainables.data.storage import normalise
 from trainables.errors import InvalidData
 
 
@@ -51,13 +46,7 @@ def is_at_hand(config: DataConfig, settings: Settings) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """`texts()` gives each record as a text, equal for equal records of two data sets."""
-
-    fingerprint: str
-    name: str
-    texts: Callable[[], Iterator[bytes]]
+TrainingData = Corpus | PairCorpus
 
 
 def training_data(config: TrialConfig, settings: Settings) -> TrainingData:
@@ -66,20 +55,5 @@ def training_data(config: TrialConfig, settings: Settings) -> TrainingData:
     Raises: InvalidInput for data that cannot be used.
     """
     if config.generates:
-        pairs = open_pair_data(config.data, settings)
-        return TrainingData(pairs.fingerprint, pairs.name, lambda: _pair_texts(pairs))
-    corpus = open_data(config.data, settings)
-    return TrainingData(corpus.fingerprint, corpus.name, lambda: _texts(corpus))
-
-
-def _texts(corpus: Corpus, chunk: int = 65_536) -> Iterator[bytes]:
-    """The texts of the records, read in chunks."""
-    for low in range(0, len(corpus), chunk):
-        ids = np.arange(low, min(low + chunk, len(corpus)))
-        for tokens in corpus.token_sequences(ids):
-            yield normalise(tokens).encode()
-
-
-def _pair_texts(pairs: PairCorpus) -> Iterator[bytes]:
-    for utterance in pairs.utterances:
-        yield normalise(tuple(utterance.split())).encode()
+        return open_pair_data(config.data, settings)
+    return open_data(config.data, settings)

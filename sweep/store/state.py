@@ -1,19 +1,227 @@
-"""The state of a sweep, which is its log read from the first entry to the last. No disk."""
+"""The entries of a sweep's log, and the state of the sweep, which is what they come to. No disk.
+
+Entries say how the sweep was made, its plan, what became of its trials. Fields of facts, epochs and
+results that are not named here are kept unchanged.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
-from sweep.store import entries as log
-from sweep.store.entries import TrialRecord as TrialRecord  # re-exported, as is the next
-from sweep.store.entries import TrialStatus as TrialStatus
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, TypeAdapter
+from typing_extensions import TypedDict
+
 from sweep.store.plans import Plan, PlannedTrial
+from trainables.cards.card import PrivacyCard
 from trainables.figures import ATTACKS
+from trainables.frozen import MAX_EPOCHS
 
-_NO_PANEL: log.Panel = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
+# Stages of generation add up their epochs.
+Epochs = Annotated[int, Field(ge=0, le=10 * MAX_EPOCHS, strict=True)]
+Figure = float | None  # an infinity is text on the disk
+_OPEN = ConfigDict(extra="allow")
+
+
+class TrialStatus(StrEnum):
+    """What became of a trial; its value is the word in JSON and tables.
+
+    refused      the plan does not run it
+    planned      nothing has run yet
+    running      a live process trains it
+    interrupted  epochs have run, and no process trains it now
+    done         trained to its last epoch and measured
+    stopped      stopped early (scheduler, budget), and measured
+    failed       raised an error, `sweep resume` tries it again
+    """
+
+    REFUSED = "refused"
+    PLANNED = "planned"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has a result: done or stopped."""
+        return self in (TrialStatus.DONE, TrialStatus.STOPPED)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended in this run of the sweep: finished or failed."""
+        return self.is_finished or self is TrialStatus.FAILED
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is planned, running or interrupted."""
+        return not self.is_over and self is not TrialStatus.REFUSED
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any epoch has run."""
+        return self not in (TrialStatus.REFUSED, TrialStatus.PLANNED)
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether `sweep resume` runs it: pending or failed."""
+        return self.is_pending or self is TrialStatus.FAILED
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """The record of one trial. `metrics` are the final ones, else the last epoch's, and those of
+    the comparison with other trials. `violation` has a certified bound on epsilon and the claim
+    that it violates. `ended_at`: when its result was written.
+    """
+
+    plan: PlannedTrial
+    status: TrialStatus
+    epochs_done: int
+    metrics: dict[str, Figure]
+    seconds: float
+    reason: str | None
+    notes: tuple[str, ...] = ()
+    privacy: PrivacyCard | None = None
+    violation: dict[str, float] | None = None
+    ended_at: float | None = None
+
+
+class EpochRow(TypedDict):
+    """A finished epoch. It replaces those from its number on; 0: the trial begins anew."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    epochs_done: Epochs
+    seconds: float
+    time: float
+    metrics: dict[str, Figure]
+
+
+class Result(TypedDict):
+    """The result of a trial that has ended without an error (`TrialResult`)."""
+
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+    epochs_done: Epochs
+    metrics: dict[str, Figure]
+    notes: list[str]
+    privacy: PrivacyCard | None
+    reason: str | None
+    seconds: dict[str, Figure]
+    stopped_early: bool
+    time: float
+
+
+class Panel(TypedDict):
+    """The comparison of a trial with others; `violation` has a certified bound on epsilon and the
+    claim that it violates.
+    """
+
+    metrics: dict[str, Figure]
+    notes: list[str]
+    violation: dict[str, float] | None
+    time: float
+
+
+_NO_PANEL: Panel = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class About(_Entry):
+    """Of a sweep: its id, when it was created, by which command, with which versions."""
+
+    model_config = _OPEN
+    id: str
+    created: StrictFloat
+    command: list[str] = []
+    git_commit: str | None = None
+    versions: dict[str, str] = {}
+
+
+class Made(_Entry):
+    """The first entry."""
+
+    entry: Literal["made"] = "made"
+    about: About
+
+
+class Noted(_Entry):
+    """Facts that are added to those of the sweep."""
+
+    entry: Literal["noted"] = "noted"
+    facts: dict[str, Any]
+
+
+class Planned(_Entry):
+    """The plan and its space (`SearchSpace.document`), instead of earlier ones."""
+
+    entry: Literal["planned"] = "planned"
+    plan: Plan
+    space: dict[str, Any]
+
+
+class Chosen(_Entry):
+    """The trials of one choice of a search."""
+
+    entry: Literal["chosen"] = "chosen"
+    trials: tuple[PlannedTrial, ...]
+
+
+class OfTrial(_Entry):
+    """An entry about one trial."""
+
+    trial: str
+
+
+class Turn(OfTrial):
+    """The trial is about to be charged for its next epoch (begun), may not spend it (denied), or
+    has failed.
+    """
+
+    entry: Literal["begun", "denied", "failed"]
+    reason: str = ""
+    time: float = 0.0
+
+
+class Epoch(OfTrial):
+    """An epoch has ended."""
+
+    entry: Literal["epoch"] = "epoch"
+    row: EpochRow
+
+
+class Ended(OfTrial):
+    """The trial has its result."""
+
+    entry: Literal["ended"] = "ended"
+    result: Result
+
+
+class Compared(OfTrial):
+    """The trial was compared with others."""
+
+    entry: Literal["compared"] = "compared"
+    panel: Panel
+
+
+class Released(OfTrial):
+    """All that is shown of a trial from a vault."""
+
+    entry: Literal["released"] = "released"
+    epochs: list[EpochRow]
+    result: Result
+
+
+SweepEntry = Made | Noted | Planned | Chosen | Turn | Epoch | Ended | Compared | Released
+SWEEP_ENTRY: TypeAdapter[SweepEntry] = TypeAdapter(
+    Annotated[SweepEntry, Field(discriminator="entry")]
+)
 
 
 @dataclass
@@ -22,14 +230,14 @@ class TrialState:
     trained.
     """
 
-    rows: list[log.EpochRow] = field(default_factory=list)
+    rows: list[EpochRow] = field(default_factory=list)
     seconds: float = 0.0
     last_epoch: int = 0  # of the last report; a smaller one repeats epochs
     has_started: bool = False
-    result: log.Result | None = None
+    result: Result | None = None
     failed: str | None = None
     denied: str | None = None
-    panel: log.Panel | None = None
+    panel: Panel | None = None
 
     @property
     def epochs_done(self) -> int:
@@ -51,23 +259,23 @@ class TrialState:
         """Whether an epoch of the trial was ever permitted."""
         return bool(self.rows) if self.denied is not None else self.has_started
 
-    def add(self, entry: log.Turn | log.Epoch | log.Ended | log.Compared) -> None:
+    def add(self, entry: Turn | Epoch | Ended | Compared) -> None:
         """Add the next entry about the trial."""
         match entry:
-            case log.Turn(entry="begun"):
+            case Turn(entry="begun"):
                 self.has_started, self.failed, self.denied = True, None, None
-            case log.Turn(entry="denied", reason=reason):
+            case Turn(entry="denied", reason=reason):
                 self.denied = reason
-            case log.Turn(entry="failed", reason=reason):
+            case Turn(entry="failed", reason=reason):
                 self.failed = reason
-            case log.Epoch(row=row):
+            case Epoch(row=row):
                 self.add_epoch(row)
-            case log.Ended(result=result):
+            case Ended(result=result):
                 self.result = result
-            case log.Compared(panel=panel):
+            case Compared(panel=panel):
                 self.panel = panel
 
-    def add_epoch(self, row: log.EpochRow) -> None:
+    def add_epoch(self, row: EpochRow) -> None:
         """Count an epoch instead of those from its number on."""
         done = row["epochs_done"]
         if done > self.last_epoch:
@@ -95,14 +303,13 @@ class TrialState:
         """The record of the trial with this plan."""
         status = self.status(runs=plan.runs, running=running)
         if self.result is None:
-            denied = self.denied if plan.runs else None
             return TrialRecord(
                 plan=plan,
                 status=status,
                 epochs_done=len(self.rows),
                 metrics=with_leakage(self.rows[-1]["metrics"] if self.rows else {}),
                 seconds=self.seconds,
-                reason=self.failed if status is TrialStatus.FAILED else denied or plan.reason,
+                reason=self.failed if status is TrialStatus.FAILED else plan.reason or self.denied,
             )
         result, panel = self.result, self.panel or _NO_PANEL
         return TrialRecord(
@@ -133,20 +340,20 @@ class SweepState:
         self._plan = Plan(name="", trials=())
         self._trials: dict[str, TrialState] = {}
 
-    def add(self, entry: log.SweepEntry) -> None:
+    def add(self, entry: SweepEntry) -> None:
         """Add the next entry."""
         match entry:
-            case log.Made(about=about):
+            case Made(about=about):
                 self.about = about.model_dump()
-            case log.Noted(facts=facts):
+            case Noted(facts=facts):
                 self.about |= facts
-            case log.Planned(plan=plan, space=space):
+            case Planned(plan=plan, space=space):
                 self._plan, self.space = plan, space
                 self.planned = {trial.id: trial for trial in plan.trials}
-            case log.Chosen(trials=trials):
+            case Chosen(trials=trials):
                 for trial in trials:
                     self.planned.setdefault(trial.id, trial)
-            case log.Released(trial=name, epochs=rows, result=result):
+            case Released(trial=name, epochs=rows, result=result):
                 released = self._trials[name] = TrialState(has_started=True, result=result)
                 for row in rows:
                     released.add_epoch(row)

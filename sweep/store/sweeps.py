@@ -1,7 +1,7 @@
 """Sweeps on disk, the authoritative state that MLflow and every table follow.
 
     $SWEEP_HOME/<sweep>/
-      sweep.jsonl       the log of the sweep (`entries`), with its head and its lock
+      sweep.jsonl       the log of the sweep (`state`), with its head and its lock
       space.yaml        the search space as it was run, for people; the log has it too
       lock              held by the process that runs the sweep
       stop              its presence requests that process to stop
@@ -16,7 +16,6 @@ Folders are private to their owner (0700). All else about a sweep and its trials
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shutil
@@ -25,8 +24,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -36,11 +35,11 @@ from filelock import FileLock
 from search_spaces.parts import Budget
 from search_spaces.space import SearchSpace, check_name, parse
 from sweep.settings import Settings, hide_passwords
-from sweep.store import entries as log
-from sweep.store import manifest, plans
+from sweep.store import manifest
+from sweep.store import state as log
 from sweep.store.chained_log import ChainedLog
 from sweep.store.files import write_text
-from sweep.store.state import SweepState
+from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialRecord as TrialRecord  # re-exported
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
@@ -66,11 +65,11 @@ class SweepFolder:
         self._lock_file = FileLock(path / "lock", mode=0o600)
         self._threads = threading.RLock()
         self._log = ChainedLog(path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
-        self._state = SweepState()
+        self._state = log.SweepState()
 
     # ---- the log
 
-    def state(self) -> SweepState:
+    def state(self) -> log.SweepState:
         """The state by the log as it is now.
 
         Raises: InvalidData for a missing or damaged log.
@@ -80,7 +79,7 @@ class SweepFolder:
                 raise InvalidData(f"cannot read {self._log.path}: it does not exist")
             for entry in self._log.read_new():
                 if isinstance(entry, log.Made):  # read anew where the log was restored from a copy
-                    self._state = SweepState()
+                    self._state = log.SweepState()
                 self._state.add(entry)
             return self._state
 
@@ -92,7 +91,7 @@ class SweepFolder:
                 self.state()
                 self._log.append(entry)
 
-    def begin(self, about: Mapping[str, Any], space: SearchSpace, plan: plans.Plan) -> None:
+    def begin(self, about: Mapping[str, Any], space: SearchSpace, plan: Plan) -> None:
         """Write the files of a new sweep."""
         with self._log.alone():
             self._log.append(log.Made(about=log.About.model_validate(about)))
@@ -128,12 +127,12 @@ class SweepFolder:
         """The space as it was run."""
         return parse(self.state().space)
 
-    def plan(self) -> plans.Plan:
+    def plan(self) -> Plan:
         """The plan, with all that a search has chosen."""
         with self._threads:
             return self.state().plan
 
-    def plan_of(self, trial_id: str) -> plans.PlannedTrial:
+    def plan_of(self, trial_id: str) -> PlannedTrial:
         """The plan of one trial.
 
         Raises: InvalidInput for an id (or the beginning of one) that no trial has.
@@ -146,7 +145,7 @@ class SweepFolder:
             )
         return found[0]
 
-    def replace_plan(self, space: SearchSpace, plan: plans.Plan) -> None:
+    def replace_plan(self, space: SearchSpace, plan: Plan) -> None:
         """Replace the space and its plan by changed ones; trials are kept.
 
         Raises: InvalidInput where another process runs the sweep.
@@ -182,15 +181,10 @@ class SweepFolder:
         """The folder of a trial's files."""
         return self.path.joinpath("trials", trial_id)
 
-    def start_folder(self, trial_id: str) -> Path:
-        """Create the trial's folder."""
-        folder = self.trial_folder(trial_id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder
-
-    def start_trial(self, trial: plans.PlannedTrial) -> Path:
+    def start_trial(self, trial: PlannedTrial) -> Path:
         """Create the trial's folder with its config; an earlier failure no longer counts."""
-        folder = self.start_folder(trial.id)
+        folder = self.trial_folder(trial.id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (folder / "config.yaml").exists():
             write_text(folder / "config.yaml", format_yaml(plain(trial.fields)))
         self.add(log.Turn(entry="begun", trial=trial.id))
@@ -213,7 +207,7 @@ class SweepFolder:
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Record a trial's result, after the manifest of its files."""
-        manifest.write(self.start_folder(result.trial_id))
+        manifest.write(self.trial_folder(result.trial_id))
         fields = {**vars(result), "time": when, "reason": reason or None}
         self.add(log.Ended.model_validate({"trial": result.trial_id, "result": fields}))
 
@@ -224,10 +218,6 @@ class SweepFolder:
         fields = {"trial": trial_id, "epochs": epochs, "result": result}
         self.add(log.Released.model_validate(fields))
 
-    def result(self, trial_id: str) -> Mapping[str, Any] | None:
-        """The fields of a trial's result; None without one."""
-        return self.state().trial(trial_id).result
-
     def write_panel(self, trial_id: str, panel: Mapping[str, Any]) -> bool:
         """Record the comparison of the trial with others; False where it is unchanged."""
         before = self.state().trial(trial_id).panel
@@ -237,14 +227,14 @@ class SweepFolder:
         self.add(log.Compared.model_validate(fields))
         return True
 
-    def record(self, trial: plans.PlannedTrial, *, running: bool) -> TrialRecord:
+    def record(self, trial: PlannedTrial, *, running: bool) -> TrialRecord:
         """The record of a trial; `running`: whether the sweep has a live process."""
         with self._threads:
             return self.state().trial(trial.id).record(trial, running=running)
 
     # ---- the one process that runs it
 
-    @contextlib.contextmanager
+    @contextmanager
     def hold_lock(self) -> Iterator[None]:
         """Hold the lock of the process that runs the sweep. It is released with the process.
 
@@ -261,7 +251,7 @@ class SweepFolder:
             (self.path / "stop").unlink(missing_ok=True)
             yield
 
-    @contextlib.contextmanager
+    @contextmanager
     def _lock(self) -> Iterator[None]:
         """Hold the lock; this thread may hold it already."""
         deleted = InvalidInput(f"no sweep named {self.name}: it was deleted")
@@ -282,11 +272,11 @@ class SweepFolder:
         """The other folders beside it that are the same sweep; a link to it is no other folder."""
         mine, here = self.made().id, self.path.resolve()
         found = []
-        for place in self.path.parent.iterdir():
-            with contextlib.suppress(InvalidData, OSError):
-                if place.resolve() != here and (place / LOG).is_file():
-                    other = SweepFolder(place)
-                    found += [other] if other.made().id == mine else []
+        for file in self.path.parent.glob(f"*/{LOG}"):
+            other = SweepFolder(file.parent)
+            with suppress(InvalidData, OSError):
+                if other.made().id == mine and other.path.resolve() != here:
+                    found.append(other)
         return found
 
     @property
@@ -325,9 +315,7 @@ def _running(name: str) -> InvalidInput:
     return InvalidInput(f"sweep {name} is running: `sweep stop {name}` first")
 
 
-def create(
-    home: Path, space: SearchSpace, plan: plans.Plan, *, about: Mapping[str, Any]
-) -> SweepFolder:
+def create(home: Path, space: SearchSpace, plan: Plan, *, about: Mapping[str, Any]) -> SweepFolder:
     """Create a new sweep's folder atomically.
 
     Raises: InvalidInput for a name that exists already, or a home that cannot be written to;
@@ -389,27 +377,13 @@ def how_to_go_on(home: Path, name: str) -> str:
 
 def names(home: Path) -> list[str]:
     """The names of all sweeps, oldest first."""
-    if not home.is_dir():
-        return []
-    found = [entry for entry in home.iterdir() if _is_sweep(entry)]
-    return [entry.name for entry in sorted(found, key=_creation_time)]
-
-
-def _is_sweep(entry: Path) -> bool:
-    """Whether an entry of the home is a sweep that can be opened by its name. A copy under another
-    kind of name is none, and neither is what this user cannot read, such as `lost+found`.
-    """
-    try:
-        return (_place(entry.parent, entry.name) / LOG).is_file()
-    except (InvalidInput, OSError):
-        return False
-
-
-def _creation_time(folder: Path) -> tuple[float, str]:
-    try:
-        return SweepFolder(folder).made().created, folder.name
-    except InvalidData:
-        return 0.0, folder.name  # a damaged sweep has a name, too
+    created = {}
+    for file in home.glob(f"*/{LOG}"):
+        with suppress(InvalidInput):  # a copy under another kind of name is none
+            folder = SweepFolder(_place(home, file.parent.name))
+            created[folder.name] = 0.0  # a damaged sweep has a name, too
+            created[folder.name] = folder.made().created
+    return sorted(created, key=lambda name: (created[name], name))
 
 
 def _place(home: Path, name: str) -> Path:
@@ -441,12 +415,12 @@ class Vault:
         """Whether it has trials."""
         return self.draws.is_there
 
-    def seal(self, space: SearchSpace, plan: plans.Plan) -> None:
+    def seal(self, space: SearchSpace, plan: Plan) -> None:
         """Write the trials atomically. No budget stops any of them, because the release is
         charged as a whole.
         """
         mine = space.model_copy(update={"name": self.draws.name, "budget": Budget()})
-        create(self.path, mine, plan, about={"command": [], "git_commit": None})
+        create(self.path, mine, plan, about={})
 
     def selection(self) -> Mapping[str, Any] | None:
         """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
@@ -481,14 +455,15 @@ def _git_commit() -> str | None:
     An installed package may be inside another repository (a virtual environment in a user's
     project), whose commit is not that of this code.
     """
-    here = Path(__file__)
-    run = partial(subprocess.run, cwd=here.parent, capture_output=True, text=True, timeout=10)
+    here, found = Path(__file__), b""
     try:
-        listed = run(["git", "ls-files", here.name], check=False).stdout
-        head = run(["git", "rev-parse", "HEAD"], check=False).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
+        for command in (["ls-files", "--error-unmatch", here.name], ["rev-parse", "HEAD"]):
+            found = subprocess.check_output(
+                ["git", *command], cwd=here.parent, stderr=subprocess.DEVNULL, timeout=10
+            )
+    except (OSError, subprocess.SubprocessError):
         return None
-    return head if listed and head else None
+    return found.decode().strip()
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -499,7 +474,7 @@ def _versions() -> Iterator[tuple[str, str]]:
             continue
 
 
-@contextlib.contextmanager
+@contextmanager
 def storage_faults(folder: SweepFolder) -> Iterator[None]:
     """Raises: StorageFailed instead of any error that the disk of a running sweep has caused."""
     try:
@@ -526,7 +501,7 @@ def require_storage(
             check(folder)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _writing(name: str, folder: Path) -> Iterator[None]:
     """Raises: StorageFailed where the folder's disk fails, InvalidInput for any other error of the
     system, with the `name` of the setting.

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from sweep.guard import Guard
-from sweep.settings import Settings, hide_passwords, sqlite_file, sqlite_uri
+from sweep.settings import Settings, hide_passwords, sqlite_uri
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 
@@ -25,12 +25,6 @@ _REFUSED = (400, 401, 403, 404, 501)  # HTTP statuses of what would be refused a
 
 class StoreAway(InvalidInput):
     """A tracking store that does not answer now. Of any other, a resume delivers nothing either."""
-
-
-def has_store(settings: Settings) -> bool:
-    """Whether the store may hold anything: False for a SQLite file that does not exist."""
-    file = sqlite_file(settings.tracking_uri)
-    return file is None or file.exists()
 
 
 def is_tracked(settings: Settings, folder: SweepFolder) -> bool:

@@ -14,9 +14,10 @@ import json
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -27,20 +28,37 @@ from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_data import gather
 from sweep.settings import Settings, first_line, hide_passwords, sqlite_file, sqlite_uri
 from sweep.store.files import indented_json
+from sweep.store.plans import PlannedTrial, flat
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.tracking import text
 from sweep.tracking.delivery import StoreAway, may_pass
-from sweep.tracking.text import CURATOR
+from trainables import figures
 from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
 from trainables.errors import InvalidInput, StorageFailed
+from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
+from trainables.privacy.from_config import claims_privacy
+from trainables.privacy.rounding import format_epsilon, format_lower_bound
 from trainables.system import disk
 from trainables.system.locks import alone
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
+CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag that names figures
+MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
+_BOUND = "epsilon_lower_bound"
+# In this order, before other figures of the task that are in tables or that a search may optimise.
+_OF_NOISE = ("delta", "noise_multiplier")
+_FIRST = ("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, _BOUND, *_OF_NOISE, "seconds")
+_NAMES = {LEAKAGE: MIA_AUC, "icer": "intent_error", EPSILON_PAPER: "paper_epsilon"}
+READING = (
+    "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's formula and"
+    " none. `mia_auc` is the MIA-AUC: the AUC of the strongest membership-inference attack, and"
+    f" `{_TPR}` is that attack's true-positive rate at 1 % false positives. No epsilon covers the"
+    " figures that the tag `curator_only` names, so they are for the curator alone."
+)
+ABOUT_EXPERIMENT = f"Every sweep is a run; its trials are its child runs. {READING}"
 EXPERIMENT = "sweeps"
 Fields = Mapping[str, object]
 _TABLE = "figures.json"
@@ -140,8 +158,8 @@ class Tracker:
     def create(self, name: str, *, started: float, tags: Fields) -> Run:
         """Create a run."""
         known = {tag.key: tag.value for tag in _tags(tags, {})}
-        when, name = _milliseconds(started), name[:_LONGEST_NAME]
-        return self.client.create_run(self.experiment_id, when, known, name)
+        when = _milliseconds(started)
+        return self.client.create_run(self.experiment_id, when, known, name[:_LONGEST_NAME])
 
     def log(
         self, run: Run, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
@@ -152,7 +170,7 @@ class Tracker:
         from mlflow.entities import Param
 
         given = [
-            Param(text.accepted(key), _in_utf8(value)[:_LONGEST_PARAM])
+            Param(accepted(key), _in_utf8(value)[:_LONGEST_PARAM])
             for key, value in (params or {}).items()
         ]
         kept = _tags(tags, run.data.tags)
@@ -197,7 +215,7 @@ class Tracker:
         found = self.client.get_experiment_by_name(EXPERIMENT)
         if found is None:
             tags = {
-                "mlflow.note.content": text.ABOUT_EXPERIMENT,
+                "mlflow.note.content": ABOUT_EXPERIMENT,
                 "mlflow.experimentKind": "custom_model_development",  # pages show training
             }
             new = None if self._is_remote else here.as_uri()
@@ -229,7 +247,6 @@ class Tracker:
         runs = self.runs_of(about["id"])
         if "" not in runs:
             tags = {
-                "sweep.status": "running",
                 "sweep.name": folder.name,
                 "sweep.source": folder.space().source,
                 "sweep.id": about["id"],
@@ -247,17 +264,15 @@ class Tracker:
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
         """Update a trial's run."""
-        plan, rows = record.plan, folder.epochs(record.plan.id)
+        plan, rows, status = record.plan, folder.epochs(record.plan.id), record.status
         panel = folder.state().trial(plan.id).panel
-        compared = panel["time"] if panel else None
-        status, is_over = record.status, record.status.is_over
+        compared = panel and panel["time"]
         state = f"{status}, compared at {compared}" if compared else status.value
         run = self._runs.get(plan.id)
         if run is None:
             begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
             own = {
                 "mlflow.parentRunId": self._runs[""].info.run_id,
-                "sweep.status": status.value,
                 "engine": plan.engine,
                 "sweep.trial": plan.id,
                 "sweep.name": folder.name,
@@ -267,25 +282,25 @@ class Tracker:
             }
             run = self._runs[plan.id] = self.create(plan.name, started=begun, tags=own)
         known, run_id = run.data.tags, run.info.run_id
-        is_new, is_changed = _STATE not in known, state != known.get(_STATE)
+        is_changed = state != known.get(_STATE)
         # Those of a trial that began anew stand beside the epochs that no longer count.
         times, last = [str(row["time"]) for row in rows], known.get(_EPOCH, "")
         new = rows[times.index(last) + 1 :] if last in times else rows
         if not is_changed and not new:
             return
-        curves, metrics = text.learning_curves(plan.task), []
+        curves, metrics = learning_curves(plan.task), list[Any]()
         for row in new:
             by_name = {name: row["metrics"].get(name) for name in curves}
             metrics += _metrics(by_name, step=row["epochs_done"], when=row["time"])
         tags = {"sweep.status": status.value, "sweep.reason": ""}
-        if is_over:
+        if status.is_over:
             self._log_artifacts(folder, run_id, record)
-            shown = text.headline(record) if status.is_finished else {}
+            shown = headline(record) if status.is_finished else {}
             final = {key: v for key, (_, v) in shown.items() if v != run.data.metrics.get(key)}
             when = compared or record.ended_at or time.time()
             # First, because MLflow shows figures in the order in which they came.
             metrics = [*_metrics(final, step=record.epochs_done, when=when), *metrics]
-            tags |= text.result_tags(record, shown)
+            tags |= result_tags(record, shown)
             tags |= _TABLES if status.is_finished else {}
             # MLflow's duration is that of the work: a paused trial has not worked while it waited.
             self.client.set_terminated(
@@ -293,12 +308,11 @@ class Tracker:
                 status="FAILED" if status is TrialStatus.FAILED else "FINISHED",
                 end_time=run.info.start_time + _milliseconds(record.seconds),
             )
-        elif is_changed and not (is_new and status is TrialStatus.RUNNING):
+        elif is_changed:
             shown_as = "RUNNING" if status is TrialStatus.RUNNING else "KILLED"
             self.client.update_run(run_id, status=shown_as)
-        tags[_STATE] = state
-        tags[_EPOCH] = times[-1] if rows else ""
-        params = text.params_of(plan) if is_new else {}
+        tags |= {_STATE: state, _EPOCH: times[-1] if rows else ""}
+        params = {} if _STATE in known else params_of(plan)
         self.log(run, params=params, metrics=metrics, tags=tags)
 
     def _log_artifacts(self, folder: SweepFolder, run_id: str, record: TrialRecord) -> None:
@@ -310,7 +324,7 @@ class Tracker:
         if (card := record.privacy) is not None:  # its fields, not the file
             files |= {JSON: indented_json(card.to_dict()), MARKDOWN: to_markdown(card)}
         if record.status.is_finished:
-            files[_TABLE] = json.dumps(text.figure_table(record))
+            files[_TABLE] = json.dumps(figure_table(record))
         for name, content in files.items():
             self.client.log_text(run_id, content, name)
         for picture in source.glob("roc.*"):
@@ -321,9 +335,9 @@ class Tracker:
         run, created = self._runs[""], float(folder.about()["created"])
         finished = [record for record in records if record.status.is_finished]
         is_over = not any(record.status.is_pending for record in records)
-        found, status = text.summary_of(records), "FINISHED" if is_over else "KILLED"
-        tags = {"sweep.status": status.lower(), "mlflow.note.content": text.READING}
-        tags[CURATOR] = f"best_{text.MIA_AUC}" if f"best_{text.MIA_AUC}" in found else ""
+        found, status = summary_of(records), "FINISHED" if is_over else "KILLED"
+        tags = {"sweep.status": status.lower(), "mlflow.note.content": READING}
+        tags[CURATOR] = f"best_{MIA_AUC}" if f"best_{MIA_AUC}" in found else ""
         when = max((record.ended_at or 0.0 for record in finished), default=created)
         self.log(run, metrics=_metrics(found, step=len(finished), when=when), tags=tags)
         run_id = run.info.run_id
@@ -365,3 +379,126 @@ def _in_utf8(value: Any) -> str:
 
 def _milliseconds(seconds: float) -> int:
     return int(seconds * 1000)
+
+
+# ---- names, figures and words of a run; pure
+
+
+def metric_name(figure: str) -> str:
+    """A figure's name in MLflow; `best_` is that of the epoch whose weights are kept.
+
+    >>> [metric_name(name) for name in ("ser", "leakage", "validation_ser")]
+    ['ser', 'mia_auc', 'best_validation_ser']
+    """
+    known = figures.registry().get(figure)
+    is_curve = known is not None and known.per_epoch and known.objective
+    return f"best_{figure}" if is_curve else _NAMES.get(figure, figure)
+
+
+def learning_curves(task: str) -> list[str]:
+    """The public figures that are known after each epoch and that a search may optimise."""
+    known = figures.registry()
+    return [n for n in figures.objectives(task) if known[n].per_epoch and known[n].is_public]
+
+
+def headline(record: TrialRecord) -> dict[str, tuple[str, float]]:
+    """The headline figures of a trial by their names in MLflow, as (registered name, value).
+
+    A noise multiplier or a delta that the config states is a parameter and no result.
+    """
+    plan = record.plan
+    stated = {path.rpartition(".")[2] for path in params_of(plan)}
+    stated |= set() if claims_privacy(plan.engine) else set(_OF_NOISE)
+    found, registry = {}, figures.registry()
+    for name in dict.fromkeys((*_FIRST, *registry)):
+        figure = registry[name]
+        is_compared = name in _FIRST or figure.is_listed or figure.objective
+        if not is_compared or figure.task not in (None, plan.task) or name in stated:
+            continue
+        value = getattr(plan, name) if name in _OF_NOISE else select.value(record, name)
+        if value is not None:
+            found[metric_name(name)] = name, value
+        if name == LEAKAGE and value is not None:
+            from trainables.attacks import strongest  # SciPy, only where attacks ran
+
+            best = strongest(record.metrics)
+            rate = f"mia_{best.attack}_tpr_1pct" if best is not None and not best.inverted else ""
+            if (share := record.metrics.get(rate)) is not None:
+                found[_TPR] = rate, share
+    return found
+
+
+def figure_table(record: TrialRecord) -> dict[str, list[Any]]:
+    """The figures that may be published, as MLflow's tables are: `columns`, and rows of `data`."""
+    return {
+        "columns": ["figure", "label", "value"],
+        "data": [
+            # JSON has no infinity.
+            [name, figures.label(name), v if v is not None and math.isfinite(v) else None]
+            for name, v in sorted(record.metrics.items())
+            if record.plan.may_publish(name)
+        ],
+    }
+
+
+def summary_of(records: Sequence[TrialRecord]) -> dict[str, float]:
+    """The figures of the best trial, and the number of trials by status. Pure."""
+    finished = [record for record in records if record.status.is_finished]
+    found: dict[str, float] = {}
+    with suppress(InvalidInput):  # no figure that all have, or no trial
+        # As everywhere: by what was found on validation records, where that is known.
+        best, *others = select.best_of_each(select.finished(finished) or finished)
+        for name in (select.headline(records), LEAKAGE, EPSILON, EPSILON_PAPER, "seconds"):
+            value = select.value(best, name)
+            # The best of one corpus alone.
+            if value is not None and not others and not best.plan.reveals_count(name):
+                found[f"best_{metric_name(name)}"] = value
+    found |= {"trials": len(records), "trials_done": len(finished)}
+    return found | {
+        f"trials_{w}": sum(r.status == w for r in records) for w in ("failed", "refused")
+    }
+
+
+def params_of(plan: PlannedTrial) -> dict[str, object]:
+    """A trial's config, the axes of its space among it, by dotted paths, each once, without missing
+    values.
+    """
+    fields = dict(plan.fields)
+    if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
+        fields.pop("privacy", None)
+    return {
+        path: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        for path, value in flat(fields).items()
+        if value is not None
+    }
+
+
+def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> dict[str, str]:
+    """What an ended trial's run says beside the figures `shown`."""
+    hidden = [key for key, (name, _) in shown.items() if not record.plan.may_publish(name)]
+    return {
+        "sweep.reason": record.reason or "",
+        f"{CURATOR}.violation": violation_text(record.violation),
+        f"{CURATOR}.notes": "; ".join(record.notes),  # they speak of attacks
+        CURATOR: ", ".join(sorted(hidden)),
+        # MLflow has no infinity: such a figure is a tag and no metric.
+        **{key: "inf" for key, (_, value) in shown.items() if math.isinf(value)},
+    }
+
+
+def violation_text(violation: Mapping[str, float] | None) -> str:
+    """A violated claim in words; empty without a violation."""
+    if violation is None:
+        return ""
+    bound, claim = (violation[name] for name in (_BOUND, "epsilon_claimed"))
+    certified = f"certified epsilon >= {format_lower_bound(bound)}"
+    return f"{certified} above the claimed {format_epsilon(claim)}"
+
+
+def accepted(name: str) -> str:
+    """The path of a field, which may end with a user's own words, as every MLflow accepts it.
+
+    >>> accepted("privacy.delta"), accepted("model.options.a@b#c")
+    ('privacy.delta', 'model.options.a-40-b-23-c')
+    """
+    return re.sub(r"[^\w. ]", lambda sign: f"-{ord(sign[0]):x}-", name)[:250]

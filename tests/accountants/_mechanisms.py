@@ -2,7 +2,7 @@
 
 import json
 
-from sweep.spending.entries import ENTRY, Entry
+from sweep.spending.ledger import ENTRY, Entry
 from trainables.config import TrainingConfig
 from trainables.guarantee.releases import Allocated, Gaussian, Sampled, Training
 from trainables.privacy.from_config import build_from

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweep.synthesis import data_card
-from sweep.tracking.text import violation_text
+from sweep.tracking.mlflow_store import violation_text
 from trainables import formats
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown

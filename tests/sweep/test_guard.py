@@ -9,12 +9,12 @@ import pytest
 import rich.live
 from rich.console import Console
 
-from sweep import cli
+from sweep import cli, shown
 from sweep.commands import run as command
 from sweep.guard import Guard
 from sweep.results.tables import progress, trials
 from sweep.runtime import ray_metrics as metrics
-from sweep.runtime import runner, shown
+from sweep.runtime import runner
 from sweep.store.sweeps import open_sweep
 from tests.libraries import IGNORED
 from tests.sweep.sweeps import TOY, make_store, settings_in, space_in

@@ -76,7 +76,7 @@ def ending(process):
 def test_a_signal_gives_one_line_and_the_exit_code(number):
     process = start(
         """
-        interrupts.explain(lambda: "all is saved; `go` continues")
+        interrupts.now.explain = lambda: "all is saved; `go` continues"
         try:
             print("ready", flush=True)
             time.sleep(60)
@@ -152,8 +152,8 @@ def test_a_request_in_a_file_counts_as_sigterm(tmp_path):
     process = start(
         f"""
         print("ready", flush=True)
-        with interrupts.stop_when(lambda: os.path.exists({str(tmp_path / "stop")!r})):
-            threading.Event().wait()
+        interrupts.now.is_requested = lambda: os.path.exists({str(tmp_path / "stop")!r})
+        threading.Event().wait()
         """
     )
     (tmp_path / "stop").touch()

@@ -88,6 +88,13 @@ class Corpus:
         """The tokens of each record: private text, for attacks and scores that read values."""
         return list(self._sequences(self.tokens, self.types, ids))
 
+    def texts(self, chunk: int = 65_536) -> Iterator[bytes]:
+        """Each record as a text, equal for equal records of two data sets, read in chunks."""
+        for low in range(0, len(self), chunk):
+            ids = np.arange(low, min(low + chunk, len(self)))
+            for tokens in self.token_sequences(ids):
+                yield storage.normalise(tokens).encode()
+
     def frames(self, ids: NDArray[np.int64]) -> list[Frame]:
         """The true intent and slots of each record (read as `slots_lenient`)."""
         tags = self._sequences(self.tags, self._tag_names, ids)

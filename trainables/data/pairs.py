@@ -23,7 +23,7 @@ from trainables import catalogue
 from trainables.data.configs import refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import PART_NAMES, Part
-from trainables.data.storage import PARTS
+from trainables.data.storage import PARTS, normalise
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import object_lines, without_problems
 from trainables.parse.graph import graph
@@ -84,6 +84,11 @@ class PairCorpus:
     def has_programs(self) -> bool:
         """Whether every utterance has its program."""
         return all(self.programs)
+
+    def texts(self) -> Iterator[bytes]:
+        """Each utterance as a text, equal for equal records of two data sets."""
+        for utterance in self.utterances:
+            yield normalise(utterance.split()).encode()
 
     def select(self, ids: Iterable[int]) -> PairCorpus:
         """The records `ids`, in that order."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from search_spaces.paths import label, short
 from sweep.results.tables.fitting import Column
-from sweep.store.plans import PlannedTrial, label, short
+from sweep.store.plans import PlannedTrial
 from trainables.privacy.from_config import claims_privacy
 
 _SHORTEST_ID = 6

@@ -13,8 +13,8 @@ from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.results.tables.trials import STYLES
 from sweep.store.plans import PlannedTrial
-from sweep.store.state import TrialStatus
-from trainables import formats
+from sweep.store.state import TrialRecord, TrialStatus
+from trainables import formats, goals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,19 @@ class Progress:
     seconds_per_epoch: float | None = None
     reason: str = ""  # reason of a failure, or why a planned trial may not run
     phase: str = ""  # phase of a running trial outside of training
+
+    @classmethod
+    def of(cls, record: TrialRecord) -> Progress:
+        """That of a trial that no process trains; one that is run again is planned."""
+        return cls(
+            name=record.plan.name,
+            status=TrialStatus.PLANNED if record.status.is_resumed else record.status,
+            epochs_done=record.epochs_done,
+            epochs=record.plan.epochs,
+            plan=record.plan,
+            validation=goals.validation_figure(record.metrics),
+            epsilon=record.metrics.get("epsilon_spent"),
+        )
 
     @property
     def trains_no_more(self) -> bool:

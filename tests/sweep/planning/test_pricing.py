@@ -6,8 +6,7 @@ import pytest
 
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price, require_total
-from sweep.spending.entries import entry_for
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Ledger, entry_for
 from tests.refusals import refused
 from tests.sweep.sweeps import space_in, write_corpus
 from trainables import accountants
@@ -38,16 +37,16 @@ def settings_beside(settings, name, *, change):
     return replace(settings, data_dir=folder)
 
 
-def price_plan(settings, ledger, **fields):
-    return price(plan_in(settings, **fields).trials, settings, ledger=ledger)
+def price_plan(settings, **fields):
+    return price(plan_in(settings, **fields).trials, settings)
 
 
-def test_every_trial_that_runs_has_the_price_of_its_plan(settings, ledger):
+def test_every_trial_that_runs_has_the_price_of_its_plan(settings):
     """In the order of the plan, all on one data set; a refused one has no price."""
     plan = plan_in(settings)
     refused = replace(plan.trials[1], reason="no")
     trials = (plan.trials[0], refused, plan.trials[2])
-    found = price(trials, settings, ledger=ledger)
+    found = price(trials, settings)
     assert [each.trial for each in found] == [plan.trials[0], plan.trials[2]]
     assert {each.dataset_name for each in found} == {"json_lines"}
     assert len({each.dataset for each in found}) == 1
@@ -57,17 +56,17 @@ def test_every_trial_that_runs_has_the_price_of_its_plan(settings, ledger):
 
 
 def test_its_records_are_registered_so_that_a_copy_is_recognised(settings, ledger):
-    _, first, _ = price_plan(settings, ledger)
+    _, first, _ = price_plan(settings)
     elsewhere = settings_beside(settings, "copy", change=lambda lines: lines[10:])
-    _, second, _ = price_plan(elsewhere, ledger)
+    _, second, _ = price_plan(elsewhere)
     assert first.dataset != second.dataset
-    assert ledger.spend(second.dataset).shared == {ledger.name_of(first.dataset): 190}
+    assert ledger.spend(second.dataset).shared == {ledger.key.name_of(first.dataset): 190}
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])
 def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(settings, ledger, delta):
     """At the delta of the trials, whatever that is, as the driver charges them."""
-    baseline, half, one = price_plan(settings, ledger, base={"privacy": {"delta": delta}})
+    baseline, half, one = price_plan(settings, base={"privacy": {"delta": delta}})
     releases = [accountants.release(each.mechanism) for each in (half, one)]
     together = accountants.certify(releases, delta=delta).epsilon
     require_total([baseline, half, one], ledger, budget_total=1.0001 * together)
@@ -82,11 +81,11 @@ def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(setti
 
 def test_each_data_set_has_a_total_of_its_own(settings, ledger):
     """Two corpora without a common record: each within the total, both together beyond it."""
-    _, mine, _ = price_plan(settings, ledger)
+    _, mine, _ = price_plan(settings)
     elsewhere = settings_beside(
         settings, "other", change=lambda lines: [s.replace("person", "one") for s in lines]
     )
-    _, theirs, _ = price_plan(elsewhere, ledger)
+    _, theirs, _ = price_plan(elsewhere)
     assert mine.dataset != theirs.dataset
     assert mine.trial.epsilon is not None
     require_total([mine, theirs], ledger, budget_total=1.001 * mine.trial.epsilon)

@@ -9,7 +9,7 @@ import pytest
 from sweep.results import select
 from sweep.results.export import export_best
 from sweep.results.gap import Gap, gap, refusal, sentences
-from sweep.tracking.text import summary_of
+from sweep.tracking.mlflow_store import summary_of
 from tests.refusals import refused
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import space_in

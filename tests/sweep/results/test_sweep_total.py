@@ -7,8 +7,7 @@ import pytest
 
 from sweep.results import export
 from sweep.results.export import spend_of
-from sweep.spending.entries import entry_for
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Ledger, entry_for
 from tests.sweep.sweeps import space_in
 from trainables.accountants import certify
 from trainables.config import PrivacyConfig, TrainingConfig

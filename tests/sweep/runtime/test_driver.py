@@ -9,9 +9,8 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
-from sweep.spending.entries import PricedTrial
 from sweep.spending.gate import open_gate
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Ledger, PricedTrial
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants

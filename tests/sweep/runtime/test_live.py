@@ -13,8 +13,7 @@ from rich.console import Console
 from sweep import phases
 from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress, View
-from sweep.runtime.driver import progress_of
-from sweep.runtime.shown import lines, num_expected, preparing, watching
+from sweep.shown import lines, num_expected, preparing, watching
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
@@ -142,8 +141,8 @@ def test_what_a_resume_runs_again_is_not_done(status, tmp_path):
     record = TrialRecord(
         plan=plan, status=status, epochs_done=2, metrics={}, seconds=1.0, reason="no room left"
     )
-    assert progress_of(record).status is TrialStatus.PLANNED
-    assert progress_of(replace(record, status=TrialStatus.DONE)).status is TrialStatus.DONE
+    assert Progress.of(record).status is TrialStatus.PLANNED
+    assert Progress.of(replace(record, status=TrialStatus.DONE)).status is TrialStatus.DONE
 
 
 def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path):

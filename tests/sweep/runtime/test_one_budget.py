@@ -59,7 +59,7 @@ def resume(folder, place):
 def gate_of(folder, place):
     settings = settings_in(place)
     ledger = Ledger(settings.home / FILE)
-    priced = price(folder.plan().to_run, settings, ledger=ledger)
+    priced = price(folder.plan().to_run, settings)
     return open_gate(folder, priced, ledger=ledger)
 
 

@@ -17,8 +17,8 @@ from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
 from sweep.runtime import runner, selection, worker_loop
 from sweep.runtime.events import RayFailed
-from sweep.runtime.shown import view_of, watching
 from sweep.search import private_selection as search
+from sweep.shown import view_of, watching
 from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG, SweepFolder, Vault
@@ -544,7 +544,7 @@ def test_what_is_outside_the_vault_is_as_much_whatever_number_was_drawn(tmp_path
         place = tmp_path / str(number)
         folder = run_untracked(place, **_fields())
         (record,) = folder.records()
-        released = folder.result(record.plan.id) or {}
+        released = folder.state().trial(record.plan.id).result or {}
         vault = Vault(folder)
         last = max(
             row["time"] for t in vault.draws.plan().trials for row in vault.draws.epochs(t.id)

@@ -271,10 +271,10 @@ def test_a_killed_driver_loses_nothing(place):
     ids = [trial.id for trial in folder.plan().trials]
     before = [record.status for record in folder.records()]
     assert before == ["done", "interrupted", "planned"]
-    kept = folder.result(ids[0])
+    kept = folder.state().trial(ids[0]).result
     run = runner.resume(folder, settings_in(place), function=TOY)
     assert [record.status for record in run.folder.records()] == ["done"] * 3
-    assert folder.result(ids[0]) == kept
+    assert folder.state().trial(ids[0]).result == kept
     for trial_id in ids:
         assert [row["epochs_done"] for row in folder.epochs(trial_id)] == [1, 2, 3]
         (found,) = Runs(place).find(f"tags.`sweep.trial` = '{trial_id}'")

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces.parts import Budget
-from sweep.spending.entries import Entry, PricedTrial, attempt_key, entry_for
 from sweep.spending.gate import SpendGate, open_gate
-from sweep.spending.ledger import FILE, Ledger
-from sweep.store import entries as log
+from sweep.spending.ledger import FILE, Entry, Ledger, PricedTrial, attempt_key, entry_for
+from sweep.store import state as log
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import SweepState
 from tests.sweep.sweeps import space_in

@@ -13,8 +13,7 @@ from dataclasses import replace
 import pytest
 
 from sweep import cli
-from sweep.spending.entries import entry_for
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Ledger, entry_for
 from trainables.accountants import certify, release
 from trainables.config import TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
@@ -57,7 +56,7 @@ def test_entries_come_back_as_they_were_written(ledger):
     ]
     for each in entries:
         ledger.charge(replace(each, at=1.5))
-    name = ledger.name_of("aaa")
+    name = ledger.key.name_of("aaa")
     assert ledger.entries() == [replace(each, at=1.5, dataset=name) for each in entries]
     assert ledger.datasets() == (name,)
     assert ledger.spend("never-seen").total.epsilon == 0.0
@@ -118,17 +117,17 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
     """One record in ten thousand is enough; the spend of both adds up, in either direction."""
     first = [f"record {number}".encode() for number in range(10_000)]
     second = [f"other {number}".encode() for number in range(10_000)]
-    ledger.register("aaa", first)
+    ledger.key.register("aaa", first)
     ledger.charge(entry("t1", dataset="aaa"))
-    ledger.register("bbb", [*second, first[77], first[77]])
+    ledger.key.register("bbb", [*second, first[77], first[77]])
     new = ledger.spend("bbb")
-    assert new.shared == {ledger.name_of("aaa"): 1}
+    assert new.shared == {ledger.key.name_of("aaa"): 1}
     assert new.total.epsilon == ledger.spend("aaa").total.epsilon > 0
     ledger.charge(entry("t2", dataset="bbb"))
     assert ledger.spend("aaa").num_trials == 2
     assert ledger.spend("aaa").total == ledger.spend("bbb").total
     assert [e.trial for e in ledger.beside(entry(dataset="bbb", sweep_name="new"))] == ["t1", "t2"]
-    ledger.register("ccc", [b"a third one"])
+    ledger.key.register("ccc", [b"a third one"])
     ledger.charge(entry("t3", dataset="ccc"))
     assert (ledger.spend("ccc").num_trials, ledger.spend("ccc").shared) == (1, {})
     assert ledger.spend("ccc").recognised
@@ -142,7 +141,7 @@ def test_what_is_written_is_keyed_and_private(tmp_path, ledger):
     fingerprint = hashlib.sha256(b"all the records").hexdigest()
     other = Ledger(tmp_path / "elsewhere" / FILE)
     for each in (ledger, other):
-        each.register(fingerprint, [b"a secret"])
+        each.key.register(fingerprint, [b"a secret"])
     hashes = {path.read_bytes()[-8:] for path in tmp_path.rglob("*.u64")}
     assert len(hashes) == 2
     ledger.charge(entry("t1", dataset=fingerprint))
@@ -163,7 +162,7 @@ def test_what_is_written_is_keyed_and_private(tmp_path, ledger):
 
 def test_a_hash_of_a_record_has_64_bits(tmp_path, ledger):
     """Each of its bytes differs among forty records: fewer bits would meet by chance."""
-    ledger.register("aaa", [b"record %d" % number for number in range(40)])
+    ledger.key.register("aaa", [b"record %d" % number for number in range(40)])
     [listed] = tmp_path.rglob("*.u64")
     hashes = listed.read_bytes()[-40 * 8 :]
     assert all(len(set(hashes[place::8])) > 20 for place in range(8))
@@ -226,13 +225,13 @@ def test_the_command_shows_the_spend(tmp_path, monkeypatch, capsys):
     assert cli.run(["ledger"]) == 0
     assert "Nothing has been charged" in capsys.readouterr().out
     book = Ledger(tmp_path / FILE)
-    book.register("aaa", [b"one"])
+    book.key.register("aaa", [b"one"])
     book.charge(entry("t1"))
     book.charge(entry("t2", mechanism=mechanism("sgd")))
     assert cli.run(["ledger", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["datasets"]
     assert (row["dataset"], row["dataset_name"], row["num_trials"]) == (
-        book.name_of("aaa"),
+        book.key.name_of("aaa"),
         "atis",
         2,
     )
@@ -323,7 +322,7 @@ def test_a_list_of_records_is_on_disk_before_its_rename(ledger, tmp_path, monkey
         sizes[found.st_ino] = found.st_size
 
     monkeypatch.setattr(os, "fsync", fsync)
-    ledger.register("aaa", [b"one", b"two"])
+    ledger.key.register("aaa", [b"one", b"two"])
     [path] = tmp_path.rglob("*.u64")
     assert sizes[path.stat().st_ino] == path.stat().st_size > 16
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 from pydantic import ValidationError
 
-from sweep.spending.entries import ENTRY, Entry
+from sweep.spending.ledger import ENTRY, Entry
 from trainables.guarantee.releases import (
     Allocated,
     BestOf,

@@ -2,25 +2,25 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from sweep.spending.entries import Entry
 from sweep.spending.ledger import (
     FILE,
     SELECTION,
+    Entry,
     Ledger,
     charge_composed,
     selection_charge,
     selection_entry,
 )
-from sweep.store.data_sets import TrainingData
 from trainables.accountants import RdpFilter, certify
 from trainables.errors import InvalidData
 from trainables.guarantee.releases import BestOf, Gaussian, Number, Training, Unaccounted
 
 DELTA = 1e-5
-DATA = TrainingData("fingerprint", "mine", lambda: iter(()))
+DATA = SimpleNamespace(fingerprint="fingerprint", name="mine")
 ONE = Training(steps=(Gaussian(sigma=4.0, count=3),), neighboring_relation="replace_one")
 CHOSEN = BestOf(number=Number(law="geometric", mean=3.0), configurations=(ONE,))
 ENDLESS = Unaccounted(reasons=("no noise is added",), neighboring_relation="replace_one")
@@ -56,7 +56,7 @@ def test_the_whole_selection_is_one_entry_of_its_sweep(ledger):
     ledger.charge(selection_entry(ONE, delta=DELTA, data=DATA, sweep="other@1"))
     found = selection_charge(Ledger(ledger._log.path), "s@1")
     assert (found.trial, found.release, found.delta) == (SELECTION, CHOSEN, DELTA)
-    assert found.dataset == ledger.name_of("fingerprint")
+    assert found.dataset == ledger.key.name_of("fingerprint")
     assert found.dataset_name == "mine"
 
 
@@ -82,7 +82,7 @@ def test_unsealing_never_lowers_what_was_paid(ledger, number, beside):
     assert spent(ledger) >= certify(later, delta=DELTA, effort="total").epsilon * (1 - 1e-9)
     mine = [entry for entry in ledger.entries() if entry.sweep == "s@1"]
     assert {entry.trial for entry in mine} == {SELECTION, *(each.trial for each in draws)}
-    assert {entry.dataset for entry in mine} == {ledger.name_of("fingerprint")}
+    assert {entry.dataset for entry in mine} == {ledger.key.name_of("fingerprint")}
 
 
 def test_the_larger_of_both_prices_counts_at_every_order():

@@ -15,9 +15,8 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sweep.spending.entries import Entry
 from sweep.spending.gate import total_refusal
-from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.ledger import FILE, Entry, Ledger
 from trainables.accountants import Account, RdpFilter, Release, certify
 from trainables.errors import InvalidInput
 from trainables.guarantee import account as account_module
@@ -297,7 +296,7 @@ def test_data_sets_that_share_records_stay_within_one_total(data, total):
     with tempfile.TemporaryDirectory() as place:
         ledger = Ledger(Path(place) / FILE)
         for name, records in (("aaa", [b"1", b"2"]), ("bbb", [b"2", b"3"]), ("ccc", [b"4"])):
-            ledger.register(name, records)
+            ledger.key.register(name, records)
         admitted = {"aaa": {}, "bbb": {}, "ccc": {}}
         for _ in range(data.draw(st.integers(5, 30))):
             dataset, sweep = data.draw(st.tuples(st.sampled_from("abc"), st.integers(0, 3)))

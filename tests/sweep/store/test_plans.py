@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from search_spaces import space as spaces
+from search_spaces.paths import label, setting, short
 from sweep.store import plans
-from sweep.store.plans import Plan, PlannedTrial, label, setting, short
+from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, create
 from tests.sweep.logs import rewrite_sweep
 from trainables.config import parse

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
-from sweep.store import entries as log
 from sweep.store import manifest
+from sweep.store import state as log
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialStatus, with_leakage
@@ -233,7 +233,10 @@ _STEPS = {
     "fail": lambda files: files.add(
         log.Turn(entry="failed", trial=TRIAL.id, reason="broke", time=5.0)
     ),
-    "end": lambda files: files.finish_trial(result(), when=6.0, reason="why"),
+    "end": lambda files: (
+        files.start_trial(TRIAL),
+        files.finish_trial(result(), when=6.0, reason="why"),
+    ),
     "compare": lambda files: files.write_panel(
         TRIAL.id, {"metrics": {"gap": math.inf}, "notes": ["n"], "violation": None}
     ),

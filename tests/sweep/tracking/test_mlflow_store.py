@@ -13,8 +13,7 @@ from mlflow.exceptions import MlflowException
 from sweep.runtime import runner
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.mlflow_store import EXPERIMENT, Tracker
-from sweep.tracking.text import accepted
+from sweep.tracking.mlflow_store import EXPERIMENT, Tracker, accepted
 from tests.sweep.sweeps import TOY, run_toy, settings_in
 from tests.sweep.tracking.conftest import history, runs_in, until
 from trainables.errors import InvalidData, InvalidInput
@@ -99,7 +98,7 @@ def test_what_mlflow_refuses_of_one_trial_holds_up_no_other(sweep, settings, mon
     def picky(self, run, *, params=(), **others):
         is_refused = params and run.data.tags["sweep.trial"] == refused
         with monkeypatch.context() as patch:
-            patch.setattr("sweep.tracking.text.accepted", lambda name: name)
+            patch.setattr("sweep.tracking.mlflow_store.accepted", lambda name: name)
             log(self, run, params={**dict(params), **({"": 1} if is_refused else {})}, **others)
 
     monkeypatch.setattr(Tracker, "log", picky)

@@ -7,7 +7,7 @@ import pytest
 
 from sweep.results.export import public_metrics
 from sweep.store.state import TrialStatus
-from sweep.tracking.text import (
+from sweep.tracking.mlflow_store import (
     ABOUT_EXPERIMENT,
     CURATOR,
     figure_table,

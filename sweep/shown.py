@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -47,7 +47,7 @@ def start(
     """Plan a space and run it (`runner.start` with `options`). Notes are printed; `quiet` shows no
     progress.
     """
-    interrupts.explain(partial(store.how_to_go_on, settings.home, space.name))
+    interrupts.now.explain = partial(store.how_to_go_on, settings.home, space.name)
     with preparing(screen, quiet=quiet):
         prepared = prepare_space(space, settings=settings)
     require_trials(prepared.plan)
@@ -62,7 +62,7 @@ def resume(
     folder: SweepFolder, settings: Settings, screen: Console, *, quiet: bool, **options: Any
 ) -> Run:
     """Go on with a sweep (`runner.resume` with `options`)."""
-    interrupts.explain(partial(store.how_to_go_on, settings.home, folder.name))
+    interrupts.now.explain = partial(store.how_to_go_on, settings.home, folder.name)
     view = view_of(folder.space(), folder.plan(), settings.home)
     with watching(view, screen, quiet=quiet) as watch:
         return runner.resume(folder, settings, watch=watch, **options)
@@ -104,13 +104,13 @@ def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
     if quiet:
         yield lambda trial_id, progress: None
         return
-    with phases.listener(_guarded(guard, enter)):
+    with phases.listener(guard(enter)):
         if console.is_terminal:
             with _showing(lambda: view.table(max_rows=console.height), console, guard):
-                yield _guarded(guard, view.update)
+                yield guard(view.update)
         else:
             with _open_screen(console):
-                yield _guarded(guard, lines(view, console))
+                yield guard(lines(view, console))
 
 
 @contextmanager
@@ -138,47 +138,25 @@ def _showing(shown: Callable[[], RenderableType], console: Console, guard: Guard
 
     live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
     for name in ("start", "refresh", "stop"):  # also called by its own thread
-        setattr(live, name, _guarded(guard, getattr(live, name)))
+        setattr(live, name, guard(getattr(live, name)))
     with _open_screen(console), live:
         yield
 
 
-def _guarded(guard: Guard, call: Callable[..., object]) -> Callable[..., None]:
-    def called(*given: Any, **named: Any) -> None:
-        with guard:
-            call(*given, **named)
-
-    return called
-
-
-class _Screen:
-    """A file whose errors are ignored: a terminal that is closed, a pipe whose reader has ended."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-
-    def write(self, text: str) -> int:
-        with suppress(OSError):
-            self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            self._file.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-
 @contextmanager
 def _open_screen(console: Console) -> Iterator[None]:
-    """Ignore errors of the screen inside the block, whose work matters more than what it shows."""
-    before = console.file
-    console.file = cast("IO[str]", _Screen(before))
+    """Leave a pipe whose reader has ended to the guard inside the block, whose work matters more
+    than what it shows: rich would end the process.
+    """
+
+    def fail() -> None:
+        raise BrokenPipeError
+
+    before, console.on_broken_pipe = console.on_broken_pipe, fail  # type: ignore[method-assign]
     try:
         yield
     finally:
-        console.file = before
+        console.on_broken_pipe = before  # type: ignore[method-assign]
 
 
 def lines(view: View, console: Console, *, clock: Callable[[], float] = time.monotonic) -> Watch:
