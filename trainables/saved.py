@@ -11,12 +11,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -135,50 +133,25 @@ def _with_code(config: ModelConfig, factory: str | None) -> ModelConfig:
 class Columns:
     """Utterances in memory, in the columns that batches are cut from (see `data.batches`).
 
-    A label that the schema lacks is -1.
+    A label that the schema lacks is -1; `known` bool[n] is whether it has all of a record.
     """
 
     def __init__(self, utterances: Sequence[Utterance], *, schema: LabelSchema) -> None:
         if not utterances or not all(each.tokens for each in utterances):
             raise InvalidInput("expected utterances of at least one token each")
-        self._utterances = utterances
-        self._intents = {name: number for number, name in enumerate(schema.intents)}
-        self._tags = {name: number for number, name in enumerate(schema.tags)}
-
-    @cached_property
-    def types(self) -> list[str]:
-        """The distinct tokens, sorted."""
-        return sorted({token for each in self._utterances for token in each.tokens})
-
-    @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """[n + 1]: where each record's tokens start."""
-        return np.cumsum([0, *(len(each.tokens) for each in self._utterances)])
-
-    @cached_property
-    def tokens(self) -> NDArray[np.int32]:
-        """[total]: indices in `types`."""
-        place = {token: number for number, token in enumerate(self.types)}
-        found = [place[token] for each in self._utterances for token in each.tokens]
-        return np.array(found, dtype=np.int32)
-
-    @cached_property
-    def intents(self) -> NDArray[np.int16]:
-        """[n]."""
-        found = [self._intents.get(each.intent, -1) for each in self._utterances]
-        return np.array(found, dtype=np.int16)
-
-    @cached_property
-    def tags(self) -> NDArray[np.int16]:
-        """[total]."""
-        found = [self._tags.get(tag, -1) for each in self._utterances for tag in each.tags]
-        return np.array(found, dtype=np.int16)
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """[n]: whether the schema has every label of the record."""
+        self.types = sorted({token for each in utterances for token in each.tokens})
+        place, intents, tags = (
+            {name: number for number, name in enumerate(names)}
+            for names in (self.types, schema.intents, schema.tags)
+        )
+        words = [place[token] for each in utterances for token in each.tokens]
+        marks = [tags.get(tag, -1) for each in utterances for tag in each.tags]
+        self.offsets = np.cumsum([0, *(len(each.tokens) for each in utterances)])
+        self.tokens = np.array(words, dtype=np.int32)
+        self.tags = np.array(marks, dtype=np.int16)
+        self.intents = np.array([intents.get(each.intent, -1) for each in utterances], np.int16)
         bad = np.add.reduceat(self.tags < 0, self.offsets[:-1])
-        return np.asarray((bad == 0) & (self.intents >= 0))
+        self.known = (bad == 0) & (self.intents >= 0)
 
 
 def unlabelled(tokens: Sequence[str]) -> Utterance:

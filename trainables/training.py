@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -130,7 +130,17 @@ def train(
             state = learner.model.state_dict()
             best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
         if folder is not None and comm.rank == 0:
-            checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epochs, facts))
+            parts = {
+                "model": learner.model.state_dict(),
+                "best": best,
+                "engine": learner.engine.state_dict(),
+            }
+            tensors = {
+                f"{of}.{n}": each for of, named in parts.items() for n, each in named.items()
+            }
+            figures = {"history": history, "epoch_seconds": seconds, "best_epochs": best_epochs}
+            kept = checkpoint.Checkpoint(tensors=tensors, state={**figures, **facts})
+            checkpoint.save(folder, kept)
         go_on = _ask(report, history, seconds, comm)
     learner.model.load_state_dict(best)
     return Trained(
@@ -161,29 +171,3 @@ def _ask(
             EpochReport(epochs_done=len(history), seconds=seconds[-1], metrics=dict(history[-1]))
         )
     return bool(comm.broadcast(answer))
-
-
-def _snapshot(
-    learner: Learner,
-    best: dict[str, torch.Tensor],
-    history: list[dict[str, float]],
-    seconds: list[float],
-    best_epochs: dict[str, int],
-    facts: Mapping[str, str],
-) -> checkpoint.Checkpoint:
-    """The state from which another process can resume after the last epoch."""
-    parts = {
-        "model": learner.model.state_dict(),
-        "best": best,
-        "engine": learner.engine.state_dict(),
-    }
-    state: dict[str, Any] = {
-        "history": history,
-        "epoch_seconds": seconds,
-        "best_epochs": best_epochs,
-        **facts,
-    }
-    tensors = {
-        f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()
-    }
-    return checkpoint.Checkpoint(tensors=tensors, state=state)

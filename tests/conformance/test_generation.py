@@ -81,14 +81,16 @@ from typing import Literal
 from pydantic import Field
 
 from trainables.generation._material import UTTERANCES, Drawn, StageTexts
-from trainables.sections import NoPrograms, NoPrompts, NoStages, TextConfig
+from trainables.frozen import constants_of
+from trainables.sections import SynthesisConfig, TextConfig
 
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False
 READS_PROMPTS = False
 
 
-class Config(NoStages, NoPrompts, NoPrograms, TextConfig):
+@constants_of(SynthesisConfig, histogram="public")
+class Config(TextConfig):
     method: Literal["surplus"] = "surplus"
     surplus: int = Field(2, ge=1)
 

@@ -235,27 +235,16 @@ def public_encoder(encoder: str) -> PublicEncoder:
         place = about.place
     elif encoder in PACKAGED:
         place, name = _installed(encoder), PACKAGED[encoder].name
-    elif is_local(encoder):
+    elif _is_of_hub(encoder):
+        place = _cached_folder(encoder) or _fetch(encoder, weights=False)
+    else:
         place = Path(encoder).expanduser()
         if not place.is_dir():
             raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
-    else:
-        place = _cached_folder(encoder) or _fetch(encoder, weights=False)
-    found = PublicEncoder(name, place, _config_in(place, encoder), about)
-    if not _weight_files(place) and not is_local(encoder):
-        found = PublicEncoder(name, _fetch(encoder, weights=True), found.config, None)
-    _require_whole(found, encoder)
-    return found
-
-
-def _expected(more: str = "") -> str:
-    known = ", ".join(shipped_encoders())
-    return f"expected model.encoder to be one of {known}, a folder or a hub name{more}"
-
-
-def _require_whole(found: PublicEncoder, encoder: str) -> None:
-    """Raises: InvalidData where sizes or files are missing."""
-    place, config = found.place, found.config
+    config = _config_in(place, encoder)
+    if _is_of_hub(encoder) and not _weight_files(place):
+        place = _fetch(encoder, weights=True)
+    found = PublicEncoder(name, place, config, about)
     if min(config.num_layers, config.width, found.positions - 2) < 1:
         raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
     names = {file.name for file in place.iterdir()}
@@ -269,6 +258,16 @@ def _require_whole(found: PublicEncoder, encoder: str) -> None:
         )
     if wanted:
         raise InvalidData(f"expected {wanted} in the folder of model.encoder={encoder}, got none")
+    return found
+
+
+def _is_of_hub(encoder: str) -> bool:
+    return encoder not in (*shipped_encoders(), *PACKAGED) and not is_local(encoder)
+
+
+def _expected(more: str = "") -> str:
+    known = ", ".join(shipped_encoders())
+    return f"expected model.encoder to be one of {known}, a folder or a hub name{more}"
 
 
 def _config_in(place: Path, encoder: str) -> EncoderConfig:
@@ -474,9 +473,7 @@ def require_here(model: Mapping[str, Any], *, where: Path) -> None:
 
     Raises: InvalidInput.
     """
-    for encoder in encoders_of(model):
-        if encoder in (*shipped_encoders(), *PACKAGED) or is_local(encoder):
-            continue
+    for encoder in filter(_is_of_hub, encoders_of(model)):
         kept = _cached_folder(encoder)
         if kept is None or not _weight_files(kept):
             raise InvalidInput(

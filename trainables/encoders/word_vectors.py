@@ -53,10 +53,7 @@ class VectorFile:
             vocabulary = pd.read_parquet(_package() / "glove_6B_index.parquet")
             names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
             yield from zip(map(str, names), _glove_table(), strict=False)
-        else:
-            yield from self._of_text()
-
-    def _of_text(self) -> Iterator[tuple[str, np.ndarray]]:
+            return
         path = Path(self.source)
         if not path.is_file():
             raise InvalidInput(
