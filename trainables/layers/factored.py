@@ -32,10 +32,14 @@ from trainables.layers.tape import (
 )
 from trainables.layers.units import Units
 
+_AT_ONCE = 4_096  # rows of a product, so that their copy stays in the processor's cache
+
 
 @dataclass(eq=False)
 class FactoredEntry(OfRows):
-    """Rows `x` [n, I] and the gradient of the loss by the output rows, `g` [n, O]."""
+    """Rows `x` [n, I] and the gradient of the loss by the output rows, `g` [n, O], of which most
+    may be 0: products read the others.
+    """
 
     KNOWN = ("fixed",)
 
@@ -45,6 +49,9 @@ class FactoredEntry(OfRows):
     rows: Rows
     fixed: FixedRows | None = None  # what is known of `x`
 
+    def __post_init__(self) -> None:
+        self._taught = torch.linalg.vector_norm(self.g, dim=1).nonzero().flatten()  # and NaN
+
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
         """The shared rows U, where they are trained."""
@@ -53,9 +60,9 @@ class FactoredEntry(OfRows):
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """|S^T sum g x^T|^2, as that of a `Linear` whose output gradients are the rows of g S."""
         terms = [(self.x, weights[self.layer.weight])]
-        found = gram_norms(
-            units.of(self.rows), terms, self.g @ self.layer.shares, 0.0, fixed=self.fixed
-        )
+        shared = self.g.new_zeros(len(self.g), self.layer.shares.shape[1])
+        shared[self._taught] = self.g[self._taught] @ self.layer.shares
+        found = gram_norms(units.of(self.rows), terms, shared, 0.0, fixed=self.fixed)
         return upper_bound(found.upper, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
@@ -67,9 +74,14 @@ class FactoredEntry(OfRows):
         return Size(total * scale, of.most_rows + len(self.layer.shares))
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
-        """One large product, then a small one straight into the flat buffer."""
-        g, x = scaled_pair(self.g, self.x, row_factors(units, factors, self.rows))
-        views[self.layer.weight].addmm_(self.layer.shares.t(), g.t() @ x)
+        """Large products of the rows that are not 0, then a small one straight into the buffer."""
+        scale = row_factors(units, factors, self.rows)
+        total = self.g.new_zeros(self.g.shape[1], self.x.shape[1])
+        for some in self._taught.split(_AT_ONCE):
+            of_rows = None if scale is None else scale[some]
+            g, x = scaled_pair(self.g[some], self.x[some], of_rows)
+            total.addmm_(g.t(), x)
+        views[self.layer.weight].addmm_(self.layer.shares.t(), total)
 
 
 class KnownRows:

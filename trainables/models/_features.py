@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from trainables.data.corpus import Corpus
     from trainables.models.features import Config
 
-_OWN = 0.5  # weight of a tag's separate row relative to the shared ones
+_OWN = 0.5  # weight of a tag's separate row relative to those of its type and role
+_MARK = 0.5  # and of the row of B or of I, which is so common that its steps would be too long
 
 
 @lru_cache(maxsize=2)
@@ -246,7 +248,7 @@ class Features(NluModel):
 
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in
-        nats.
+        nats, which is 0 of one whose tag is `sure`.
 
         Unlike in models with learnt transitions, the losses of tokens are independent.
         """
@@ -258,7 +260,8 @@ class Features(NluModel):
         if self.names:
             tags, intents = tags + inputs["tag_start"], intents + inputs["intent_start"]
         of = torch.from_numpy(record).to(tags.device)
-        summed = independent_losses(tags, batch.tags, of, number)
+        enough = -math.log(self.config.sure)
+        summed = independent_losses(tags, batch.tags, of, number, enough=enough)
         return self._intent_losses(intents, batch, 0.0) + self.config.tag_weight * summed
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
@@ -272,8 +275,8 @@ class Features(NluModel):
 def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
     """[tags, parts]: the weight of each part's row in a tag's weights; rows have norm 1.
 
-    One row for `B` and for `I`, for the type (the last part of a name, `city_name`), for the role
-    (the part before it, `toloc`, or none), and half a row for the tag alone. Names are public. A
+    One row for the type (the last part of a name, `city_name`), for the role (the part before it,
+    `toloc`, or none), and half a row for `B` or `I` and for the tag alone. Names are public. A
     rare tag is then learnt from frequent parts.
 
     >>> tag_parts(LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")).shape
@@ -297,5 +300,5 @@ def _parts(tag: str) -> list[tuple[tuple[str, str], float]]:
         return [(("tag", tag), 1.0)]
     mark, name = tag.split("-", 1)
     role, _, kind = name.rpartition(".")
-    shared = [("mark", mark), ("type", kind), ("role", role)]
-    return [*((part, 1.0) for part in shared), (("tag", tag), _OWN)]
+    shared = [(("type", kind), 1.0), (("role", role), 1.0)]
+    return [(("mark", mark), _MARK), *shared, (("tag", tag), _OWN)]

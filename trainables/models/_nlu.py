@@ -78,15 +78,22 @@ def mean_over_record(x: Tensor, record: Tensor, lengths: Tensor) -> Tensor:
     return x.new_zeros(len(lengths), x.shape[1]).index_add(0, record, x) / lengths.unsqueeze(1)
 
 
-def independent_losses(tags: Tensor, gold: Tensor, record: Tensor, number: int) -> Tensor:
-    """[number]: the cross-entropies of tokens alone, in nats, summed over each record's.
+def independent_losses(
+    tags: Tensor, gold: Tensor, record: Tensor, number: int, *, enough: float = 0.0
+) -> Tensor:
+    """[number]: the losses of tokens alone, in nats, summed over each record's.
 
     `tags` [n, L] are scores, `gold` int64[n] the labels (-1: one that adds nothing), `record`
-    int64[n] whose token each row is.
+    int64[n] whose token each row is. A loss is what a cross-entropy exceeds `enough` by, smoothed
+    up to twice `enough`: its gradient is exactly 0 below, and continuous.
     """
     tags = tags.float() if tags.dtype == torch.bfloat16 else tags
     each = F.cross_entropy(tags, gold.clamp(min=0), reduction="none").masked_fill(gold < 0, 0.0)
-    return each.new_zeros(number).index_add(0, record, each)
+    # Continuous, because a jump would show the rounding of a score in the whole gradient.
+    excess = F.smooth_l1_loss(
+        F.relu(each - enough), torch.zeros_like(each), reduction="none", beta=enough
+    )
+    return each.new_zeros(number).index_add(0, record, excess)
 
 
 class NluModel(DropsByRecord, ABC):

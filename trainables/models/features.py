@@ -55,6 +55,8 @@ class Config(ModelConfig):
     token's row; 0: none"""
     tag_weight: Annotated[float, Field(gt=0, le=MAX_NUMBER)] = 1.0
     """weight of the tokens' losses relative to the intent's; it divides C between them"""
+    sure: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """probability of a token's tag from which on the token teaches nothing; 1: all teach"""
     bias: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 0.3
     """constant feature of every row"""
     span_bonus: Annotated[float, Field(ge=0, le=MAX_NUMBER)] = 2.5

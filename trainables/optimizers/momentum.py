@@ -1,4 +1,4 @@
-"""Gradient descent with momentum (Polyak 1964): v = 0.9 v + g, w = w - lr v.
+"""Gradient descent with momentum (Polyak 1964): v = 0.7 v + g, w = w - lr v.
 
 For few, large batches. Unlike Adam it does not rescale directions in which the noise is as large as
 the signal.
@@ -11,11 +11,11 @@ import torch
 from trainables.optimizers._optimizer import Optimizer
 from trainables.privacy.flat import Layout
 
-MOMENTUM = 0.9
+MOMENTUM = 0.7
 
 
 def make(layout: Layout, *, learning_rate: float) -> Optimizer:
-    """torch's SGD with momentum 0.9."""
+    """torch's SGD with momentum 0.7."""
     return Optimizer(
         layout,
         lambda parameters: torch.optim.SGD(parameters, lr=learning_rate, momentum=MOMENTUM),
