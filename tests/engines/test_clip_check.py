@@ -312,9 +312,10 @@ def test_large_models_compare_fewer_records(size, most):
 
 def test_a_part_has_few_units_and_every_record_is_as_likely():
     draw = draw_of([[1, 2, 3], [], [4], [5, 6, 7, 8], [9]])
-    seen = np.zeros(10)
+    seen, lone = np.zeros(10), 0
     for seed in range(600):
         part = some_of(draw, 2, np.random.default_rng(seed))
+        lone += part.num_units == 1
         assert len(part.records) == 2
         assert part.sizes.sum() == 2
         assert part.num_units <= 2
@@ -325,6 +326,7 @@ def test_a_part_has_few_units_and_every_record_is_as_likely():
         assert (part.weights == 1 / part.sizes[part.unit]).all()
         seen[part.records] += 1
     assert seen[[1, 2, 3]].min() > 60
+    assert lone > 240, "half of them: a part begins with a unit of several records or is of two"
     whole = some_of(draw, 64, np.random.default_rng(0))
     assert whole.records.tolist() == draw.records.tolist()
     assert whole.sizes.tolist() == [3, 1, 4, 1]

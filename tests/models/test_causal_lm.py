@@ -32,6 +32,8 @@ def test_norms_and_clipped_sum_equal_single_record_passes(units, prompted, kind)
     model = small_lm(dropout=0.1)
     if kind == "adapters":
         with_adapters(model)
+        maps = {name.split(".")[2] for name, p in model.named_parameters() if p.requires_grad}
+        assert maps == {"qkv", "attention_out", "inner", "outer"}
     model.begin_step("a", 1)
     assert model.word.weight.requires_grad == (kind == "full")
     assert_sum_is_the_definitions(

@@ -211,6 +211,9 @@ def test_a_frozen_map_is_rounded_where_it_is_asked_for(bias):
         model.inner[0].register_buffer("deep", torch.ones(1))
         model.inner.register_buffer("left", torch.ones(1), persistent=False)
         model.load_state_dict(model.state_dict())
+    around = nn.ModuleDict({"head": nn.Linear(1, 1), "own": whole})
+    trained = {f"own.{name}" for name, _ in whole.named_parameters()}
+    assert around.state_dict().keys() == {"head.weight", "head.bias", *trained}
     assert {p.dtype for p in whole.parameters()} == {torch.float32}
     assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
     assert torch.equal(half.inner(x), F.linear(x, *(p.float() for p in half.parameters())))
@@ -249,17 +252,19 @@ def test_a_trial_trains_checks_itself_and_is_read_again(place, tmp_path):
     assert torch.equal(torch.tensor(said.features), torch.tensor(alone.features))
 
 
-def test_the_check_of_a_step_sees_rows_given_to_another_record(place, tmp_path, monkeypatch):
-    """A mutant of the book: two records' rows are exchanged while a trial runs."""
+@pytest.mark.parametrize("at_first", [True, False])
+def test_rows_given_to_another_record_are_seen(place, tmp_path, monkeypatch, at_first):
+    """A mutant of the book: two records' rows are exchanged, from the first or in a trial alone."""
     right = AdaptedForeign.forward
 
     def wrong(self, x):
-        if self.rows.num_records > 3:  # not the made ones that are tried at first
+        if self.rows.num_records > (1 if at_first else 3):  # the made ones that are tried
             record = self.rows.record.copy()
             record[record < 2] = 1 - record[record < 2]
             self.rows = replace(self.rows, record=record)
         return right(self, x)
 
     monkeypatch.setattr(AdaptedForeign, "forward", wrong)
-    with refused("of its recomputation in float64", TrialFailed):
+    line = "one record after another" if at_first else "of its recomputation in float64"
+    with refused(line, InvalidInput if at_first else TrialFailed):
         run(place, tmp_path, chosen())

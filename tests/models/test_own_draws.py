@@ -11,6 +11,7 @@ from trainables import catalogue
 from trainables.config import model_part
 from trainables.guarantee import per_record
 from trainables.models._own import factory
+from trainables.seeding import stream_seed
 
 CODE = """
 import torch
@@ -72,6 +73,8 @@ def losses(model, *step):
 def test_masks_that_may_be_public_belong_to_the_seed_and_the_step(built):
     other = of_seed(1)
     assert not torch.equal(built.module.words.weight, other.module.words.weight)
+    torch.manual_seed(stream_seed(0, "model", "module"))
+    assert torch.equal(built.module.words.weight, torch.randn(40, 8)), "as in every version"
     other.load_state_dict(built.state_dict())
     first = losses(built, 0, 3)
     assert torch.equal(first, losses(built, 0, 3)), "a replay draws the same masks"
