@@ -79,7 +79,7 @@ def test_the_models_keep_books(name):
     model = build_model(name)
     assert supports(model)
     said, _, part = model.provenance.partition("; trained: ")
-    assert ("(MPNet, " in said) if name in ADAPTED else said == "trained from random weights"
+    assert ("(mpnet, " in said) if name in ADAPTED else said == "trained from random weights"
     assert bool(part) == (name not in FULLY)
 
 

@@ -5,7 +5,6 @@ import pytest
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from search_spaces.files import shipped_spaces
-from search_spaces.parts import Constraint
 from tests.refusals import refused
 from trainables.errors import InvalidInput
 
@@ -132,14 +131,9 @@ def test_an_axis_over_models_brings_each_its_own_fields():
 
 
 def test_a_model_that_a_variant_names_owns_the_sections_of_a_shared_axis():
-    found = expand(
-        spaces.parse(
-            {
-                "name": "s",
-                "axes": {"model": [{"dropout": 0.1}, {"dropout": 0.2}]},
-                "variants": [{"name": "v", "set": {"model.name": "bert", "model.num_layers": 2}}],
-            }
-        )
+    found = expansion(
+        axes={"model": [{"dropout": 0.1}, {"dropout": 0.2}]},
+        variants=[{"name": "v", "set": {"model.name": "bert", "model.num_layers": 2}}],
     )
     assert [p.fields["model"] for p in found.points] == [
         {"name": "bert", "num_layers": 2, "dropout": dropout} for dropout in (0.1, 0.2)
@@ -161,28 +155,22 @@ def test_a_path_of_no_section_is_answered_with_the_nearest():
 def test_noise_is_dropped_where_a_variant_has_none_and_refused_where_it_asks_for_it():
     base = {"privacy": {"noise_multiplier": 2.0, "delta": 1e-6}}
     plain = {"name": "plain", "set": {"engine": "sgd"}}
-    points = expand(
-        spaces.parse({"name": "s", "base": base, "variants": [{"name": "usual"}, plain]})
-    ).points
+    points = expansion(base=base, variants=[{"name": "usual"}, plain]).points
     privacy = [point.config.privacy.model_dump() for point in points if point.config]
     assert ["noise_multiplier" in each for each in privacy] == [True, False]
     assert [each["delta"] for each in privacy] == [1e-6, 1e-6]
     asked = {"name": "plain", "set": {"engine": "sgd", "privacy.noise_multiplier": 1.0}}
     with refused(r"^unknown field privacy\.noise_multiplier for engine sgd"):
-        expand(spaces.parse({"name": "s", "base": base, "variants": [asked]}))
+        expansion(base=base, variants=[asked])
 
 
 def test_a_constraint_over_noise_says_nothing_of_an_engine_without_it():
-    space = spaces.parse(
-        {
-            "name": "s",
-            "variants": [{"name": "usual"}, {"name": "plain", "set": {"engine": "sgd"}}],
-            "axes": {"privacy.noise_multiplier": [0.5, 2.0]},
-            "constraints": ["privacy.noise_multiplier >= 1"],
-        }
-    )
-    found = expand(space)
+    fields = {
+        "variants": [{"name": "usual"}, {"name": "plain", "set": {"engine": "sgd"}}],
+        "axes": {"privacy.noise_multiplier": [0.5, 2.0]},
+    }
+    found = expansion(**fields, constraints=["privacy.noise_multiplier >= 1"])
     assert [point.reason is None for point in found.points] == [False, True, True]
     assert found.merged == 1
     with refused(r"unknown name privacy\.noise"):
-        expand(space.model_copy(update={"constraints": (Constraint(require="privacy.noise > 1"),)}))
+        expansion(**fields, constraints=["privacy.noise > 1"])
