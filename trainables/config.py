@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 
 from pydantic import BaseModel, Field, create_model, model_validator
 
@@ -40,21 +40,15 @@ SHELVES = {
     "training": "engines",
     "synthesis": "generation",
 }
-TAGS = {
-    "data": "data.name",
-    "model": "model.name",
-    "privacy": "engine",
-    "training": "engine",
-    "synthesis": "synthesis.method",
-}
+TAGS = {s: "engine" if of == "engines" else f"{s}.name" for s, of in SHELVES.items()}
+TAGS["synthesis"] = "synthesis.method"
 
 
 def class_of(section: str, entry: str) -> type[Frozen]:
     """The class of a section with an entry."""
     if section == "training":
         return NoTraining if catalogue.kind_of("engines", entry) == "prior" else TrainingConfig
-    own: type[Frozen] = catalogue.entry(SHELVES[section], entry).Config
-    return own
+    return cast(type[Frozen], catalogue.entry(SHELVES[section], entry).Config)
 
 
 def union_of(section: str, *, kind: str | None = None) -> Any:
@@ -261,14 +255,12 @@ def is_field(section: str, name: str) -> bool:
 
 def data_config(**fields: Any) -> DataConfig:
     """The section `data` alone, as `part`."""
-    found: DataConfig = part("data", fields)
-    return found
+    return cast(DataConfig, part("data", fields))
 
 
 def model_part(**fields: Any) -> ModelConfig:
     """The section `model` alone, as `part`."""
-    found: ModelConfig = part("model", fields)
-    return found
+    return cast(ModelConfig, part("model", fields))
 
 
 def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
@@ -285,5 +277,4 @@ def part(section: str, fields: Any, *, engine: str | None = None) -> Any:
 @cache
 def _alone(section: str, names: tuple[str, ...]) -> type[BaseModel]:
     fields: Any = {section: (union_of(section), ...)}
-    made: type[BaseModel] = create_model("Alone", **fields)
-    return made
+    return cast(type[BaseModel], create_model("Alone", **fields))

@@ -140,9 +140,8 @@ class Frozen(BaseModel):
 
     @model_serializer(mode="wrap")
     def _what_is_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = dump(self)
         unread = self.unread(self.__dict__)
-        return {name: value for name, value in fields.items() if name not in unread}
+        return {name: value for name, value in dump(self).items() if name not in unread}
 
 
 def constants_of(whole: type[Frozen], **others: Any) -> Callable[[type[Part]], type[Part]]:

@@ -89,11 +89,7 @@ class NoiseDecay(Frozen):
 
 
 class GroupScaleConfig(Frozen):
-    """alpha_k, the scales of parameter groups before clipping. A name alone has the defaults.
-
-    Noise of calibration `paper` is added after the rescale, so alpha_k times s is noise of z0 / s:
-    the paper says that alpha_k is proportional to the norm, not by which factor.
-    """
+    """alpha_k, the scales of parameter groups before clipping. A name alone has the defaults."""
 
     name: GroupScale = "none"
     """source of alpha_k: none: 1 for every group; public: the gradient of public utterances;
@@ -102,8 +98,7 @@ class GroupScaleConfig(Frozen):
     normalise: Annotated[Normalise, With(name=_SCALED)] = "unit"
     """unit: sum_k alpha_k^2 = 1; none: alpha_k is the norm of group k itself"""
     cap: Annotated[PositiveFloat | None, With(normalise="none")] = None
-    """public bound on alpha_k; larger ones are cut. noise_calibration paper needs it for a finite
-    epsilon"""
+    """public bound on alpha_k, which noise_calibration paper needs for a finite epsilon"""
 
     @model_validator(mode="before")
     @classmethod
@@ -139,8 +134,7 @@ class DrawnConfig(DeltaConfig):
     """The mechanism of an engine that draws records."""
 
     sampling: Sampling | None = None
-    """how records are assigned to steps; full: every record in every step, with
-    training.expected_batch_size = n"""
+    """how records are assigned to steps; full: all in every step (expected_batch_size = n)"""
     unit: Literal["record", "group"] = "record"
     """privacy unit in which neighbouring data sets differ"""
     max_records_per_group: Annotated[Count, With(unit="group")] = 1
@@ -163,8 +157,7 @@ class PrivacyConfig(DrawnConfig):
     neighboring_relation: NeighboringRelation | None = None
     """difference between neighbouring data sets; default: that of the sampling"""
     microbatch_size: Count | None = None
-    """records whose mean gradient is clipped as one; default: 1 or a worker's whole batch,
-    depending on the engine"""
+    """records whose mean gradient is clipped as one; default: 1, with edp_sgd a worker's batch"""
     secure_noise: bool = True
     """draw noise from AES-256-CTR on every device; false: a GPU's own generator, which is faster,
     no cipher, and ends near 6.7 standard deviations (a CPU ignores it)"""
@@ -173,11 +166,7 @@ class PrivacyConfig(DrawnConfig):
 
 
 class TotalNoise(Frozen):
-    """Replaces a learning rate by the one at which all steps together add this much noise.
-
-    It is the standard deviation of a weight, without momentum (`privacy.learning_rate`), and
-    transfers to other numbers of records, epsilons and steps.
-    """
+    """Replaces a learning rate by that of this noise (`privacy.learning_rate`), which transfers."""
 
     total_noise: PositiveFloat
     """standard deviation of the noise that all steps add to a weight"""
@@ -221,8 +210,7 @@ class TrainingConfig(WorkersConfig):
     learning_rate_decay: Annotated[str, NameOf("learning_rates")] = "constant"
     """schedule of the learning rate, an entry of trainables/learning_rates"""
     gradient_clip_norm: PositiveFloat | None = None
-    """largest norm of a step's mean gradient, for engines without privacy (others clip by
-    privacy.max_grad_norm); default: no limit"""
+    """largest norm of a step's mean gradient, for engines without privacy; default: no limit"""
     precision: Literal["fp32", "bf16"] = "fp32"
     """precision of products in training; norms, clipped sums, noise, weights and Adam are fp32"""
     seed: Seed = 0

@@ -154,7 +154,7 @@ class PublicEncoder:
     def digest(self) -> str:
         """SHA-256 over the files that features depend on, by name and content."""
         files = [f for f in files_of(self.place) if f.name not in (*_PAPERS, LEARNT)]
-        return _digest_of(sorted(files) if self.about else files)
+        return _digest_of(sorted(files) if self.about else files)  # the orders of saved digests
 
 
 def _digest_of(files: Iterable[Path]) -> str:

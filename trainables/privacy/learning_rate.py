@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from trainables.errors import InvalidInput
 from trainables.guarantee.mechanism import Mechanism
 from trainables.sections import TotalNoise
 
@@ -16,17 +15,11 @@ def learning_rate_of(rate: float | TotalNoise, mechanism: Mechanism) -> float:
     standard deviation k a weight, so k = r sqrt(sum_t v_t) / M with v_t the variance of the noise
     on a sum of M clipped units (in the group of the largest alpha). With full batches of records
     and noise for mu-GDP that is r = k n mu / (C T), so three times the records allow three times
-    the rate. All inputs are declared, so no epsilon is spent.
-
-    Raises: InvalidInput for `TotalNoise` where no noise is added.
+    the rate. All inputs are declared, so no epsilon is spent. A config refuses `TotalNoise` where
+    no noise is added.
     """
     if not isinstance(rate, TotalNoise):
         return rate
-    if not mechanism.is_private:
-        raise InvalidInput(
-            "expected training.learning_rate to be a number where no noise is added, got"
-            f" total_noise={rate.total_noise:g}"
-        )
     variance = math.fsum(
         mechanism.steps_in(epoch)
         * mechanism.num_workers
