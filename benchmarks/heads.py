@@ -3,7 +3,7 @@
     python benchmarks/heads.py [--data atis] [--encoder dialogues] [--repeats 3]
     python benchmarks/heads.py --sweep 20 [--executor gang] [--precision bf16]
 
-Printed: seconds of processor of the full-batch steps of DP-SGD (median), and SER on the test part
+Printed: seconds of processor of the steps of a private trial (median), and SER on the test part
 of the same heads without privacy and of scikit-learn's logistic regression on the same rows, tags
 decoded one by one in both. With `--sweep`, seconds and seconds of processor (all processes) of
 `sweep run` on so many points of `search_spaces/epsilon_8.yaml`, and of the same with one
@@ -22,47 +22,33 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 import yaml
 from sklearn.linear_model import LogisticRegression
 
-from trainables.config import parse
+from search_spaces.expansion import expand
+from search_spaces.space import read
 from trainables.data.bio import slots_lenient
 from trainables.data.records import Frame
 from trainables.metrics import count_frames, summarize
 from trainables.system.communication import Alone
 from trainables.tasks._setup import Setup, prepare
 
-_STEPS = {"dp_sgd": 40, "sgd": 300}
-_PRIVATE = {"max_grad_norm": 0.2, "noise_multiplier": {"target_epsilon": 8}, "delta": 1e-5}
-
 
 def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> Setup:
     """The trial of `search_spaces/epsilon_8.yaml` with this engine, before its first step."""
-    fields: dict[str, Any] = {
-        "engine": engine,
-        "data": {"name": arguments.data},
-        "model": {
-            "name": "features",
-            "encoder": arguments.encoder,
-            "sure": 0.95 if engine == "dp_sgd" else 1,
-        },
-        "privacy": {"sampling": "full"} | (_PRIVATE if engine == "dp_sgd" else {}),
-        "training": {
-            "steps": _STEPS[engine],
-            "evaluate_every": 20,
-            "optimizer": "momentum" if engine == "dp_sgd" else "adam",
-            "learning_rate": {"total_noise": 0.5} if engine == "dp_sgd" else 0.05,
-            "learning_rate_decay": "constant" if engine == "dp_sgd" else "linear",
-            "precision": arguments.precision,
-        },
-        "evaluation": {"attacks": []},
+    overrides = {
+        "data.name": arguments.data,
+        "model.encoder": arguments.encoder,
+        "training.precision": arguments.precision,
+        "evaluation.attacks": [],
     }
+    points = expand(read("epsilon_8", overrides=overrides)).points
+    config = next(p.config for p in points if p.config and p.config.engine == engine)
     data = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
-    return prepare(parse(fields), comm=Alone(), data_dir=data, cache_dir=cache)
+    return prepare(config, comm=Alone(), data_dir=data, cache_dir=cache)
 
 
 def trained(setup: Setup) -> float:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from trainables.layers import factored
 from trainables.layers.char_cnn import CharCnn, CharCnnEntry
 from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
 from trainables.layers.crf.statistics import LogPairs
@@ -84,7 +85,8 @@ def test_a_tied_table_is_rid_of_a_unit_in_both_of_its_uses():
     assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3)
 
 
-def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows():
+def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows(monkeypatch):
+    monkeypatch.setattr(factored, "_AT_ONCE", 1)
     torch.manual_seed(0)
     layer = FactoredLinear(3, torch.randn(4, 2))
     x, g = torch.randn(5, 3), torch.randn(5, 4)

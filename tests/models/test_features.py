@@ -1,11 +1,14 @@
 """Heads on the features of a fixed encoder, with the one that ships."""
 
 import json
+import math
 import shutil
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from tests.models._builds import SCHEMA, TYPES, built, made_corpus, random_batch
 from tests.refusals import refused
@@ -72,14 +75,9 @@ def test_decoding_obeys_the_bio_rules():
     torch.manual_seed(0)
     torch.nn.init.normal_(found.tag_head.weight, std=20.0)
     batch = random_batch(found, 40, seed=1)
-    paths = found.predict(batch).tag_paths.tolist()
-    start = 0
-    for length in batch.lengths.tolist():
-        before = "O"
-        for tag in (SCHEMA.tags[k] for k in paths[start : start + length]):
+    for path in found.predict(batch).tag_paths.split(batch.lengths.tolist()):
+        for before, tag in pairwise(["O", *(SCHEMA.tags[k] for k in path)]):
             assert tag[0] != "I" or before[2:] == tag[2:]
-            before = tag
-        start += length
 
 
 def test_kept_rows_are_those_computed_anew(tmp_path):
@@ -91,11 +89,7 @@ def test_kept_rows_are_those_computed_anew(tmp_path):
         torch.testing.assert_close(rows, anew.batch(ids).inputs[name], rtol=2e-3, atol=1e-3)
     (place,) = tmp_path.glob("rows-*")
     assert place.stat().st_mode & 0o077 == 0
-
-
-def test_rows_of_another_recipe_are_others(tmp_path):
-    corpus = made_corpus(tmp_path)
-    for fields in ({}, {"whitening": 1.0}, {"layers": (2,)}):
+    for fields in ({"whitening": 1.0}, {"layers": (2,)}):  # rows of another recipe are others
         model(**fields).loader(corpus, cache_dir=tmp_path)
     assert len(list(tmp_path.glob("rows-*"))) == 3
 
@@ -161,33 +155,35 @@ def test_heads_at_zero_say_what_the_names_say():
     assert torch.equal(silent.intent_log_probs.std(dim=1), torch.zeros(6))
 
 
-def test_names_change_no_gradient_of_another_record():
-    """The start is a constant: the heads' gradients by record are those of the rows alone."""
-    found = model()
-    batch = random_batch(found, 5, seed=3)
-    (whole,) = torch.autograd.grad(found.losses(batch).sum(), found.intent_head.weight)
-    start = batch.inputs["intent_start"]
-    wrong = start.softmax(1) - torch.nn.functional.one_hot(batch.intents, start.shape[1])
-    torch.testing.assert_close(whole, wrong.t() @ batch.inputs["records"])
+def test_names_are_a_constant_start_and_a_token_that_is_sure_teaches_nothing():
+    """Gradients are those of the rows alone; that of a token grows with its loss from 0 at a tag
+    that is sure to the whole one at twice that loss."""
+    found = model(sure=0.95)
+    batch = random_batch(found, 9, seed=3)
+    intents, tags = batch.inputs["intent_start"], batch.inputs["tag_start"]
+    tags[range(len(tags)), batch.tags] += torch.linspace(0, 9, len(tags))
+    heads = [found.intent_head.weight, found.tag_head.weight]
+    of_intents, of_tags = torch.autograd.grad(found.losses(batch).sum(), heads)
+    wrong = intents.softmax(1) - F.one_hot(batch.intents, intents.shape[1])
+    torch.testing.assert_close(of_intents, wrong.t() @ batch.inputs["records"])
+    losses = F.cross_entropy(tags, batch.tags, reduction="none")
+    share = (losses / -math.log(0.95) - 1).clamp(0, 1)
+    assert ((share > 0) & (share < 1)).any()
+    wrong = (tags.softmax(1) - F.one_hot(batch.tags, tags.shape[1])) * share[:, None]
+    expected = (wrong @ found.tag_head.shares).t() @ batch.inputs["tokens"]
+    torch.testing.assert_close(of_tags, expected)
 
 
 NAMED = LabelSchema(intents=("a",), slots=("to.city", "from.city", "airline"), source="doc")
 
 
-def test_rows_have_norm_one_and_tags_stay_apart():
-    parts = tag_parts(NAMED)
-    np.testing.assert_allclose(np.linalg.norm(parts, axis=1), 1.0, rtol=1e-6)
-    assert np.linalg.matrix_rank(parts) == len(NAMED.tags)
-
-
-def test_tags_that_share_parts_share_weights():
+def test_tags_stay_apart_and_share_the_weights_of_their_parts():
     parts = tag_parts(NAMED)
     alike = parts @ parts.T
-    place = {tag: k for k, tag in enumerate(NAMED.tags)}
-    same_type = alike[place["B-to.city"], place["B-from.city"]]
-    same_mark = alike[place["B-to.city"], place["B-airline"]]
-    assert same_type > same_mark > 0
-    assert alike[place["O"], 1:].max() == 0
+    assert np.linalg.matrix_rank(parts) == len(NAMED.tags)
+    to, of, line = (NAMED.tags.index(f"B-{slot}") for slot in NAMED.slots)
+    found = [*np.diag(alike), alike[to, of], alike[to, line], alike[0, 1:].max()]
+    np.testing.assert_allclose(found, [*[1.0] * 7, 0.5, 0.1, 0.0], rtol=1e-6)
 
 
 def test_only_bio_is_allowed_and_a_slot_gains_by_going_on():

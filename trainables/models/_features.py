@@ -232,19 +232,13 @@ class Features(NluModel):
                 save_file(pack(moments), folder / moments_file(number))
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """The rows of a batch, each followed by its scores of names."""
-        layout, inputs = time_major(batch.lengths), self._inputs(batch)
-        tokens, records = [inputs["tokens"]], [inputs["records"]]
-        if self.names:
-            tokens.append(inputs["tag_start"])
-            records.append(inputs["intent_start"])
-        of_tokens = torch.cat(tokens, 1).index_select(0, layout.source)
-        return Encoded(of_tokens, torch.cat(records, 1), layout)
+        """The scores of both heads: no other part of a model reads rows."""
+        layout = time_major(batch.lengths)
+        intents, tags = self._scores(batch)
+        return Encoded(tags.index_select(0, layout.source), intents, layout)
 
-    def _inputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """The inputs in the precision of the weights."""
-        dtype = self.intent_head.weight.dtype
-        return {name: rows.to(dtype) for name, rows in batch.inputs.items()}
+    def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        return encoded.sentence, encoded.tokens
 
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in
@@ -252,24 +246,25 @@ class Features(NluModel):
 
         Unlike in models with learnt transitions, the losses of tokens are independent.
         """
-        number = batch.num_records
-        record = np.repeat(np.arange(number), batch.lengths.cpu().numpy())
-        inputs = self._inputs(batch)
-        tags = self.tag_head(inputs["tokens"], Rows(record, number))
-        intents = self.intent_head(inputs["records"], one_row_each(number))
-        if self.names:
-            tags, intents = tags + inputs["tag_start"], intents + inputs["intent_start"]
-        of = torch.from_numpy(record).to(tags.device)
+        intents, tags = self._scores(batch)
+        of = torch.from_numpy(self._record(batch)).to(tags.device)
         enough = -math.log(self.config.sure)
-        summed = independent_losses(tags, batch.tags, of, number, enough=enough)
+        summed = independent_losses(tags, batch.tags, of, batch.num_records, enough=enough)
         return self._intent_losses(intents, batch, 0.0) + self.config.tag_weight * summed
 
-    def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        records, of_records = encoded.sentence.tensor_split([self.record_width], dim=1)
-        tokens, of_tokens = encoded.tokens.tensor_split([self.token_width], dim=1)
-        intents = self.intent_head(records, one_row_each(len(records)))
-        tags = self.tag_head(tokens, encoded.layout.rows)
-        return (intents + of_records, tags + of_tokens) if self.names else (intents, tags)
+    def _record(self, batch: PackedBatch) -> NDArray[np.int64]:
+        """[T]: the record of each token."""
+        return np.repeat(np.arange(batch.num_records), batch.lengths.cpu().numpy())
+
+    def _scores(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
+        """[B, intents] and [T, tags], in the batch's order."""
+        dtype = self.intent_head.weight.dtype
+        inputs = {name: rows.to(dtype) for name, rows in batch.inputs.items()}
+        intents = self.intent_head(inputs["records"], one_row_each(batch.num_records))
+        tags = self.tag_head(inputs["tokens"], Rows(self._record(batch), batch.num_records))
+        if self.names:
+            return intents + inputs["intent_start"], tags + inputs["tag_start"]
+        return intents, tags
 
 
 def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
@@ -282,23 +277,16 @@ def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
     >>> tag_parts(LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")).shape
     (5, 10)
     """
-    tags = schema.tags
-    places: dict[tuple[str, str], int] = {}
-    cells: list[tuple[int, int, float]] = []
-    for row, tag in enumerate(tags):
-        for part, weight in _parts(tag):
-            cells.append((row, places.setdefault(part, len(places)), weight))
-    found = np.zeros((len(tags), len(places)), dtype=np.float32)
-    for row, column, weight in cells:
-        found[row, column] = weight
-    norms = np.linalg.norm(found, axis=1, keepdims=True)
-    return np.asarray(found / norms, dtype=np.float32)
+    parts = [_parts(tag) for tag in schema.tags]
+    places = list(dict.fromkeys(place for part in parts for place in part))
+    found = np.array([[part.get(place, 0.0) for place in places] for part in parts], np.float32)
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
 
 
-def _parts(tag: str) -> list[tuple[tuple[str, str], float]]:
+def _parts(tag: str) -> dict[tuple[str, str], float]:
     if tag == "O":
-        return [(("tag", tag), 1.0)]
+        return {("tag", tag): 1.0}
     mark, name = tag.split("-", 1)
     role, _, kind = name.rpartition(".")
-    shared = [(("type", kind), 1.0), (("role", role), 1.0)]
-    return [(("mark", mark), _MARK), *shared, (("tag", tag), _OWN)]
+    shared = {("mark", mark): _MARK, ("type", kind): 1.0, ("role", role): 1.0}
+    return {**shared, ("tag", tag): _OWN}
