@@ -73,6 +73,7 @@ def own_ray():
     """A Ray of one CPU that reports its metrics each second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_metrics_report_interval_ms", "1000")
+        patch.setenv("REPORTER_UPDATE_INTERVAL_MS", "3600000")  # of figures for Ray's dashboard
         with session(RunSettings(dashboard=False)):
             started = OwnRay()
             scraper = threading.Thread(target=started.scrape)
