@@ -372,7 +372,7 @@ class Plain(torch.nn.Module):
 ROWS = torch.tensor([[3.0, 4.0], [0.3, 0.4], [math.inf, 0.0]])
 
 
-def found_of(model, *, clipped, norms, scale=(1.0,), alone=None):
+def found_of(model, *, clipped, norms, scale=(1.0,), alone=None, bound=1.0):
     return difference(
         model,
         lambda ids: ROWS[torch.from_numpy(ids)],
@@ -380,7 +380,7 @@ def found_of(model, *, clipped, norms, scale=(1.0,), alone=None):
         np.arange(len(norms)) if alone is None else np.array(alone, dtype=np.int64),
         clipped=torch.tensor(clipped),
         norms=torch.tensor(norms),
-        max_grad_norm=1.0,
+        max_grad_norm=bound,
         group_scale=torch.tensor(scale),
     )
 
@@ -397,6 +397,8 @@ def test_the_difference_by_hand(at_once, monkeypatch):
         assert found_of(Plain(), clipped=[0.9, 1.2], norms=norms, alone=alone) < 1e-7
         found = found_of(Plain(), clipped=[0.9, 1.3], norms=norms, alone=alone)
         assert found == pytest.approx(0.1, rel=1e-5)
+    in_units = found_of(Plain(), clipped=[1.5, 2.2], norms=[5.0, 0.5], bound=2.0)
+    assert in_units == pytest.approx(0.1, rel=1e-5), "of C"
     scaled_space = {"clipped": [1.8, 2.4], "norms": [2.5, 0.25]}  # 2 C in either
     assert found_of(Plain(), **scaled_space | {"clipped": [1.5, 2.0]}, scale=(2.0,)) < 1e-7
     assert found_of(Plain(), **scaled_space, scale=(2.0,)) == pytest.approx(0.25, rel=1e-5)

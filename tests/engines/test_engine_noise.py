@@ -48,6 +48,9 @@ def test_central_noise_follows_alpha_and_paper_noise_does_not():
     alpha = alphas(gradients(4))
     check_noise_scale(central(group_scale="public"), [C * Z * a for a in alpha])
     check_noise_scale(mechanism(group_scale="public", **NOISE), [C * Z / 2] * 3)
+    engine = engine_on(central(), gradients(4))
+    engine._set_scale(torch.tensor([1.0, 2.0, 2.0]))
+    assert engine._segments(2.0) == [(slice(0, 64), 2.0), (slice(64, 448), 4.0)]
 
 
 def test_noise_decays_by_the_epoch():

@@ -77,6 +77,10 @@ def test_sgd_takes_the_mean_gradient_of_what_was_drawn():
     stats = engine.step(0, 0)
     assert torch.allclose(engine.released, table[:3].mean(0), atol=1e-5)
     assert float(stats.norm) == pytest.approx(float(engine.released.norm()), rel=1e-5)
+    whole = engine_on(mechanism("sgd"), table, [[0, 1], [2]])
+    whole.step(0, 0)
+    found, expected = (float(made.step(0, 1).loss) for made in (engine, whole))
+    assert found == pytest.approx(expected, rel=1e-4) != 0.0
 
 
 @pytest.mark.parametrize(("engine", "privacy"), OFFERED)

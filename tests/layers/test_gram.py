@@ -23,10 +23,11 @@ def rows_of(sizes):
 
 
 def norms(sizes, widths, width, *, ones):
-    """Ours and float64's, of records of these sizes in an order that is not theirs by size."""
+    """Ours and float64's, of records of these sizes in an order that is not theirs by size; the
+    numbers are parts of larger tensors."""
     torch.manual_seed(0)
-    g = torch.randn(sum(sizes), width)
-    terms = [(torch.randn(sum(sizes), w), 0.5 + k) for k, w in enumerate(widths)]
+    g, *rest = (torch.randn(sum(sizes) + 2, w)[2:] for w in (width, *widths))
+    terms = [(a, 0.5 + k) for k, a in enumerate(rest)]
     found = gram.gram_norms(rows_of(sizes), terms, g, ones).squares
     right = []
     for each, *inputs in zip(g.split(sizes), *(a.split(sizes) for a, _ in terms), strict=True):

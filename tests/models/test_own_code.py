@@ -3,6 +3,7 @@
 import random
 import sys
 from collections import OrderedDict
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.models.test_own_state import CASES, code, write
 from tests.refusals import refused
 from trainables.config import parse
 from trainables.errors import TrialFailed
+from trainables.models._own import state
 
 __all__ = ["here"]
 
@@ -101,6 +103,14 @@ def test_a_factory_may_be_in_a_package(here):
     for _ in range(2):
         assert model(factory="own_package.tagger:build").word_buckets == 50
     assert sys.path.count(str(here)) == 1
+
+
+def test_a_package_is_installed_where_all_of_its_places_are(monkeypatch):
+    half = ModuleType("half_own")
+    half.__file__ = "/lib/site-packages/half_own/__init__.py"
+    half.__path__ = ["/lib/site-packages/half_own", "/home/me/half_own"]
+    monkeypatch.setitem(sys.modules, "half_own", half)
+    assert not state._is_installed("half_own")
 
 
 def changed(place, patch, *, old, new, name):
