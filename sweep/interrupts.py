@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from trainables.system import processes
@@ -46,8 +45,8 @@ def run(work: Callable[[], int]) -> int:
     try:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         reinstall()
-        os.register_at_fork(after_in_child=partial(reinstall, signal.SIG_DFL))
-        os.register_at_fork(after_in_child=partial(signal.set_wakeup_fd, -1))
+        os.register_at_fork(after_in_child=lambda: reinstall(signal.SIG_DFL))
+        os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
         # The interpreter drops its handlers when it ends, and a signal would kill. The first to be
         # registered is the last to be called.
         atexit.register(reinstall, signal.SIG_IGN)

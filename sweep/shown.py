@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -143,20 +143,34 @@ def _showing(shown: Callable[[], RenderableType], console: Console, guard: Guard
         yield
 
 
+class _Screen:
+    """A file whose errors are ignored: a terminal that is closed, a pipe whose reader has ended."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 @contextmanager
 def _open_screen(console: Console) -> Iterator[None]:
-    """Leave a pipe whose reader has ended to the guard inside the block, whose work matters more
-    than what it shows: rich would end the process.
-    """
-
-    def fail() -> None:
-        raise BrokenPipeError
-
-    before, console.on_broken_pipe = console.on_broken_pipe, fail  # type: ignore[method-assign]
+    """Ignore errors of the screen inside the block, whose work matters more than what it shows."""
+    before = console.file
+    console.file = cast("IO[str]", _Screen(before))
     try:
         yield
     finally:
-        console.on_broken_pipe = before  # type: ignore[method-assign]
+        console.file = before
 
 
 def lines(view: View, console: Console, *, clock: Callable[[], float] = time.monotonic) -> Watch:

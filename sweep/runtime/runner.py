@@ -97,7 +97,8 @@ def start(
     try:
         return _execute(folder, prepared, settings, executed, watch)
     except InvalidInput:
-        if not (ledger.of_sweep(folder.ledger_name) or folder.state().begun):  # it frees its name
+        paid = selected and ledger.of_sweep(folder.ledger_name)
+        if not (paid or folder.state().begun):  # it frees its name
             folder.delete()
         raise
 
@@ -170,10 +171,10 @@ def _execute(
                     phases.enter(phases.COMPARING)
                     leakage.write_panels(folder)
             finally:
-                interrupts.now.is_requested = lambda: False
                 phases.enter(phases.DELIVERING)
                 patience = _PATIENCE_WHEN_STOPPING if interrupts.now.number else PATIENCE_SECONDS
                 missing = delivery.close(timeout=patience)
+                interrupts.now.is_requested = lambda: False
     except Interrupted:
         raise Interrupted(f"interrupted; {further}") from None
     except RayFailed as failure:

@@ -7,10 +7,11 @@ import pytest
 
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
+from sweep.planning.pricing import price
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
 from sweep.spending.gate import open_gate
-from sweep.spending.ledger import FILE, Ledger, PricedTrial
+from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
@@ -40,17 +41,8 @@ class Stage:
         self.crash()
 
     def crash(self, **named):
-        account = accounting(self._settings)
-        trials = [
-            PricedTrial(
-                trial=trial,
-                mechanism=account(trial.config, accountant=None, careful=False).mechanism,
-                dataset="f1",
-                dataset_name="mine",
-            )
-            for trial in self.folder.plan().trials
-        ]
-        self.gate = open_gate(self.folder, trials, ledger=self.ledger)
+        priced = price(self.folder.plan().trials, self._settings)
+        self.gate = open_gate(self.folder, priced, ledger=self.ledger)
         self.driver = Driver(self.gate, self.folder, figures=self.figures, **named)
 
     def begin(self, trial=None, *, attempt=1):

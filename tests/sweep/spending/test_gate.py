@@ -58,8 +58,8 @@ class Charges:
     refuse: str | None = None
     entries: list[Entry] = field(default_factory=list)
 
-    def __call__(self, entry, *, write=True):
-        if write and self.refuse is None:
+    def __call__(self, entry):
+        if self.refuse is None:
             self.entries.append(entry)
         return self.refuse
 
@@ -125,7 +125,7 @@ def test_what_the_ledger_refuses_is_not_permitted_and_not_counted():
     assert train(opened, "b", 0, 1, 2, 3) == [None] * 4
 
     class Full(Charges):
-        def __call__(self, entry, *, write=True):
+        def __call__(self, entry):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
