@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from search_spaces.parts import Part, Positive
 from trainables import catalogue, figures
 from trainables.catalogue import NameOf
-from trainables.frozen import Listed
+from trainables.frozen import Listed, With
 from trainables.sections import Epochs, Seed
 
 STRATEGIES = "search_spaces.strategies"  # the shelf
@@ -23,6 +23,7 @@ def _require_objective(name: str) -> str:
 
 
 Objective = Annotated[str, AfterValidator(_require_objective)]
+_SELECTS = With(strategy="private_selection")
 Samples = Annotated[int, Field(ge=1, le=100_000)]
 _RESULTS = "its theorem needs trials that are drawn without regard to results"
 _NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none of them
@@ -59,11 +60,10 @@ class Search(Part):
     num_samples: Samples | None = None
     """number of draws for each variant; in an adaptive search number of configurations over all
     variants"""
-    num_trials: NumTrials | None = None
-    """private_selection: distribution of the number of trials"""
-    target_epsilon: Positive | None = None
-    """private_selection: epsilon of the released trial, for which one noise multiplier of all
-    trials is calibrated"""
+    num_trials: Annotated[NumTrials | None, _SELECTS] = None
+    """distribution of the number of trials"""
+    target_epsilon: Annotated[Positive | None, _SELECTS] = None
+    """epsilon of the released trial, for which one noise multiplier of all trials is calibrated"""
     seed: Seed = 0
     """seed of the draws"""
     objectives: Annotated[Listed[Objective], Field(min_length=1)] = ("validation_ser",)
@@ -104,11 +104,6 @@ class Search(Part):
 
     @model_validator(mode="after")
     def _fits_the_strategy(self) -> Search:
-        for name in ("num_trials", "target_epsilon"):
-            if not self.is_private_selection and getattr(self, name) is not None:
-                raise ValueError(
-                    f"expected {name} with strategy private_selection, got {self.strategy}"
-                )
         if self.is_private_selection and self.num_trials is None:
             raise ValueError("expected num_trials (law and mean) with strategy private_selection")
         for name, why in _NOT_INDEPENDENT.items() if self.is_private_selection else ():

@@ -31,7 +31,6 @@ from trainables.files import read_written_json
 
 if TYPE_CHECKING:
     from trainables.data.corpus import Corpus
-    from trainables.sections import DataConfig
 
 ABOUT, WEIGHTS, LEARNT = "encoder.json", "model.safetensors", "learnt.npy"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
@@ -113,18 +112,6 @@ def write_about(place: Path, *, card: Mapping[str, Any], layers: tuple[int, ...]
     """Write the description of the encoder in `place`."""
     about = {"format": _FORMAT, "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-
-
-def refuse_learnt(encoder: str, data: DataConfig) -> None:
-    """Raises: InvalidInput for an encoder pretrained on the private records by their corpus' name,
-    which no epsilon would cover; as `about_of`.
-    """
-    about = about_of(encoder)
-    if about is not None and data.name in about.corpora:
-        raise InvalidInput(
-            f"expected model.encoder without {data.name} among its public corpora, got {encoder}:"
-            " it was trained on these records"
-        )
 
 
 def require_unlearnt(encoder: str, corpus: Corpus) -> None:

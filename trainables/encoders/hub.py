@@ -34,6 +34,7 @@ from trainables.encoders.about import (
 )
 from trainables.errors import InvalidData, InvalidInput, one_line, quote, words_of
 from trainables.files import read_written_json
+from trainables.sections import DataConfig
 
 LOCAL_FOLDER = "in a local folder"
 ENCODER = "encoder_digest"  # its name in a checkpoint's state and in `model.json`
@@ -150,6 +151,16 @@ class PublicEncoder:
             f" {self.config.num_layers} layers of width {self.config.width}, licence"
             f" {found[1] if found else 'not stated'}; what it learnt from is not known here)"
         )
+
+    def refuse_learnt(self, data: DataConfig) -> None:
+        """Raises: InvalidInput where it was pretrained on the corpus of that name, which no epsilon
+        would cover.
+        """
+        if self.about is not None and data.name in self.about.corpora:
+            raise InvalidInput(
+                f"expected model.encoder without {data.name} among its public corpora, got"
+                f" {self.name}: it was trained on these records"
+            )
 
     def digest(self) -> str:
         """SHA-256 over the files that features depend on, by name and content."""

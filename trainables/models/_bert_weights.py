@@ -76,13 +76,11 @@ def source_of(config: Config) -> Source:
             intermediate=config.intermediate_size,
         )
         return Source(sizes, "trained from random weights")
-    from transformers import AutoConfig
-
     public = covered_encoder(config.encoder, layers=layers)
-    weights = dict(load_model(public, num_hidden_layers=layers).state_dict())
+    model = load_model(public, num_hidden_layers=layers)
+    weights, about = dict(model.state_dict()), model.config
     positions = _TABLES["position.weight"]
     weights[positions] = weights[positions][public.first_position :]
-    about = AutoConfig.from_pretrained(str(public.place), local_files_only=True)
     sizes = BertSizes(
         vocabulary=about.vocab_size,
         width=about.hidden_size,

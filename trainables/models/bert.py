@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encoders.about import refuse_learnt, shipped_encoders
+from trainables.encoders.about import shipped_encoders
 from trainables.encoders.hub import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
@@ -87,9 +87,8 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
     Raises: InvalidInput for such an encoder.
     """
-    refuse_learnt(config.encoder, data)
     if config.encoder != "scratch":
-        covered_encoder(config.encoder, layers=config.num_layers)
+        covered_encoder(config.encoder, layers=config.num_layers).refuse_learnt(data)
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:

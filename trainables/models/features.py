@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from trainables.encoders.about import MOMENTS, NAMES, refuse_learnt
+from trainables.encoders.about import MOMENTS, NAMES
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.frozen import MAX_NUMBER, Listed
@@ -108,8 +108,8 @@ def require_usable(config: Config, data: DataConfig) -> None:
     """
     has_names = False
     for number, encoder in enumerate(config.encoders):
-        refuse_learnt(encoder, data)
         public = public_encoder(encoder)
+        public.refuse_learnt(data)
         if public.about and not (public.place / MOMENTS).is_file():
             raise InvalidData(
                 f"expected {MOMENTS} in the folder of model.encoder={encoder}, got none"

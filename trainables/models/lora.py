@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainables.encoders.about import refuse_learnt
 from trainables.encoders.hub import public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import Listed, PositiveFloat
@@ -60,8 +59,7 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
     Raises: InvalidInput.
     """
-    refuse_learnt(config.encoder, data)
-    public_encoder(config.encoder)
+    public_encoder(config.encoder).refuse_learnt(data)
 
 
 def require_built(config: Config, schema: LabelSchema) -> None:
