@@ -22,11 +22,11 @@ def rows_of(sizes):
     return Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
 
 
-def norms(sizes, widths, width, *, ones):
+def norms(sizes, widths, width, *, ones, dtype=torch.float32):
     """Ours and float64's, of records of these sizes in an order that is not theirs by size; the
     numbers are parts of larger tensors."""
     torch.manual_seed(0)
-    g, *rest = (torch.randn(sum(sizes) + 2, w)[2:] for w in (width, *widths))
+    g, *rest = (torch.randn(sum(sizes) + 2, w, dtype=dtype)[2:] for w in (width, *widths))
     terms = [(a, 0.5 + k) for k, a in enumerate(rest)]
     found = gram.gram_norms(rows_of(sizes), terms, g, ones).squares
     right = []
@@ -42,8 +42,10 @@ def norms(sizes, widths, width, *, ones):
 @pytest.mark.parametrize("width", [64, 93, 5])
 def test_units_of_every_size(widths, width):
     """1 to 13 rows: whole tiles and their rests; widths that are no multiple of eight; no term."""
-    found, right = norms([3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9], widths, width, ones=0.3)
-    torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
+    sizes = [3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9]
+    for dtype, given in ((torch.float32, sizes), (torch.float64, sorted(sizes)[::-1])):
+        found, right = norms(given, widths, width, ones=0.3, dtype=dtype)
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("longest", [95, 96, 97, 130])

@@ -30,7 +30,7 @@ from trainables.layers import bookkeeping
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows
 from trainables.layers.tape import plain
-from trainables.models import lora
+from trainables.models import _lora, lora
 from trainables.models._lora import Adapted, AdaptedForeign, Foreign
 
 __all__ = ["place"]
@@ -116,6 +116,11 @@ def test_clipped_sums_are_those_of_each_record_alone(family):
     assert float((out - right).norm()) <= within * float(right.norm())
     of_adapters = [p for name, p in model.named_parameters() if name.endswith("down.weight")]
     assert len(of_adapters) == len(trained(model)) // 2 - 2  # beside two heads with biases
+    kept = torch.cat([torch.full((p.numel(),), "inner." in n) for n, p in parameters.items()])
+    by_adapters = torch.stack([row[kept].norm() for row in rows])
+    torch.testing.assert_close(
+        _lora._norms(model.float(), batch), by_adapters.float(), rtol=2e-3, atol=0.0
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
