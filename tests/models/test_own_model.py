@@ -20,7 +20,7 @@ from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue, saved
-from trainables.config import model_part, parse
+from trainables.config import parse
 from trainables.engines import GradientSource
 from trainables.privacy.flat import FlatGradient, Layout
 from trainables.system import checkpoint
@@ -185,8 +185,6 @@ def test_a_name_that_leads_nowhere_is_refused(here):
             parse({"model": {"name": "module", "factory": factory}})
     with refused(r"can be imported, got AttributeError"):
         model(factory="my_tagger:nothing")
-    made = model_part(name="module", word_buckets=9)
-    assert parse({"model": made}).model == made
     with refused("model.factory: expected text, got 5"):
         parse({"model": {"name": "module", "factory": 5}})
 
