@@ -39,6 +39,11 @@ def clock():
     return Clock()
 
 
+@pytest.fixture
+def view(clock):
+    return View("toy", clock=clock)
+
+
 PLANNED = Progress(name="a", status=TrialStatus.PLANNED, epochs_done=0, epochs=4)
 RUNNING = replace(PLANNED, status=TrialStatus.RUNNING)
 
@@ -59,7 +64,7 @@ def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock):
     assert view.summary() == "1 of 10 done, about 6 min 00 s left"
 
 
-def test_an_epoch_of_full_batches_takes_as_many_passes_as_it_has_steps(clock):
+def test_an_epoch_of_full_batches_takes_as_many_passes_as_it_has_steps(view, clock):
     sampled, full = (
         PlannedTrial(
             id=name, variant=name, baseline=False, values={}, steps=40, num_records=600,
@@ -67,7 +72,6 @@ def test_an_epoch_of_full_batches_takes_as_many_passes_as_it_has_steps(clock):
         )
         for name, sampling in (("a", "poisson"), ("b", "full"))
     )  # fmt: skip
-    view = View("toy", clock=clock)
     for name, plan in (("a", sampled), ("b", full)):
         view.update(name, replace(RUNNING, plan=plan))
     clock.now += 20
@@ -76,8 +80,7 @@ def test_an_epoch_of_full_batches_takes_as_many_passes_as_it_has_steps(clock):
     assert view.summary() == "0 of 2 done, about 7 min 00 s left"
 
 
-def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock):
-    view = View("toy", clock=clock)
+def test_what_passes_before_the_first_trial_is_not_the_trials_pace(view, clock):
     view.update("a", PLANNED)
     clock.now += 100  # Ray starts
     view.update("a", RUNNING)
@@ -86,8 +89,7 @@ def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock):
     assert view.summary() == "0 of 1 done, about 30 s left"
 
 
-def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock):
-    view = View("toy", clock=clock)
+def test_epochs_of_an_earlier_run_are_not_this_ones_pace(view, clock):
     view.update("a", replace(after(4), status=TrialStatus.DONE))
     view.update("b", replace(PLANNED, epochs_done=2))
     view.update("b", replace(RUNNING, epochs_done=2))
@@ -99,8 +101,7 @@ def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock):
     assert view.summary() == "2 of 2 done"
 
 
-def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(clock):
-    view = View("toy", clock=clock)
+def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(view, clock):
     for name in "abcd":
         view.update(name, PLANNED)
     for name in "ab":
@@ -113,8 +114,7 @@ def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(clock):
     assert view.summary() == "2 of 4 done, about 1 min 20 s left"
 
 
-def test_a_trial_that_failed_at_once_does_not_hasten_the_others(clock):
-    view = View("toy", clock=clock)
+def test_a_trial_that_failed_at_once_does_not_hasten_the_others(view, clock):
     for name in "abcd":
         view.update(name, PLANNED)
     for name in "abc":
@@ -126,8 +126,7 @@ def test_a_trial_that_failed_at_once_does_not_hasten_the_others(clock):
     assert view.summary() == "3 of 4 done, about 3 min 00 s left"
 
 
-def test_a_trial_without_budget_takes_no_time(clock):
-    view = View("toy", clock=clock)
+def test_a_trial_without_budget_takes_no_time(view, clock):
     view.update("a", RUNNING)
     view.update("b", replace(PLANNED, reason="no room left in budget.total=1"))
     clock.now += 60
