@@ -21,9 +21,7 @@ from trainables.errors import InvalidInput
 
 @cache
 def shelf_of(shelf: str) -> ModuleType:
-    """The package of a shelf: a folder of this package, for example "models", or with dots a
-    package by its whole name.
-    """
+    """The package of a shelf: a folder of this package ("models"), or with dots a whole name."""
     return import_module(shelf if "." in shelf else f"trainables.{shelf}")
 
 

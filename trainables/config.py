@@ -132,18 +132,14 @@ class TrialConfig(Frozen):
                 "expected no training.gradient_clip_norm with an engine that clips by"
                 f" privacy.max_grad_norm, got {norm:g} with engine={self.engine}"
             )
-        counted = data.num_records is None and self.trains and privacy.sampling == "full"
-        if counted and not catalogue.entry("datasets", data.name).PUBLIC:
-            raise ValueError(
-                "expected data.num_records to declare n with privacy.sampling=full on private"
-                " data (every step divides by n, so a counted one would be revealed), got none"
-            )
-        # With unit "group" the mechanism's n counts groups, which only their owner can declare.
-        if data.num_records is None and privacy.unit == "group":
-            raise ValueError(
-                "expected data.num_records to declare the number of groups with"
-                " privacy.unit=group, got none"
-            )
+        is_full = self.trains and privacy.sampling == "full"
+        what = ""
+        if privacy.unit == "group":  # which only their owner can count
+            what = "the number of groups with privacy.unit=group"
+        elif is_full and not catalogue.entry("datasets", data.name).PUBLIC:
+            what = "n with privacy.sampling=full on private data (every step would reveal a count)"
+        if what and data.num_records is None:
+            raise ValueError(f"expected data.num_records to declare {what}, got none")
         for attack in self.evaluation.attacks or ():
             needs = catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}
             if needs and data.split not in SPLITS_WITH_COINS:  # which have one for each record

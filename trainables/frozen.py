@@ -114,10 +114,8 @@ class Frozen(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_fields(cls, fields: Any) -> Any:
-        """3.0 is 3, as in JSON; null for a field with conditions is none given.
-
-        Raises: PydanticCustomError for an unknown field.
-        """
+        """3.0 is 3, as in JSON, and null no value of a field with conditions. Raises:
+        PydanticCustomError for an unknown field."""
         if not isinstance(fields, dict):
             return fields
         for name in fields:
@@ -145,9 +143,7 @@ class Frozen(BaseModel):
 
 
 def constants_of(whole: type[Frozen], **others: Any) -> Callable[[type[Part]], type[Part]]:
-    """Marks a class that has constants in place of the fields of `whole` that it lacks: `others`,
-    or their defaults.
-    """
+    """Gives a class constants, `others` or defaults, for the fields of `whole` that it lacks."""
 
     def complete(part: type[Part]) -> type[Part]:
         for name, info in whole.model_fields.items():

@@ -41,6 +41,7 @@ Epochs = Annotated[int, Field(ge=1, le=MAX_EPOCHS)]
 EpochsOrNone = Annotated[int, Field(ge=0, le=MAX_EPOCHS)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000)]
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accountants' sums
 HANDED_IN = Field(exclude=True, repr=False)  # a tag that a config writes at its top, or never
 
 
@@ -104,9 +105,6 @@ class GroupScaleConfig(Frozen):
     @classmethod
     def _a_name(cls, fields: Any) -> Any:
         return {"name": fields} if isinstance(fields, str) else fields
-
-
-LEAST_TARGET_EPSILON = 1e-6  # below, an epsilon is the rounding of the accountants' sums
 
 
 class TargetEpsilon(Frozen):
