@@ -54,8 +54,7 @@ def cases():
         accountant = ACCOUNTANTS[number % len(ACCOUNTANTS)]
         name = f"{shape}-{kind}-{beside}-{target:g}-{accountant}"
         dear = built.sampling == "poisson" and (
-            (kind != "none" and (beside != "alone" or accountant in ("pld", "rdp")))
-            or (beside != "alone" and accountant == "pld")
+            accountant == "pld" or (kind != "none" and (beside != "alone" or accountant == "rdp"))
         )
         marks = [pytest.mark.slow] if dear or (number + number // 4) % 3 else []
         found.append(pytest.param(built, target, accountant, id=name, marks=marks))

@@ -78,21 +78,27 @@ def account(*releases, filter_=None):
     return made
 
 
+def counted(releases):
+    """How often each event occurs in all of them."""
+    counts = Counter()
+    for step in (step for what in releases for step in what.everything):
+        event = dp.GaussianDpEvent(step.sigma)
+        if isinstance(step, Sampled):
+            event = dp.PoissonSampledDpEvent(step.rate, event)
+        counts[event] += step.count
+    return counts
+
+
 def composed(releases, *, delta):
     """Epsilon of all releases together: exact for Gaussians alone, else by Rényi divergences."""
-    given, rdp = list(releases), RdpAccountant()
-    mu = 0.0
-    for what in given:
-        for step in what.everything:
-            event = dp.GaussianDpEvent(step.sigma)
-            if isinstance(step, Sampled):
-                event = dp.PoissonSampledDpEvent(step.rate, event)
-            mu += step.count / step.sigma**2
-            rdp.compose(event, step.count)
-    if not given:
+    counts, rdp = counted(releases), RdpAccountant()
+    if not counts:
         return 0.0
-    if all(isinstance(step, Gaussian) for what in given for step in what.everything):
+    if all(isinstance(event, dp.GaussianDpEvent) for event in counts):
+        mu = sum(count / event.noise_multiplier**2 for event, count in counts.items())
         return float(dp.get_epsilon_gaussian(1 / math.sqrt(mu), delta))
+    for event, count in counts.items():
+        rdp.compose(event, count)
     return float(rdp.get_epsilon(delta))
 
 
@@ -211,14 +217,8 @@ def test_a_total_admits_no_more_than_it_is_at_the_smallest_delta(charges, total,
 
 def least(releases, *, delta):
     """A lower estimate of epsilon of sampled releases, by privacy loss distributions."""
-    pld, counts = dp.pld.PLDAccountant(value_discretization_interval=1e-3), Counter()
-    for what in releases:
-        for step in what.everything:
-            event = dp.GaussianDpEvent(step.sigma)
-            if isinstance(step, Sampled):
-                event = dp.PoissonSampledDpEvent(step.rate, event)
-            counts[event] += step.count
-    for event, count in counts.items():
+    pld = dp.pld.PLDAccountant(value_discretization_interval=1e-3)
+    for event, count in counted(releases).items():
         pld.compose(event, count)
     return 0.98 * float(pld.get_epsilon(delta))
 
