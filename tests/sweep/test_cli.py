@@ -141,30 +141,6 @@ def test_a_damaged_data_file_is_refused_before_anything_starts(place, line, dama
     assert not (place / "home" / "toy").exists()
 
 
-def test_line_counts_that_differ_are_refused(place, line):
-    folder = place / "bio"
-    folder.mkdir()
-    (folder / "seq.in").write_text("call ann\ncall bob\n")
-    (folder / "seq.out").write_text("O B-contact\n")
-    (folder / "label").write_text("call\ncall\n")
-    said = line.refused("data", "check", "bio_folder", "--set", f"path={folder}")
-    assert str(folder) in said
-
-
-def test_a_list_of_names_in_an_axis(place, line):
-    said = line.refused("plan", space_file(place, axes={"model": {"choice": [{"name": ["clc"]}]}}))
-    assert "expected model.name to be one of" in said
-    assert "got ['clc']" in said
-
-
-def test_more_workers_than_resources(place, line):
-    space = space_file(place, resources={"workers": 30, "cpus_per_worker": 99})
-    said = line.refused("run", space, "--set", "training.num_workers=30")
-    assert "cpus_per_worker" in said
-    assert "got" in said
-    assert not (place / "home" / "toy").exists()
-
-
 def test_a_server_that_does_not_answer(place, line):
     said = line.refused("run", space_file(place), "--tracking-uri", "http://127.0.0.1:9")
     assert "tracking store http://127.0.0.1:9 does not answer" in said
