@@ -98,14 +98,11 @@ def test_the_noise_of_a_target_makes_the_selection_cost_it(law, target):
     assert 0.99 * target <= price <= target
 
 
-def test_a_target_below_what_the_choice_alone_costs_is_refused():
+def test_a_target_below_what_the_choice_or_a_histogram_costs_is_refused():
     alone = selection.epsilon_of_choice_alone(_TWENTY, delta=_DELTA)
     assert 0 < alone < 0.1
     with refused("the choice among a number of trials with mean 20"):
         selection.noise_for([poisson()], target_epsilon=alone / 2, delta=_DELTA, search=_TWENTY)
-
-
-def test_a_target_below_what_a_histogram_costs_in_the_selection_is_refused():
     unit = replace(poisson(1.0, steps=500), beside=histogram(1.0))
     with refused("without the training steps the selection costs"):
         selection.noise_for([unit], target_epsilon=2.0, delta=_DELTA, search=_TWENTY)

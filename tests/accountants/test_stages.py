@@ -127,18 +127,15 @@ def test_frequencies_of_private_records_without_noise_leave_no_epsilon(histogram
     assert not mechanism.histogram_noise_multiplier
 
 
-def test_a_target_that_the_histogram_alone_passes_is_refused():
+def test_what_the_histogram_alone_passes_and_batches_larger_than_the_data_are_refused():
     config = config_of(**HISTOGRAM, z={"target_epsilon": 1.0})
     with refused(r"target_epsilon=1: the noised histogram alone costs"):
         accountants.resolve(config, num_records=133_584)
+    with refused(r"at most the number of training records \(500\)"):
+        build(config_of(), num_records=500)
 
 
 @pytest.mark.parametrize("first", [0, 10])
 def test_both_stages_need_an_epoch(first):
     with refused(rf"T1, T2 >= 1\), got T1={first} and T2={10 - first}"):
         two_stages(first)
-
-
-def test_a_batch_larger_than_the_data_is_refused():
-    with refused(r"at most the number of training records \(500\)"):
-        build(config_of(), num_records=500)

@@ -52,8 +52,7 @@ def test_copies_of_members_are_found():
 
 
 def test_independent_text_gives_no_bound():
-    members, held_out = SIDES
-    found = audit_release(records(400, 2), members, held_out, delta=1e-5)
+    found = audit_release(records(400, 2), *SIDES, delta=1e-5)
     assert found.epsilon_lower_bound == 0
     assert found.p_value > 0.01
     assert found.phrases[0].num_matched_members == 0

@@ -172,11 +172,6 @@ def test_the_processes_parts_make_up_the_step(sampling, microbatch_size):
         sampled(mech, world_size=3)
 
 
-def test_a_repeated_record_is_refused():
-    with refused("each training record once, got 1 repeats"):
-        Population(np.array([1, 2, 2]))
-
-
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle", "random_allocation"])
 def test_a_group_is_sampled_and_clipped_as_one(sampling):
     """All records of a group, at most 3 of them, in one unit of one step."""
@@ -225,11 +220,6 @@ def test_which_records_of_a_group_count_does_not_depend_on_where_they_stand():
     assert by_place.records.tolist() != (before.records + 1).tolist()
 
 
-def test_groups_go_with_the_unit_of_privacy():
-    with refused(r"exactly with privacy.unit=group"):
-        sampled(mechanism(), 9, groups=np.arange(9))
-
-
 def test_records_that_stand_alone_are_spread_over_the_workers():
     """As many on each as possible, in the order that they were drawn."""
     mech = mechanism("dp_sgd", workers=4, batch=8, records=40, sampling="shuffle")
@@ -237,7 +227,11 @@ def test_records_that_stand_alone_are_spread_over_the_workers():
     assert draw.worker.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_groups_are_as_many_as_records():
+def test_repeated_records_and_groups_that_are_not_theirs_are_refused():
+    with refused("each training record once, got 1 repeats"):
+        Population(np.array([1, 2, 2]))
+    with refused(r"exactly with privacy.unit=group"):
+        sampled(mechanism(), 9, groups=np.arange(9))
     with refused("expected 9 groups, got 8"):
         Population(np.arange(9), groups=np.arange(8))
 
