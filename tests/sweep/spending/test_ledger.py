@@ -215,6 +215,10 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger):
     alone = mixed.by_unit["record"]
     assert alone.epsilon == certify([release(mechanism())], delta=1e-5, effort="total").epsilon
     assert math.isfinite(mixed.by_unit["group"].epsilon)
+    for unit in "fedcba":
+        more = entry(unit)
+        ledger.charge(replace(more, release=replace(more.release, unit=unit)))
+    assert list(ledger.spend("aaa").by_unit) == [*"abcdef", "group", "record"]
     reason = ledger.charge(entry("t4"), budget_total=1e9)
     assert reason is not None
     assert "no theorem covers" in reason
