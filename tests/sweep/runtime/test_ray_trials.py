@@ -1,8 +1,11 @@
-"""Trials on a real Ray: same results as in one process, exact stops, recovery. One cluster."""
+"""Trials on a real Ray: same results as in one process, exact stops, recovery; the metrics of a
+running sweep match its files, under the names that panels use. One cluster.
+"""
 
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,19 +19,27 @@ import psutil
 import pytest
 import torch
 
+from dashboards.live_metrics import metrics
 from search_spaces import space as spaces
 from sweep.planning import resources
 from sweep.planning.prepare import Prepared
 from sweep.planning.resources import share_of, this_machine
-from sweep.runtime import ray_session, runner, tune
+from sweep.results.tables.progress import Progress
+from sweep.runtime import ray_metrics, ray_session, runner, tune
 from sweep.runtime.driver import run_trials
 from sweep.runtime.events import GO_ON, RunSettings, TrialJob, Verdict
+from sweep.runtime.ray_metrics import record_metrics
 from sweep.store.plans import Plan
+from sweep.store.state import TrialStatus
+from sweep.store.sweeps import SweepFolder
 from tests.libraries import IGNORED
-from tests.sweep.sweeps import settings_in
+from tests.sweep.ray_metrics import own_ray
+from tests.sweep.sweeps import settings_in, write_corpus
+from tests.sweep.untracked import run_untracked
 from tests.torture.interrupts import processes_with
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
+from trainables.figures import is_public
 from trainables.result import EpochReport
 from trainables.system import checkpoint
 
@@ -37,7 +48,7 @@ ROOT = Path(__file__).parents[3]
 SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, slots=1, workers=2)
 ALONE = replace(SETTINGS, workers=1)
 LOCAL = replace(SETTINGS, executor="local")
-NUM_GPUS = 8
+NUM_GPUS = 4  # and processors, for each of which Ray starts a process
 DEVICES = replace(
     ALONE,
     function="tests.sweep.runtime.test_ray_trials:say_where",
@@ -56,7 +67,7 @@ def own_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The machine has no GPU: Ray is told of eight, and torch's count of them is a stand-in."""
+    """The machine has no GPU: Ray is told of four, and torch's count of them is a stand-in."""
     import ray  # as a notebook may have done before: the session asks for its token all the same
 
     assert not ray.is_initialized()
@@ -64,8 +75,8 @@ def cluster():
         patch.setattr(torch.cuda, "device_count", lambda: NUM_GPUS)
         patch.setenv("PYTHONPATH", str(ROOT))  # for tests.sweep.toy_trial
         patch.setattr(ray_session, "machine_cpus", lambda: NUM_GPUS)
-        with ray_session.session(SETTINGS):
-            yield
+        with own_ray() as started:
+            yield started
 
 
 def make_jobs(folder, *, count=2, epochs=3):
@@ -206,7 +217,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     reported = [event.report.epochs_done for event in gang.of("t4", "epoch") if event.report]
     assert reported == [1, 2, 3]
     where = {line.split(" ", 1)[1] for job in jobs for line in trained(job)}
-    (same,) = where  # one worker served every trial, and sees none of the eight GPUs
+    (same,) = where  # one worker served every trial, and sees none of the four GPUs
     assert same.split(" ")[1:] == ["2", "cpu", ""]
 
     assert trained_epochs(jobs[2]) == [1, 2], "the budget stops at its epoch"
@@ -409,6 +420,111 @@ def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change
             settings=replace(SETTINGS, **change),  # type: ignore[arg-type]  # ints by construction
         )
     assert diary.events == []
+
+
+# ---- metrics
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return run_untracked(tmp_path_factory.mktemp("toy"))
+
+
+def values_after(cluster, toy, status="done"):
+    """What Ray serves once the trials are recorded."""
+    record_trial = record_metrics(lambda trial_id, progress: None, toy)
+    for record in toy.records():
+        progress = Progress(
+            name="a", status=TrialStatus(status), epochs_done=3, epochs=3, plan=record.plan
+        )
+        record_trial(record.plan.id, progress)
+    return cluster.recorded(toy.name)
+
+
+def test_every_trial_has_its_last_epochs_figures(cluster, toy):
+    values = values_after(cluster, toy)
+    for record in toy.records():
+        labels = (toy.name, record.plan.id, record.plan.name, record.plan.engine)
+        row = toy.epochs(record.plan.id)[-1]
+        assert values["sweep_validation_ser"][labels] == row["metrics"]["validation_ser"]
+        assert values["sweep_ser"][labels] == record.metrics["ser"]
+        assert values["sweep_epochs_done"][labels] == 3
+        assert (labels in values["sweep_epsilon_spent"]) == (record.plan.engine != "sgd")
+    assert values["sweep_trials"][toy.name, "done"] == 3
+    assert values["sweep_trials"][toy.name, "running"] == 0
+
+
+def test_a_trial_that_has_not_begun_has_no_figures(cluster, toy, tmp_path):
+    planned = SweepFolder(shutil.copytree(toy.path, tmp_path / "planned"))
+    assert set(values_after(cluster, planned, status="planned")) == {"sweep_trials"}
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("ε≤8, naïve", r"epsilon<=8, na\xefve, C=1"),
+        ('测\u8bd5 "a\\b" {c="d"} 🙂', r'\u6d4b\u8bd5 "a\\b" {c="d"} \U0001f642, C=1'),
+    ],
+)
+def test_names_of_any_script_are_labels_in_ascii(cluster, name, label, tmp_path):
+    axes = {"privacy.max_grad_norm": [1.0]}
+    toy = run_untracked(tmp_path, name=f"s{len(name)}", variants=[{"name": name, "axes": axes}])
+    [(_, _, found, _)] = values_after(cluster, toy)["sweep_epochs_done"]
+    assert found == label
+
+
+def test_a_help_text_of_any_script_is_taken(cluster, toy, monkeypatch):
+    """As that of a figure which a user has added."""
+    odd = {source: replace(each, help=f"{each.help}, ≤ 1 é") for source, each in metrics().items()}
+    monkeypatch.setattr(ray_metrics, "metrics", lambda: odd)
+    assert values_after(cluster, toy)["sweep_trials"]
+
+
+def test_throughput_is_records_over_the_seconds_of_an_epoch(cluster, tmp_path):
+    toy = run_untracked(tmp_path, name="paced")
+    plan = toy.plan().trials[0]
+    report = EpochReport(epochs_done=4, seconds=2.0, metrics={})
+    toy.add_epoch(plan.id, report, when=0.0)
+    [value] = [
+        value
+        for labels, value in values_after(cluster, toy)["sweep_utterances_per_second"].items()
+        if plan.id in labels
+    ]
+    assert plan.num_records is not None
+    assert value == plan.num_records / 2.0
+
+
+def test_no_public_metric_reveals_a_counted_number_of_records(cluster, tmp_path):
+    """Seconds of an epoch times utterances a second is the number of training records."""
+    data = {**write_corpus(tmp_path), "num_records": None}
+    toy = run_untracked(tmp_path, name="counted", base={"data": data})
+    plan = toy.plan().trials[1]
+    report = EpochReport(epochs_done=4, seconds=2.0, metrics={"epsilon_paper_spent": 3.0})
+    toy.add_epoch(plan.id, report, when=0.0)
+    values = values_after(cluster, toy)
+    assert plan.num_records
+    assert "sweep_epoch_seconds" in values
+    assert not {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"} & values.keys()
+
+
+def test_metrics_that_no_epsilon_covers_are_called_so():
+    for source, metric in metrics().items():
+        assert metric.name.startswith("curator_") != (is_public(source) or not metric.source), (
+            metric.name
+        )
+        assert ("curator" in metric.help) != (is_public(source) or not metric.source)
+
+
+def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(toy, monkeypatch):
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    heard = []
+    watch = record_metrics(lambda trial_id, progress: heard.append(trial_id), toy)
+    watch(
+        toy.plan().trials[0].id,
+        Progress(name="a", status=TrialStatus.RUNNING, epochs_done=1, epochs=3),
+    )
+    assert len(heard) == 1
+    assert "ray" not in sys.modules
 
 
 DRIVER = """
