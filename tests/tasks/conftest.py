@@ -1,9 +1,14 @@
 """Trials of these tests have fixed keys and quick figures, and those of heads share features."""
 
+from functools import cache
+
 import pytest
 
 from tests.fixed_keys import fixed_keys
 from tests.sweep.sweeps import medium_grids
+from trainables import engines
+
+_audit_step = cache(engines.audit_step)
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +21,9 @@ def _fixed_keys():
 def cache(tmp_path_factory):
     """A folder of features, which the encoder takes seconds for."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def shared_audits(monkeypatch):
+    """Trials of one mechanism share the audit of its step, which takes half a second."""
+    monkeypatch.setattr(engines, "audit_step", _audit_step)
