@@ -270,23 +270,26 @@ class Features(NluModel):
 def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:
     """[tags, parts]: the weight of each part's row in a tag's weights; rows have norm 1.
 
-    One row for the type (the last part of a name, `city_name`), for the role (the part before it,
-    `toloc`, or none), and half a row for `B` or `I` and for the tag alone. Names are public. A
-    rare tag is then learnt from frequent parts.
+    One row for the type (the last part of a name, `city_name`), where names have roles for the role
+    (the part before it, `toloc`, or none), and half a row for `B` or `I` and for the tag alone.
+    Names are public. A rare tag is then learnt from frequent parts.
 
     >>> tag_parts(LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")).shape
     (5, 10)
+    >>> tag_parts(LabelSchema(intents=("a",), slots=("city",), source="doc")).shape
+    (3, 6)
     """
-    parts = [_parts(tag) for tag in schema.tags]
+    has_roles = any("." in slot for slot in schema.slots)
+    parts = [_parts(tag, has_roles=has_roles) for tag in schema.tags]
     places = list(dict.fromkeys(place for part in parts for place in part))
     found = np.array([[part.get(place, 0.0) for place in places] for part in parts], np.float32)
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
 
 
-def _parts(tag: str) -> dict[tuple[str, str], float]:
+def _parts(tag: str, *, has_roles: bool) -> dict[tuple[str, str], float]:
     if tag == "O":
         return {("tag", tag): 1.0}
     mark, name = tag.split("-", 1)
     role, _, kind = name.rpartition(".")
-    shared = {("mark", mark): _MARK, ("type", kind): 1.0, ("role", role): 1.0}
-    return {**shared, ("tag", tag): _OWN}
+    found = {("mark", mark): _MARK, ("type", kind): 1.0, ("tag", tag): _OWN}
+    return found | ({("role", role): 1.0} if has_roles else {})
