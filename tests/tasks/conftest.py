@@ -1,4 +1,8 @@
-"""Trials of these tests have fixed keys and quick figures, and those of heads share features."""
+"""Trials of these tests have fixed keys and quick figures, those of one mechanism share the audit
+of its step, which takes half a second, and those of heads share features.
+"""
+
+from functools import cache
 
 from functools import cache
 
@@ -12,7 +16,8 @@ _audit_step = cache(engines.audit_step)
 
 
 @pytest.fixture(autouse=True)
-def _fixed_keys():
+def _fixed_keys(monkeypatch):
+    monkeypatch.setattr(engines, "audit_step", _audit_step)
     with fixed_keys(), medium_grids():
         yield
 
