@@ -141,12 +141,6 @@ def test_a_damaged_data_file_is_refused_before_anything_starts(place, line, dama
     assert not (place / "home" / "toy").exists()
 
 
-def test_a_server_that_does_not_answer(place, line):
-    said = line.refused("run", space_file(place), "--tracking-uri", "http://127.0.0.1:9")
-    assert "tracking store http://127.0.0.1:9 does not answer" in said
-    assert not (place / "home" / "toy").exists()
-
-
 def test_a_port_that_is_taken(place, line):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

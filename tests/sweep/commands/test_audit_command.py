@@ -33,10 +33,5 @@ def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it(config):
             assert (trial.training.num_workers, trial.training.epochs) == (2, 2)
 
 
-def test_a_shipped_space_is_read_and_refused_for_its_variants(line):
-    said = line.refused("audit", "quick")
-    assert said == "error: expected one trial's config, got a space with axes in quick\n"
-
-
 def test_a_step_without_noise_claims_nothing(config, line):
     assert "noise" in line.refused("audit", config, "--set", "privacy.noise_multiplier=0")

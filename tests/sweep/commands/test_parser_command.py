@@ -60,7 +60,6 @@ def test_refused_in_one_line(pairs, tmp_path, line, options, message):
 
 def test_wrong_places_are_refused(pairs, tmp_path, line):
     refused = {
-        ("train", "atis", "--to", tmp_path / "p"): "got 'atis'",
         ("train", "pair_lines", "--to", tmp_path): "new or empty folder",
         ("apply", tmp_path, pairs, "--to", tmp_path / "x"): "saved parser",
         ("apply", tmp_path, pairs, "--to", pairs): "which exists",
