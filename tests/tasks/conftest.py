@@ -4,8 +4,6 @@ of its step, which takes half a second, and those of heads share features.
 
 from functools import cache
 
-from functools import cache
-
 import pytest
 
 from tests.fixed_keys import fixed_keys
@@ -26,9 +24,3 @@ def _fixed_keys(monkeypatch):
 def cache(tmp_path_factory):
     """A folder of features, which the encoder takes seconds for."""
     return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def shared_audits(monkeypatch):
-    """Trials of one mechanism share the audit of its step, which takes half a second."""
-    monkeypatch.setattr(engines, "audit_step", _audit_step)

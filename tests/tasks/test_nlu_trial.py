@@ -18,8 +18,6 @@ from trainables.figures import is_public, registry
 from trainables.system.communication import Alone
 from trainables.tasks._setup import Setup as TrialSetup
 
-pytestmark = pytest.mark.usefixtures("shared_audits")
-
 SCHEMA = {"intents": ["call", "play"], "slots": ["contact", "song"], "source": "written by hand"}
 CONTACTS = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
 SONGS = ("hurt", "jolene", "imagine", "creep", "halo", "toxic", "africa", "vogue", "one", "zombie")

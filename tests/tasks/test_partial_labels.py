@@ -10,8 +10,6 @@ from tests.metrics.nlu_scores import score
 from tests.tasks.test_nlu_trial import config, run
 from trainables.data.records import Frame
 
-pytestmark = pytest.mark.usefixtures("shared_audits")
-
 NAMES = [f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", "it", "us"))]
 
 

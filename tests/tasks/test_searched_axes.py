@@ -10,8 +10,6 @@ from tests.tasks.test_nlu_trial import config, place, run
 from trainables.config import parse
 from trainables.system import checkpoint
 
-pytestmark = pytest.mark.usefixtures("shared_audits")
-
 __all__ = ["place"]
 
 AXES = {

@@ -16,8 +16,6 @@ from trainables.data.pairs import open_pairs
 from trainables.errors import TrialFailed
 from trainables.figures import registry
 
-pytestmark = pytest.mark.usefixtures("shared_audits")
-
 METHODS = {
     "one stage": {"engine": "sgd"},
     "two stages": {
