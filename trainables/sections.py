@@ -155,7 +155,7 @@ class PrivacyConfig(DrawnConfig):
     neighboring_relation: NeighboringRelation | None = None
     """difference between neighbouring data sets; default: that of the sampling"""
     microbatch_size: Count | None = None
-    """records whose mean gradient is clipped as one; default: 1, with edp_sgd a worker's batch"""
+    """records whose mean gradient is clipped as one; default: 1 or a worker's whole batch"""
     secure_noise: bool = True
     """draw noise from AES-256-CTR on every device; false: a GPU's own generator, which is faster,
     no cipher, and ends near 6.7 standard deviations (a CPU ignores it)"""

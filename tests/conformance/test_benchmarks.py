@@ -51,7 +51,7 @@ def test_every_trial_of_table_1_is_a_config_and_each_cell_has_a_place(table1):
 
 @pytest.mark.parametrize("decay", ["none", "linear", "exponential"])
 def test_the_implied_noise_has_the_epsilon_of_the_papers_formula(table1, decay):
-    for z0, tau in table1.implied(decay, epsilon=1e4, epochs=12, delta=5e-4):
+    for z0, tau in table1.implied(decay, epsilon=1e4, epochs=24, delta=5e-4):
         job = table1.Job("atis", "clc", decay, "implied", 0.5, z0, tau)
         mechanism = build(job.config(), num_records=2_463)
         assert accountants.account(mechanism).epsilon_paper == pytest.approx(1e4, rel=0.01)

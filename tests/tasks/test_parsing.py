@@ -150,27 +150,23 @@ def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
     place = tmp_path / "p"
     if damage != "nothing":
         parser.save(place)
-    about = place / "parser.json"
-    match damage:
-        case "no json":
-            about.write_text("{")
-        case "weights":
+        fields = json.loads((place / "parser.json").read_text())
+        vocabulary, weights = fields["vocabulary"], load_file(place / "weights.safetensors")
+        match damage:
+            case "version":
+                fields["format"] = 99
+            case "shape":
+                vocabulary["words"].append("more")
+            case "token":
+                vocabulary["tokens"][0] = 5
+            case "literals":
+                vocabulary["literals"] = "other"
+            case "not a number":
+                weights["point.weight"][0, 0] = torch.nan
+        (place / "parser.json").write_text("{" if damage == "no json" else json.dumps(fields))
+        save_file(weights, place / "weights.safetensors")
+        if damage == "weights":
             (place / "weights.safetensors").write_bytes(b"junk")
-        case "version":
-            about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
-        case "shape":
-            fields = json.loads(about.read_text())
-            fields["vocabulary"]["words"].append("more")
-            about.write_text(json.dumps(fields))
-        case "token" | "literals":
-            fields = json.loads(about.read_text())
-            changes = {"token": {"tokens": [5, *fields["vocabulary"]["tokens"][1:]]}}
-            fields["vocabulary"] |= changes.get(damage, {"literals": "other"})
-            about.write_text(json.dumps(fields))
-        case "not a number":
-            weights = load_file(place / "weights.safetensors")
-            weights["point.weight"][0, 0] = torch.nan
-            save_file(weights, place / "weights.safetensors")
     with refused("expected a", InvalidData) as problem:
         load_parser(place)
     assert str(place) in str(problem.value)

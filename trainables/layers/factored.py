@@ -136,7 +136,7 @@ class FactoredLinear(nn.Module):
 
     def __init__(self, in_features: int, shares: Tensor) -> None:
         super().__init__()
-        self.register_buffer("shares", shares, persistent=False)
+        self.register_buffer("shares", shares)  # a saved U means nothing under another S
         self.share_norm = float(torch.linalg.matrix_norm(shares.double(), 2)) * (1 + 1e-9)
         self.weight = nn.Parameter(torch.zeros(shares.shape[1], in_features))
         self._known: list[KnownRows] = []

@@ -1,18 +1,16 @@
 """A model that another person can use."""
 
 import io
-import json
 import time
 from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from sweep import cli, load_model
 from sweep.results import selected_trial
 from sweep.results.export_encoder import write_encoder
-from tests.models._builds import MODELS, SCHEMA
+from tests.models._builds import MODELS, SCHEMA, save_model
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import model_part
@@ -22,16 +20,7 @@ def export_folder(folder, name):
     """A folder as `sweep export` leaves it, of an untrained model."""
     config = model_part(**(MODELS[name]))
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
-    place = folder / "model"
-    place.mkdir(parents=True)
-    save_file(model.state_dict(), str(place / "weights.safetensors"))
-    about = {
-        "model": config.model_dump(mode="json"),
-        "intents": list(SCHEMA.intents),
-        "slots": list(SCHEMA.slots),
-        "schema_source": SCHEMA.source,
-    }
-    (place / "model.json").write_text(json.dumps(about))
+    save_model(folder / "model", model, config)
     return folder
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
@@ -17,7 +16,7 @@ from sweep.results.report_files import write as write_report
 from sweep.runtime import runner
 from sweep.synthesis.trained_text import models_of, open_trained
 from tests.encoders import family_folders
-from tests.models._builds import SCHEMA
+from tests.models._builds import SCHEMA, save_model
 from tests.models.test_lm_folder import base_in
 from tests.refusals import refused
 from tests.sweep.sweeps import TOY, settings_in, space_in
@@ -79,18 +78,8 @@ def trained_over(encoder, place, **fields):
     """The model folder of a trial over `encoder`, as one writes it; its weights."""
     config = model_part(encoder=str(encoder), **fields)
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
-    place.mkdir()
-    weights = {n: t.contiguous().clone() for n, t in model.state_dict().items()}
-    save_file(weights, str(place / "weights.safetensors"))
-    about = {
-        "model": config.model_dump(mode="json"),
-        "intents": SCHEMA.intents,
-        "slots": SCHEMA.slots,
-        "schema_source": SCHEMA.source,
-        "provenance": model.provenance,
-        ENCODER: files_digest({"encoder": str(encoder)}),
-    }
-    (place / "model.json").write_text(json.dumps(about))
+    digest = {ENCODER: files_digest({"encoder": str(encoder)})}
+    save_model(place, model, config, provenance=model.provenance, **digest)
     return model
 
 

@@ -83,41 +83,31 @@ def test_an_old_ledger_is_carried_over_whole(ledger, tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda path: _replace(path, b'"epochs"', b'"epuchs"'),
-        lambda path: _drop_line(path, 1),
-        lambda path: _drop_line(path, -2),
+        lambda lines: [lines[0].replace(b'"epochs"', b'"epuchs"'), *lines[1:]],
+        lambda lines: [lines[0], *lines[2:]],
+        lambda lines: [*lines[:-2], lines[-1]],
     ],
     ids=["a byte", "a line", "the last line"],
 )
 def test_what_is_damaged_is_refused_and_stays(ledger, damage):
     old_ledger(ledger)
-    damage(ledger)
-    before = ledger.read_bytes()
+    before = b"".join(damage(ledger.read_bytes().splitlines(keepends=True)))
+    ledger.write_bytes(before)
     with pytest.raises(ValueError, match=r"^expected "):
         carry_over(ledger)
     assert ledger.read_bytes() == before
 
 
-def _replace(path, old, new):
-    content = path.read_bytes()
-    assert old in content
-    path.write_bytes(content.replace(old, new, 1))
-
-
-def _drop_line(path, number):
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(line for line in lines if line is not lines[number]))
-
-
 OLD = {"neighboring_relation": "add_or_remove_one", "unit": "group", "unaccounted": []}
 SAMPLED = {**OLD, "phases": [[1.0, 5]], "sampling": "poisson", "sample_rate": 0.25}
 KIND = {"neighboring_relation": "add_or_remove_one", "unit": "group"}
+SAME = Training(steps=(Sampled(sigma=1.0, rate=0.25, count=5),), **KIND)
 
 
 @pytest.mark.parametrize(
     ("old", "expected"),
     [
-        (SAMPLED, Training(steps=(Sampled(sigma=1.0, rate=0.25, count=5),), **KIND)),
+        (SAMPLED, SAME),
         (
             {**SAMPLED, "sample_rate": 1.0, "unsampled": [[2.0, 1]]},
             Training(steps=(Gaussian(sigma=1.0, count=5),), beside=(Gaussian(sigma=2.0),), **KIND),
@@ -133,10 +123,7 @@ KIND = {"neighboring_relation": "add_or_remove_one", "unit": "group"}
                 "phases": [[0, 1]],
                 "best_of": {"mean": 3.0, "shape": "inf", "configurations": [SAMPLED]},
             },
-            BestOf(
-                number=Number(law="poisson", mean=3.0),
-                configurations=(Training(steps=(Sampled(sigma=1.0, rate=0.25, count=5),), **KIND),),
-            ),
+            BestOf(number=Number(law="poisson", mean=3.0), configurations=(SAME,)),
         ),
     ],
 )
