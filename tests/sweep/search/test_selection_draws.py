@@ -111,6 +111,7 @@ def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
 
 def test_what_is_invalid_is_drawn_again_and_nothing_to_draw_from_refused(configurations):
     document = _space().model_dump(mode="json", exclude_unset=True)
+    document["search"] = {"strategy": "random", "num_samples": 1}  # which may have such a rule
     rule = {"require": "training.learning_rate < 1e-3"}
     ruled = spaces.parse({**document, "constraints": [rule]})
     points = draw_points(ruled, configurations, 40, np.random.default_rng(0))
