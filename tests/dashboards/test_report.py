@@ -11,7 +11,7 @@ import pytest
 
 from dashboards import charts, render, report, tables
 from dashboards.render import svg
-from dashboards.results import Choice, Trial
+from dashboards.results import Choice
 from tests.dashboards import samples
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
@@ -198,17 +198,8 @@ def test_a_refused_trial_is_in_the_table_with_its_reason(page):
 
 
 def test_a_sweep_of_one_bare_trial_makes_a_page():
-    only = Trial(
-        id="x",
-        name="only",
-        engine="sgd",
-        decay="none",
-        status="done",
-        baseline=True,
-        epochs_done=1,
-        seconds=1.0,
-        epsilon=math.inf,
-        metrics={"ser": 0.2},
+    only = replace(
+        samples.sweep().trials[-1], status="done", epsilon=math.inf, metrics={"ser": 0.2}
     )
     bare = samples.sweep(trials=(only,), choice=Choice(epsilon_max=8.0), card=None)
     assert Page(report.html(bare)).open == []

@@ -43,7 +43,7 @@ def test_rate_and_scale(rate):
     assert float(ones.mean()) == pytest.approx(1, abs=bound / (1 - rate) + 1e-5)
 
 
-@pytest.mark.parametrize("pair", ["rows", "columns", "sites", "seeds", "positions"])
+@pytest.mark.parametrize("pair", ["rows", "columns", "sites", "seeds", "positions", "heads"])
 def test_bits_are_uncorrelated(pair):
     """Correlations over 250,000 bits, 5 standard deviations."""
     a = kept(masks(0.5, torch.arange(500)), 1001, 3)
@@ -53,6 +53,7 @@ def test_bits_are_uncorrelated(pair):
         "sites": kept(masks(0.5, torch.arange(500)), 1001, 4),
         "seeds": kept(masks(0.5, torch.arange(500), seed=6), 1001, 3),
         "positions": kept(masks(0.5, torch.arange(500), moved=1), 1001, 3),
+        "heads": masks(0.5, torch.arange(500)).attention(1001, 2, 3)[:, 1].roll(2, 1) > 0,
     }[pair]
     correlation = ((a.float() - 0.5) * (b.float() - 0.5)).mean() * 4
     assert abs(float(correlation)) <= 5 / math.sqrt(a.numel())

@@ -126,6 +126,7 @@ class TestFixedRows:
         norms = known.fixed.upper_norms(self.x)
         torch.testing.assert_close(norms, row_norms(self.x), rtol=1e-5, atol=0)
         assert layer.known_of(self.x) is known
+        assert not gram._is_plain([self.x.to("meta")]), "of another device"
         assert layer.share_norm > 1, "of the unit matrix: however its norm was rounded"
         assert layer.known_of(self.x.clone()) is not known
         known = layer.known_of(self.x)

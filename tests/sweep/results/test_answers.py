@@ -18,7 +18,7 @@ from trainables.config import model_part
 
 def export_folder(folder, name):
     """A folder as `sweep export` leaves it, of an untrained model."""
-    config = model_part(**(MODELS[name]))
+    config = model_part(**MODELS[name])
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
     save_model(folder / "model", model, config)
     return folder

@@ -70,7 +70,7 @@ def test_an_export_and_a_public_report_name_no_folder(tmp_path):
 
 def texts_in(folder):
     """All files but weights."""
-    files = [f for f in folder.rglob("*") if f.is_file() and f.suffix not in (".safetensors",)]
+    files = [f for f in folder.rglob("*") if f.is_file() and f.suffix != ".safetensors"]
     return "\n".join(file.read_text(errors="replace") for file in files)
 
 

@@ -52,15 +52,16 @@ def record(
     )
 
 
-def test_a_group_wins_by_its_mean_and_sends_its_middle_trial():
+def test_a_group_wins_by_its_mean_and_sends_its_middle_trial_to_the_front_too():
     records = [
-        record("lucky", group="a", ser=0.01),
-        record("unlucky", group="a", ser=0.90),
-        record("low", group="b", ser=0.30),
-        record("middle", group="b", ser=0.31),
-        record("high", group="b", ser=0.32),
+        record("lucky", group="a", ser=0.01, epsilon=8.0),
+        record("unlucky", group="a", ser=0.90, epsilon=8.0),
+        record("low", group="b", ser=0.30, epsilon=7.0),
+        record("middle", group="b", ser=0.31, epsilon=7.0),
+        record("high", group="b", ser=0.32, epsilon=7.0),
     ]
-    assert [r.plan.id for r in select.choose(records, best="ser")] == ["middle"]
+    for found in (select.choose(records, best="ser"), select.front(records)):
+        assert [r.plan.id for r in found] == ["middle"]
 
 
 def test_each_corpus_has_its_best_trial_and_its_front():
@@ -86,17 +87,6 @@ def test_each_corpus_has_its_best_trial_and_its_front():
         "at epsilon ≤ 8 on snips use dear (dear, epsilon 7): 40.0 errors in 100;"
         " no finished baseline to compare it with",
     ]
-
-
-def test_a_lucky_seed_is_on_no_front():
-    records = [
-        record("lucky", group="a", ser=0.01, epsilon=8.0),
-        record("unlucky", group="a", ser=0.90, epsilon=8.0),
-        record("low", group="b", ser=0.30, epsilon=7.0),
-        record("middle", group="b", ser=0.31, epsilon=7.0),
-        record("high", group="b", ser=0.32, epsilon=7.0),
-    ]
-    assert [r.plan.id for r in select.front(records)] == ["middle"]
 
 
 def test_of_equal_trials_the_smaller_epsilon_wins():

@@ -32,8 +32,8 @@ def trial(name, **fields):
 def folder_of(trials, place, **about):
     plan = SimpleNamespace(trials=trials)
     return SimpleNamespace(
-        path=place / "s", ledger_name="s", about=dict, plan=lambda: plan,
-        space=lambda: space_in(place), **{"is_unsealed": False, **about},
+        path=place / "s", about=dict, plan=lambda: plan,
+        space=lambda: space_in(place), **{"is_unsealed": False, "ledger_name": "s", **about},
     )  # fmt: skip
 
 
@@ -49,8 +49,8 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
         entry("c", noise=5),
     ]
     ledger = Ledger(tmp_path / FILE)
-    others = [entry("a", epochs=2, noise=3.0), entry("x", sweep="other"), entry("sgd", noise=0.1)]
-    for each in (*others, *mine):
+    others = [entry("sgd", noise=0.1), entry("x", sweep="other"), entry("a", epochs=2, noise=3.0)]
+    for each in [*others, *mine][:: -1 if unsealed else 1]:
         ledger.charge(each)
     trials = [trial(name) for name in ("sgd", "a", "b", "c")]
     folder = folder_of(trials, tmp_path, is_unsealed=unsealed)
@@ -64,7 +64,7 @@ def test_the_total_is_that_of_every_attempt_of_the_sweeps_own_trials(
     monkeypatch.setattr(export, "total_of", lambda *_, **__: own)
     assert spend_of(folder)[0].unaccounted == (*own.unaccounted, baseline)
     trials.clear()
-    assert spend_of(SimpleNamespace(**{**vars(folder), "ledger_name": "none"}))[0] is None
+    assert spend_of(folder_of(trials, tmp_path, ledger_name="none"))[0] is None
 
 
 _MINE = {"name": "mine", "path": "a", "split": "hash"}

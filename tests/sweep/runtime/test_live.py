@@ -52,6 +52,10 @@ def after(epochs, name="a"):
     return replace(RUNNING, name=name, epochs_done=epochs, validation=("SER", 0.5))
 
 
+def done(name="a"):
+    return replace(after(4, name), status=TrialStatus.DONE)
+
+
 def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock):
     view = View("toy", num_expected=10, clock=clock)
     view.update("a", RUNNING)
@@ -59,7 +63,7 @@ def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock):
     view.update("a", after(2))
     # 2 of 40 epochs in 20 s: 38 are left.
     assert view.summary() == "0 of 10 done, about 6 min 20 s left"
-    view.update("a", replace(after(4), status=TrialStatus.DONE))
+    view.update("a", done())
     clock.now += 20
     assert view.summary() == "1 of 10 done, about 6 min 00 s left"
 
@@ -72,8 +76,8 @@ def test_an_epoch_of_full_batches_takes_as_many_passes_as_it_has_steps(view, clo
         )
         for name, sampling in (("a", "poisson"), ("b", "full"))
     )  # fmt: skip
-    for name, plan in (("a", sampled), ("b", full)):
-        view.update(name, replace(RUNNING, plan=plan))
+    view.update("a", replace(RUNNING, plan=sampled))
+    view.update("b", replace(RUNNING, plan=full))
     clock.now += 20
     view.update("a", replace(after(2), plan=sampled))
     # 2 of 4 + 40 passes in 20 s.
@@ -90,14 +94,14 @@ def test_what_passes_before_the_first_trial_is_not_the_trials_pace(view, clock):
 
 
 def test_epochs_of_an_earlier_run_are_not_this_ones_pace(view, clock):
-    view.update("a", replace(after(4), status=TrialStatus.DONE))
+    view.update("a", done())
     view.update("b", replace(PLANNED, epochs_done=2))
     view.update("b", replace(RUNNING, epochs_done=2))
     assert view.summary() == "1 of 2 done"
     clock.now += 10
     view.update("b", after(3))
     assert view.summary() == "1 of 2 done, about 10 s left"
-    view.update("b", replace(after(4), status=TrialStatus.DONE))
+    view.update("b", done())
     assert view.summary() == "2 of 2 done"
 
 
@@ -110,7 +114,7 @@ def test_what_the_first_trial_does_once_is_not_the_pace_of_later_ones(view, cloc
             clock.now += 10
             view.update(name, after(epochs, name))
         clock.now += 600 if name == "a" else 0  # the shadow model of all trials
-        view.update(name, replace(after(4, name), status=TrialStatus.DONE))
+        view.update(name, done(name))
     assert view.summary() == "2 of 4 done, about 1 min 20 s left"
 
 
@@ -163,7 +167,7 @@ def test_off_a_terminal_lines_report_progress(clock):
     tell = lines(
         View("toy", num_expected=3, clock=clock), Console(file=out, width=140), clock=clock
     )
-    tell("old", replace(after(4, "old"), status=TrialStatus.DONE))
+    tell("old", done("old"))
     assert out.getvalue() == "", "it ended before this process began"
     tell("a", RUNNING)
     for epoch in (1, 2, 3):
@@ -283,4 +287,4 @@ def test_a_sweep_outlives_the_screen_that_shows_it(number, is_terminal):
     with watching(View("toy"), console, quiet=False) as watch:
         phases.enter(phases.STARTING_RAY)
         watch("a", RUNNING)
-        watch("a", replace(after(4), status=TrialStatus.DONE))
+        watch("a", done())

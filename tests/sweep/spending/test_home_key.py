@@ -1,5 +1,6 @@
 """Names of data sets reveal none, and every shared record between data sets is found."""
 
+import hmac
 import os
 import re
 
@@ -21,6 +22,7 @@ def test_a_name_is_the_same_each_time_and_another_under_another_key(key, tmp_pat
     name = key.name_of("abc")
     assert re.fullmatch(r"[0-9a-f]{64}\.[0-9a-f]{32}", name)
     assert HomeKey(key.file).name_of("abc") == name
+    assert hmac.new(key.read(), b"data set\0abc", "sha256").hexdigest() == name[:64]
     assert key.name_of(name) == name, "a name is its own"
     assert key.name_of("abd") != name
     other = HomeKey(tmp_path / "other.key")
