@@ -140,7 +140,7 @@ def _background(axis: Axes, chart: Chart) -> None:
     if chart.level is not None:
         value, words = chart.level
         axis.axhline(value, **_DASHED)
-        where: dict[str, Any] = {"xy": (0.01, value), "xycoords": ("axes fraction", "data")}
+        where: dict[str, Any] = {"xy": (0.3, value), "xycoords": ("axes fraction", "data")}
         axis.annotate(words, xytext=(0, 4), **where, **beside)
     if chart.front:
         axis.plot(*zip(*chart.front, strict=True), drawstyle="steps-post", color=MUTED, lw=0.9)
