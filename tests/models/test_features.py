@@ -172,6 +172,7 @@ def test_names_are_a_constant_start_and_a_token_that_is_sure_teaches_nothing():
     wrong = (tags.softmax(1) - F.one_hot(batch.tags, tags.shape[1])) * share[:, None]
     expected = (wrong @ found.tag_head.shares).t() @ batch.inputs["tokens"]
     torch.testing.assert_close(of_tags, expected)
+    assert "tag_head.shares" in found.state_dict(), "saved weights mean nothing without S"
 
 
 NAMED = LabelSchema(intents=("a",), slots=("to.city", "from.city", "airline"), source="doc")
