@@ -48,7 +48,7 @@ ROOT = Path(__file__).parents[3]
 SETTINGS = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, slots=1, workers=2)
 ALONE = replace(SETTINGS, workers=1)
 LOCAL = replace(SETTINGS, executor="local")
-NUM_GPUS = 4  # and processors, for each of which Ray starts a process
+NUM_GPUS = 8
 DEVICES = replace(
     ALONE,
     function="tests.sweep.runtime.test_ray_trials:say_where",
@@ -67,7 +67,7 @@ def own_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The machine has no GPU: Ray is told of four, and torch's count of them is a stand-in."""
+    """The machine has no GPU: Ray is told of eight, and torch's count of them is a stand-in."""
     import ray  # as a notebook may have done before: the session asks for its token all the same
 
     assert not ray.is_initialized()
@@ -217,7 +217,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     reported = [event.report.epochs_done for event in gang.of("t4", "epoch") if event.report]
     assert reported == [1, 2, 3]
     where = {line.split(" ", 1)[1] for job in jobs for line in trained(job)}
-    (same,) = where  # one worker served every trial, and sees none of the four GPUs
+    (same,) = where  # one worker served every trial, and sees none of the eight GPUs
     assert same.split(" ")[1:] == ["2", "cpu", ""]
 
     assert trained_epochs(jobs[2]) == [1, 2], "the budget stops at its epoch"
