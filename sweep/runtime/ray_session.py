@@ -204,7 +204,7 @@ def _daemons_here() -> list[Any]:
 
 def _start_own(settings: RunSettings) -> None:
     """Start a local cluster."""
-    before = os.environ.get("PYTHONPATH", "")
+    before = os.environ.get("PYTHONPATH")
     # Workers inherit it: they must import this `sweep`, not another package of the same name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PACKAGES), before)))
     try:
@@ -222,7 +222,9 @@ def _start_own(settings: RunSettings) -> None:
             logging_level=logging.ERROR,
         )
     finally:
-        os.environ["PYTHONPATH"] = before
+        del os.environ["PYTHONPATH"]
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
     _daemons.clear()
     for each in _daemons_here():
         if processes.is_alive(each) and each.name() in ("raylet", "gcs_server"):
@@ -315,8 +317,11 @@ def cluster_size() -> Machine:
     import ray
 
     found = ray.cluster_resources()
-    memory = found.get("memory") or math.inf
-    return Machine(cpus=found.get("CPU", 0), gpus=found.get("GPU", 0), memory_bytes=memory)
+    return Machine(
+        cpus=found.get("CPU", 0),
+        gpus=found.get("GPU", 0),
+        memory_bytes=found.get("memory") or math.inf,
+    )
 
 
 def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.0) -> None:

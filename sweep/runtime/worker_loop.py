@@ -47,12 +47,7 @@ Take = Callable[[], TrialJob | None]
 Send = Callable[[TrialEvent], Verdict]
 
 
-def work(
-    take: Callable[[], TrialJob | None],
-    send: Send,
-    team: LoneTeam | TorchTeam,
-    settings: RunSettings,
-) -> None:
+def work(take: Take, send: Send, team: LoneTeam | TorchTeam, settings: RunSettings) -> None:
     """Run trials until there are none left. On rank 0 `take` waits for the next one, None: there
     will be none. `send` waits for the answer to what happened, of an epoch the permission to train
     another; any rank may say that it is dying.
