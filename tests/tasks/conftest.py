@@ -2,7 +2,7 @@
 of its step, which takes half a second, and those of heads share features.
 """
 
-from functools import cache
+import functools
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.fixed_keys import fixed_keys
 from tests.sweep.sweeps import medium_grids
 from trainables import engines
 
-_audit_step = cache(engines.audit_step)
+_audit_step = functools.cache(engines.audit_step)
 
 
 @pytest.fixture(autouse=True)

@@ -234,7 +234,7 @@ class Features(NluModel):
     def encode(self, batch: PackedBatch) -> Encoded:
         """The scores of both heads: no other part of a model reads rows."""
         layout = time_major(batch.lengths)
-        intents, tags = self._scores(batch)
+        intents, tags = self._scores(batch, self._record(batch))
         return Encoded(tags.index_select(0, layout.source), intents, layout)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
@@ -246,8 +246,9 @@ class Features(NluModel):
 
         Unlike in models with learnt transitions, the losses of tokens are independent.
         """
-        intents, tags = self._scores(batch)
-        of = torch.from_numpy(self._record(batch)).to(tags.device)
+        record = self._record(batch)
+        intents, tags = self._scores(batch, record)
+        of = torch.from_numpy(record).to(tags.device)
         enough = -math.log(self.config.sure)
         summed = independent_losses(tags, batch.tags, of, batch.num_records, enough=enough)
         return self._intent_losses(intents, batch, 0.0) + self.config.tag_weight * summed
@@ -256,12 +257,12 @@ class Features(NluModel):
         """[T]: the record of each token."""
         return np.repeat(np.arange(batch.num_records), batch.lengths.cpu().numpy())
 
-    def _scores(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
-        """[B, intents] and [T, tags], in the batch's order."""
+    def _scores(self, batch: PackedBatch, record: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """[B, intents] and [T, tags], in the batch's order; `record` [T] as of `_record`."""
         dtype = self.intent_head.weight.dtype
         inputs = {name: rows.to(dtype) for name, rows in batch.inputs.items()}
         intents = self.intent_head(inputs["records"], one_row_each(batch.num_records))
-        tags = self.tag_head(inputs["tokens"], Rows(self._record(batch), batch.num_records))
+        tags = self.tag_head(inputs["tokens"], Rows(record, batch.num_records))
         if self.names:
             return intents + inputs["intent_start"], tags + inputs["tag_start"]
         return intents, tags
