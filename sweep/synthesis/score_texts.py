@@ -14,7 +14,7 @@ from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
 from trainables.metrics import generation, parsing
 from trainables.metrics.generation import Texts
-from trainables.metrics.mauve import FEATURES
+from trainables.metrics.text_space import FEATURES
 from trainables.parse import match
 from trainables.parse.graph import is_well_formed
 from trainables.parse.match import ApiSet, Program

@@ -36,7 +36,7 @@ METHODS = {
 @pytest.fixture(autouse=True)
 def _no_mauve(monkeypatch):
     """Its features need more texts than these trials make."""
-    monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
+    monkeypatch.setattr("trainables.metrics.text_space.figures", lambda *a, **k: {})
 
 
 @pytest.fixture

@@ -16,17 +16,13 @@ from trainables.metrics._score import summarize as summarize
 
 ENTRIES = (
     "frame_accuracy",
-    "function_distance",
-    "function_overlap",
     "generation",
     "intent_accuracy",
-    "mauve",
     "membership",
-    "neighbours",
     "parsing",
     "semantic_error_rate",
     "slot_f1",
     "slot_f1_strict",
+    "text_space",
     "training",
-    "word_overlap",
 )

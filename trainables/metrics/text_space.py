@@ -1,15 +1,20 @@
-"""MAUVE: how close generated text is to human text in a space of features (Pillutla et al. 2021).
+"""How close generated text is to human text in a space of features: MAUVE (Pillutla et al. 2021),
+and precision and recall by nearest neighbours (Kynkäänniemi et al. 2019).
 
-Rows of features are clustered together, and the divergence curve of the two histograms is
+For MAUVE rows of features are clustered together, and the divergence curve of the two histograms is
 integrated. A value depends on the features, the number of texts and the number of clusters: compare
 within one setting only. The features here are TF-IDF of characters with a truncated SVD, which need
-no model; rows of any other featuriser (a language model's states) go into `of_features`.
+no model.
+
+By neighbours a side's region is the union of balls around its rows, each as wide as the distance to
+the row's k-th neighbour on its own side. Precision (plausibility) is the share of generated rows in
+the human region; recall (coverage) is the share of human rows in the generated region. A generator
+that repeats one good sentence has high precision and no recall.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,23 +33,33 @@ FIGURES = (
     text_rate(name="mauve_smoothed", label="MAUVE*", better="higher", has_ceiling=True),
     text_count(name="mauve_num_texts", label="texts that MAUVE compared"),
     text_count(name="mauve_num_clusters", label="clusters that MAUVE compared"),
+    text_rate(
+        name="neighbour_precision",
+        label="precision by neighbours",
+        better="higher",
+        has_ceiling=True,
+    ),
+    text_rate(
+        name="neighbour_recall", label="recall by neighbours", better="higher", has_ceiling=True
+    ),
 )
 FEATURES = "tfidf-char2-5-svd128"
 SCALE = 5.0  # of the divergence inside the exponential
 _POINTS = 25
 _WIDTH = 128
 _VARIANCE = 0.9
+_NEIGHBOURS = 3  # the authors' choice
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mauve:
-    """`value` in (0, 1], `smoothed` the same with half a count added to each cluster (MAUVE*)."""
-
-    value: float
-    smoothed: float
-    num_texts: int
-    num_clusters: int
+def figures(
+    generated: Sequence[str], human: Sequence[str], *, max_texts: int, seed: int
+) -> dict[str, float | int | None]:
+    """Every figure by its name; `mauve` alone, None, for fewer than 10 texts of a side."""
+    if min(len(generated), len(human)) < 10:
+        return {"mauve": None}
+    ours, theirs = features_of_both(generated, human, max_texts=max_texts, seed=seed)
+    return {**mauve(ours, theirs, seed=seed), **neighbours(ours, theirs)}
 
 
 def features_of_both(
@@ -58,18 +73,20 @@ def features_of_both(
     return rows[:n], rows[n:]
 
 
-def of_features(p: Floats, q: Floats, *, seed: int = 0) -> Mauve:
-    """MAUVE of feature rows [n, d] and [m, d], all finite; k = max(2, n / 10) clusters."""
+def mauve(p: Floats, q: Floats, *, seed: int = 0) -> dict[str, float]:
+    """MAUVE of feature rows [n, d] and [m, d], all finite, in (0, 1], by k = max(2, n / 10)
+    clusters; `mauve_smoothed` with half a count added to each (MAUVE*).
+    """
     n = min(len(p), len(q))
     k = max(2, round(n / 10))
     labels = _clusters(np.concatenate([p, q]), k=k, seed=seed)
     counts = [np.bincount(side, minlength=k) for side in (labels[: len(p)], labels[len(p) :])]
-    return Mauve(
-        value=of_histograms(*counts),
-        smoothed=of_histograms(*counts, smoothing=0.5),
-        num_texts=n,
-        num_clusters=k,
-    )
+    return {
+        "mauve": of_histograms(*counts),
+        "mauve_smoothed": of_histograms(*counts, smoothing=0.5),
+        "mauve_num_texts": n,
+        "mauve_num_clusters": k,
+    }
 
 
 def of_histograms(
@@ -134,3 +151,32 @@ def _clusters(rows: Floats, *, k: int, seed: int) -> NDArray[np.int64]:
 def _area(x: Floats, y: Floats) -> float:
     order = np.lexsort((-y, x))
     return float(np.trapezoid(y[order], x[order]))
+
+
+def neighbours(generated: Floats, human: Floats) -> dict[str, float]:
+    """Precision and recall of feature rows [n, d] and [m, d], compared by their direction; n, m > 3.
+
+    >>> line = np.column_stack([np.ones(9), np.arange(9.0)])
+    >>> neighbours(line, line)
+    {'neighbour_precision': 1.0, 'neighbour_recall': 1.0}
+    """
+    from sklearn.preprocessing import normalize
+
+    ours, theirs = normalize(generated), normalize(human)
+    return {
+        "neighbour_precision": _inside(ours, theirs),
+        "neighbour_recall": _inside(theirs, ours),
+    }
+
+
+def _inside(rows: Floats, region: Floats) -> float:
+    """The share of `rows` in a ball around some row of `region`."""
+    from sklearn.metrics import pairwise_distances
+    from sklearn.neighbors import NearestNeighbors
+
+    # The first neighbour of a row on its own side is the row itself.
+    own, _ = NearestNeighbors(n_neighbors=_NEIGHBOURS + 1).fit(region).kneighbors(region)
+    radius = own[:, -1]
+    # A ball's edge belongs to it, and equal texts lie on it only up to rounding.
+    within = pairwise_distances(rows, region) <= radius * (1 + 1e-9) + 1e-9
+    return float(within.any(axis=1).mean())
