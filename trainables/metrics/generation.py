@@ -225,11 +225,9 @@ def _with_programs(
 
 
 def _in_words(generated: Texts, human: Texts) -> Figures:
-    words = vocabulary(generated.utterances)
+    words, wanted = vocabulary(generated.utterances), vocabulary(human.utterances)
     return {
-        "word_type_overlap": overlap(
-            words, vocabulary(human.utterances), "word in the human texts"
-        ),
+        "word_type_overlap": overlap(words, wanted, "word in the human texts"),
         "num_word_types": len(words),
         "distinct_rate": len(set(generated.utterances)) / len(generated.utterances),
     }

@@ -154,7 +154,8 @@ def _area(x: Floats, y: Floats) -> float:
 
 
 def neighbours(generated: Floats, human: Floats) -> dict[str, float]:
-    """Precision and recall of feature rows [n, d] and [m, d], compared by their direction; n, m > 3.
+    """Precision and recall of feature rows [n, d] and [m, d], compared by their direction, more
+    than 3 on each side.
 
     >>> line = np.column_stack([np.ones(9), np.arange(9.0)])
     >>> neighbours(line, line)
