@@ -68,12 +68,12 @@ def describe(
             say(f"{key:{width}} {shown}")
         return
     from sweep.planning.own_data.findings import about_labels, figures, read_as, reading, warnings
-    from sweep.planning.own_data.inspection import inspect, labels_of
+    from sweep.planning.own_data.inspection import inspect
     from trainables.data.storage import PARTS
 
     source = options.source(Path(name))
     found = inspect(source)
-    sentences, by_kind = about_labels(source) + warnings(found), labels_of(found)
+    sentences, by_kind = about_labels(source) + warnings(found), found.by_label
     if as_json:
         labels = {
             kind: {label: dict(counts) for label, counts in of.items()}

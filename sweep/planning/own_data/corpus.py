@@ -23,24 +23,60 @@ _PERSON = b"own data parts"  # separates this use of the hash from others
 _SHARE = 10  # percent of the records for a part that the file lacks
 
 
-@dataclass
-class CorpusCounts:
-    """Distinct records of each part, records of each label, records left out. `labels` counts
-    records by part, intent and names of slots.
-    """
+def slot_names(utterance: Utterance) -> frozenset[str]:
+    """The names of its slots."""
+    return frozenset(tag[2:] for tag in utterance.tags if tag != "O")
 
-    parts: Counter[Part] = field(default_factory=Counter)
-    intents: Counter[str] = field(default_factory=Counter)
-    slots: Counter[str] = field(default_factory=Counter)
+
+@dataclass
+class LabelCounts:
+    """Distinct records by part, intent and names of slots, and how many more have an equal text."""
+
     labels: Counter[tuple[Part, str, frozenset[str]]] = field(default_factory=Counter)
     num_duplicates: int = 0
+
+    def add(self, utterance: Utterance) -> None:
+        """Count a record."""
+        self.labels[utterance.part, utterance.intent, slot_names(utterance)] += 1
+
+    @property
+    def parts(self) -> Counter[Part]:
+        """Records of each part."""
+        found: Counter[Part] = Counter()
+        for (part, _, _), count in self.labels.items():
+            found[part] += count
+        return found
+
+    @property
+    def by_label(self) -> dict[str, dict[str, Counter[Part]]]:
+        """Records of each intent and of each slot by part, the commonest label first."""
+        found: dict[str, dict[str, Counter[Part]]] = {"intents": {}, "slots": {}}
+        for (part, intent, names), count in self.labels.items():
+            for kind, some in (("intents", {intent} - {NO_INTENT}), ("slots", names)):
+                for name in some:
+                    found[kind].setdefault(name, Counter())[part] += count
+        return {
+            kind: dict(sorted(of.items(), key=lambda item: (-item[1].total(), item[0])))
+            for kind, of in found.items()
+        }
+
+
+@dataclass
+class CorpusCounts(LabelCounts):
+    """The counts of a written corpus, and records left out."""
+
     num_invalid: int = 0
     why: str = ""  # of the parts
 
     @property
+    def num_labels(self) -> int:
+        """Intents and slots."""
+        return sum(map(len, self.by_label.values()))
+
+    @property
     def num_rare(self) -> int:
         """Labels with fewer than `FEW` records."""
-        return sum(count < FEW for of in (self.intents, self.slots) for count in of.values())
+        return sum(some.total() < FEW for of in self.by_label.values() for some in of.values())
 
     def outside(self, schema: LabelSchema) -> Counter[Part]:
         """Records of each part with a label that a schema lacks, which no model is trained on."""
@@ -54,10 +90,12 @@ class CorpusCounts:
     def schema(self, *, source: str, least: int) -> LabelSchema:
         """The labels of at least so many records, sorted, which the owner declares public."""
         intents, slots = (
-            tuple(sorted(name for name, count in of.items() if count >= least))
-            for of in (self.intents, self.slots)
+            tuple(sorted(name for name, some in of.items() if some.total() >= least))
+            for of in self.by_label.values()
         )
-        return LabelSchema(intents if self.intents else (NO_INTENT,), slots, source=source)
+        if not self.by_label["intents"]:
+            intents = (NO_INTENT,)
+        return LabelSchema(intents, slots, source=source)
 
 
 def write_corpus(source: Source, path: Path, *, skip_invalid: bool = False) -> CorpusCounts:
@@ -68,7 +106,7 @@ def write_corpus(source: Source, path: Path, *, skip_invalid: bool = False) -> C
     parts = frozenset(source.survey.parts)
     counted = CorpusCounts(why=_why(parts))
     write_lines(path, _read_and_count(source, counted, parts, skip_invalid), source)
-    if not counted.parts:
+    if not counted.labels:
         raise InvalidInput(f"expected utterances in {source.path}, got none that can be read")
     return counted
 
@@ -127,7 +165,6 @@ def _read_and_count(
     skip_invalid: bool,
 ) -> Iterator[Utterance]:
     seen: set[int] = set()
-    tagged: Counter[tuple[Part, str, frozenset[str]]] = Counter()
     first: InvalidData | None = None
     for found in source.utterances():
         if isinstance(found, InvalidData):
@@ -140,19 +177,12 @@ def _read_and_count(
             counted.num_duplicates += 1
         else:
             seen.add(key)
-            tagged[utterance.part, utterance.intent, frozenset(utterance.tags)] += 1
+            counted.add(utterance)
         yield utterance
     if first is not None and not skip_invalid:
         more = counted.num_invalid - 1
         rest = f" (and {more} more; `sweep data check` lists them)" if more else ""
         raise InvalidInput(f"{first}{rest} (--skip-invalid leaves them out)")
-    for (part, intent, tags), number in tagged.items():
-        names = frozenset(tag[2:] for tag in tags if tag != "O")
-        counted.labels[part, intent, names] += number
-        counted.parts[part] += number
-        if intent != NO_INTENT:
-            counted.intents[intent] += number
-        counted.slots.update(dict.fromkeys(names, number))
 
 
 def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:

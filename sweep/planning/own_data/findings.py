@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sweep.planning.own_data.corpus import FEW
-from sweep.planning.own_data.inspection import Inspection, labels_of
+from sweep.planning.own_data.inspection import Inspection
 from trainables import formats
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS
@@ -100,7 +100,7 @@ def figures(found: Inspection) -> dict[str, Any]:
         "declare_num_records": rounded_size(found.parts["train"]) if _is_cut(found) else None,
         "mean_length": float(lengths.mean()) if len(lengths) else None,
         "max_length": int(lengths.max()) if len(lengths) else None,
-        **{f"num_{kind}": len(of) for kind, of in labels_of(found).items()},
+        **{f"num_{kind}": len(of) for kind, of in found.by_label.items()},
         "num_groups": len(found.groups) or None,
         "largest_group": max(found.groups.values(), default=None),
     }
@@ -120,7 +120,7 @@ def warnings(found: Inspection) -> list[str]:
         for part in PARTS
         if part != "train" and not found.parts[part]
     ]
-    for kind, of in labels_of(found).items():
+    for kind, of in found.by_label.items():
         rare = sum(counts.total() < FEW for counts in of.values())
         absent = sum(not counts["train"] for counts in of.values())
         if rare:

@@ -7,11 +7,10 @@ import hashlib
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainables.data.bio import slots_lenient
-from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
+from sweep.planning.own_data.corpus import LabelCounts, slot_names
+from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.data.storage import text_hash
 from trainables.errors import InvalidData
 from trainables.file_formats import Source
@@ -20,27 +19,20 @@ SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is co
 _SIGNS = re.compile(r"[^\w\s]|_")
 _DIGITS = re.compile(r"\d+")
 
-ByPart = dict[str, Counter[Part]]
-
 
 @dataclass
-class Inspection:
-    """Counts of a file. `intents` and `slots` count records by label and part, the first of equal
-    texts only. `near` counts validation and test records that differ from some training record
-    only in case, punctuation, numbers or the order of words; `repeated` those equal to one.
+class Inspection(LabelCounts):
+    """Counts of a file. `near` counts validation and test records that differ from some training
+    record only in case, punctuation, numbers or the order of words; `repeated` those equal to one.
     """
 
     num_read: int = 0
     num_problems: int = 0
     problems: dict[str, list[str]] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
-    parts: Counter[Part] = field(default_factory=Counter)
-    intents: ByPart = field(default_factory=lambda: defaultdict(Counter))
-    slots: ByPart = field(default_factory=lambda: defaultdict(Counter))
     lengths: array[int] = field(default_factory=lambda: array("i"))
     groups: Counter[str] = field(default_factory=Counter)
     groups_in_parts: int = 0
-    num_duplicates: int = 0
     repeated: int = 0
     near: int = 0
 
@@ -78,7 +70,8 @@ def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
             found.repeated += "train" in (seen[key], utterance.part) and seen[key] != utterance.part
             continue
         seen[key] = utterance.part
-        _count(found, utterance)
+        found.add(utterance)
+        found.lengths.append(len(utterance.tokens))
         shape = _shape(utterance)
         near[shape].add(utterance.part)
         shapes.append((shape, utterance.part))
@@ -87,30 +80,13 @@ def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
     return found
 
 
-def labels_of(inspection: Inspection) -> Mapping[str, ByPart]:
-    """The counts of intents and slots, the commonest label first."""
-    return {
-        kind: dict(sorted(of.items(), key=lambda item: (-item[1].total(), item[0])))
-        for kind, of in (("intents", inspection.intents), ("slots", inspection.slots))
-    }
-
-
-def _count(found: Inspection, utterance: Utterance) -> None:
-    found.parts[utterance.part] += 1
-    found.lengths.append(len(utterance.tokens))
-    if utterance.intent != NO_INTENT:
-        found.intents[utterance.intent][utterance.part] += 1
-    for name in {name for name, _, _ in slots_lenient(utterance.tags)}:
-        found.slots[name][utterance.part] += 1
-
-
 def _require_labels(
     found: Inspection, utterance: Utterance, schema: LabelSchema, where: str
 ) -> None:
     # A label is not quoted, because with a wrong column it would be a text.
     if utterance.intent not in schema.intents:
         found.add_problem(f"expected an intent of the schema in {where}")
-    if not {name for name, _, _ in slots_lenient(utterance.tags)} <= set(schema.slots):
+    if not slot_names(utterance) <= set(schema.slots):
         found.add_problem(f"expected only slots of the schema in {where}")
 
 

@@ -93,17 +93,17 @@ class StartResult:
                 " are errors of every model in validation and test"
                 f" ({facts['num_outside_schema']}; `sweep data check {corpus} --schema {schema}`)."
             )
-        num_labels = len(self.counted.intents) + len(self.counted.slots)
         if facts["num_labels_left_out"]:
             found.append(
                 f"Labels with fewer than {FEW} records are left out of the schema, because their"
                 f" names reveal something about them ({facts['num_labels_left_out']} of"
-                f" {num_labels}; --keep-rare-labels keeps them)."
+                f" {self.counted.num_labels}; --keep-rare-labels keeps them)."
             )
         elif facts["num_rare_labels"]:
             found.append(
                 f"Labels with fewer than {FEW} records reveal something about them by their names"
-                f" ({facts['num_rare_labels']} of {num_labels}; `sweep data describe {corpus}`)."
+                f" ({facts['num_rare_labels']} of {self.counted.num_labels}; `sweep data describe"
+                f" {corpus}`)."
             )
         if facts["grouped"]:
             found.append(
@@ -177,7 +177,7 @@ def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
 
 def _require_labels(counted: CorpusCounts, source: Source) -> None:
     """Raises: InvalidInput where no record has an intent or a slot, so that nothing is learnt."""
-    if not counted.intents and not counted.slots:
+    if not counted.num_labels:
         looks = source.survey.overlooked.items()
         options = ", ".join(f"--{option} {name}" for name, option in looks)
         hint = f"try {options}" if options else "--intent, --tags and --slots name fields"
