@@ -71,6 +71,8 @@ def test_a_named_accountant_is_used_or_refused():
     summary = account(mechanism("dp_sgd"), accountant="rdp")
     assert (summary.accountant, summary.tight) == ("rdp", False)
     assert summary.epsilon == pytest.approx(4.691, abs=1e-3)
+    full = account(mechanism("dp_sgd", sampling="full"), accountant="pld")
+    assert (full.accountant, full.tight) == ("pld", True)
     for name, why in (("paper_zcdp", "no guarantee"), ("selection", "choice among trials")):
         with refused(why, CannotAnalyze):
             account(mechanism(), accountant=name)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from _mechanisms import mechanism
 
-from trainables.accountants import account, epsilon_after, noise_for
+from trainables.accountants import account, bounds_after, epsilon_after, noise_for
 from trainables.accountants._values import VERSION
 
 # A change of any of these figures requires a new VERSION, and the new figures here.
@@ -47,3 +47,5 @@ def test_figures_change_with_the_version_alone(name):
     assert VERSION == GOLDEN_VERSION
     golden = [float(figure) for figure in GOLDEN[name].split()]
     assert figures(MECHANISMS[name]) == pytest.approx(golden, rel=1e-8)
+    spent = bounds_after(MECHANISMS[name], MECHANISMS[name].epochs)["epsilon_spent"]
+    assert spent == pytest.approx(golden[3 if name == "decay" else 5], rel=1e-8)

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import yaml
+from pydantic import ValidationError
 
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
@@ -22,6 +23,7 @@ from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue, saved
 from trainables.config import parse
 from trainables.engines import GradientSource
+from trainables.models.module import Config
 from trainables.privacy.flat import FlatGradient, Layout
 from trainables.system import checkpoint
 
@@ -187,6 +189,8 @@ def test_a_name_that_leads_nowhere_is_refused(here):
         model(factory="my_tagger:nothing")
     with refused("model.factory: expected text, got 5"):
         parse({"model": {"name": "module", "factory": 5}})
+    with pytest.raises(ValidationError, match="Input should be a valid dictionary"):
+        Config.model_validate([])
 
 
 def test_the_id_goes_with_the_source(here):
