@@ -28,6 +28,7 @@ from typing import Any
 import psutil
 
 from search_spaces import space as spaces
+from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import price
 from sweep.runtime import runner
@@ -79,7 +80,7 @@ def prepared(
 def end_all(folder: SweepFolder, settings: Settings) -> list[float]:
     """End every trial as an executor would; seconds of the processor for each."""
     ledger = Ledger(settings.home / FILE)
-    priced = price(folder.plan().to_run, settings)
+    priced = price(folder.plan().to_run, Accounting(settings))
     gate = open_gate(folder, priced, ledger=ledger)
     figures = FigureCache(settings.cache_dir)
     driver = Driver(gate, folder, figures=figures)

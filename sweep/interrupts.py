@@ -1,9 +1,9 @@
 """Interrupts: Ctrl-C (SIGINT), SIGTERM, SIGHUP, and `sweep stop`, which counts as SIGTERM.
 
 First a thread prints one line on stderr, so that no long call delays it; later output to stderr is
-dropped. Then KeyboardInterrupt is raised in the main thread. When that has unwound, or after
-`GRACE_SECONDS`, or at a second signal, the process ends with all that it started, with the exit
-code 128 + the signal's number. In a library, where nothing calls `run`, signals are unchanged.
+dropped. Then KeyboardInterrupt is raised in the main thread. When that has unwound, or after ten
+seconds, or at a second signal, the process ends with all that it started, with the exit code 128 +
+the signal's number. In a library, where nothing calls `run`, signals are unchanged.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from trainables.system import processes
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-GRACE_SECONDS = 10.0
 
 
 class now:  # noqa: N801
@@ -31,15 +29,12 @@ class now:  # noqa: N801
     number = 0  # of the first signal; 0: none has come
     has_printed = is_leaving = False
     read = -1  # of the pipe that Python writes signals to; -1: in a library
-    # What is saved, and how to resume.
     explain: Callable[[], str] = lambda: "no file is incomplete; run the same command again"
     is_requested: Callable[[], bool] = lambda: False  # called often: True counts as SIGTERM
 
 
 def run(work: Callable[[], int]) -> int:
-    """Handle signals from now on, except those that this process was started to ignore. Returns
-    the exit code of `work`; after an interrupt the process ends here.
-    """
+    """The exit code of `work`. Signals are handled from now on, unless they were ignored before."""
     now.read, write = os.pipe()
     os.set_blocking(write, False)
     try:
@@ -47,22 +42,18 @@ def run(work: Callable[[], int]) -> int:
         reinstall()
         os.register_at_fork(after_in_child=lambda: reinstall(signal.SIG_DFL))
         os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
-        # The interpreter drops its handlers when it ends, and a signal would kill. The first to be
-        # registered is the last to be called.
+        # Called last of all, before the interpreter drops its handlers: a signal would kill it.
         atexit.register(reinstall, signal.SIG_IGN)
         threading.Thread(target=_watch, name="interrupts", daemon=True).start()
-        code = work()
+        return work()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    finally:
         now.is_leaving = True
-    except BaseException as error:
-        now.is_leaving = True
-        if not now.number and not isinstance(error, KeyboardInterrupt):
-            raise
-        code = 128 + signal.SIGINT
-    if now.number:
-        with suppress(OSError, ValueError, AttributeError):  # closed by the caller
-            sys.stdout.flush()
-        _handle(now.number)
-    return code
+        if now.number:
+            with suppress(OSError, ValueError, AttributeError):  # closed by the caller
+                sys.stdout.flush()
+            _handle(now.number)
 
 
 def is_stopping() -> bool:
@@ -80,7 +71,7 @@ def _handle(number: int, frame: object = None) -> None:
     raise KeyboardInterrupt
 
 
-def reinstall(handler: Any = _handle) -> None:
+def reinstall(handler: Callable[..., object] | signal.Handlers = _handle) -> None:
     """Reinstall the handlers after a library has replaced them; nothing in a library."""
     for number in SIGNALS if now.read >= 0 else ():
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -98,13 +89,12 @@ def _watch() -> None:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     now.number = first
     with suppress(Exception):
-        line = f"interrupted: {now.explain()}\n".encode()
-        # A live table may be shown, with the cursor hidden in the last line.
-        line = b"\r\n\x1b[?25h" + line if os.isatty(2) else line
+        shown = "\r\n\x1b[?25h" if os.isatty(2) else ""  # the cursor, which a live table hides
+        line = f"{shown}interrupted: {now.explain()}\n".encode()
         screen = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         time.sleep(0.05)  # what another thread had begun to write comes first
         os.write(screen, line)
     now.has_printed = True
-    select.select([now.read], [], [], GRACE_SECONDS)
+    select.select([now.read], [], [], 10.0)
     processes.end_with_own(128 + now.number)

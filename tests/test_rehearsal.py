@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from search_spaces import space as spaces
+from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
 from sweep.spending.ledger import FILE, Ledger
@@ -135,7 +136,7 @@ def test_an_engine_that_pays_nothing_is_not_tried(tmp_path, monkeypatch):
     monkeypatch.setattr("trainables.rehearsal.rehearse", lambda *given: tried.append(given))
     for engine in ("sgd", "edp_sgd", "dp_sgd"):
         fields = {"data": {"name": "communication", "num_utterances": 1_000}, "engine": engine}
-        runner.rehearse(parse(fields), settings_in(tmp_path))
+        runner.rehearse(parse(fields), Accounting(settings_in(tmp_path)))
     assert [config.engine for config, _ in tried] == ["edp_sgd", "dp_sgd"]
     assert all(schema.intents for _, schema in tried)
 

@@ -17,14 +17,13 @@ def plan(
 
     The exit code is 2 if all are refused.
     """
-    from sweep.planning.accounting import accounting
+    from sweep.planning.accounting import Accounting
     from sweep.planning.plan import require_trials
     from sweep.planning.plan_total import total_of_plan
     from sweep.planning.prepare import prepare_space, read
     from sweep.planning.resources import sentence, share_of
     from sweep.results.tables.plan import plan_table
     from sweep.settings import from_environment
-    from trainables.figure_cache import FigureCache
 
     settings = from_environment()
     found = read(space, settings=settings, overrides=overrides(assignments))
@@ -33,9 +32,8 @@ def plan(
     total, about_total = None, ""
     price = prepared.price
     if not prepared.space.search.is_adaptive and price is None:
-        total, about_total = total_of_plan(
-            prepared.plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
-        )
+        account = Accounting(settings)
+        total, about_total = total_of_plan(prepared.plan, account=account, kept=account.figures)
     if as_json:
         facts = {
             **prepared.plan.to_dict(),

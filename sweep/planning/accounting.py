@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Protocol
+from functools import cached_property, lru_cache
 
 from sweep import phases
 from sweep.settings import Settings
-from sweep.store.data_sets import open_data, open_pair_data
+from sweep.store.data_sets import TrainingData, open_data, open_pair_data, training_data
 from trainables import accountants, catalogue, engines
 from trainables.config import (
     DataConfig,
@@ -44,19 +43,6 @@ class Accounted:
     mechanism: Mechanism
 
 
-class Accounting(Protocol):
-    """Accounts for one config; `accountant` None means the tightest sound one. `careful` selects a
-    finer and slower bound than that of planning.
-
-    Raises: InvalidInput for a mechanism that is refused.
-    """
-
-    def __call__(
-        self, config: TrialConfig, *, accountant: str | None = None, careful: bool = False
-    ) -> Accounted:
-        """The figures of a config."""
-
-
 @dataclass(frozen=True)
 class TrainingSize:
     """n, and the reasons why it or other inputs were read from private records."""
@@ -65,33 +51,47 @@ class TrainingSize:
     undeclared: tuple[str, ...] = ()
 
 
-def accounting(settings: Settings) -> Accounting:
-    """Accounts with the sizes of the data sets under these settings and their figure cache."""
-    kept = FigureCache(settings.cache_dir)
+@dataclass(frozen=True)
+class Accounting:
+    """Accounts for configs with the data sets under these settings and their figure cache."""
 
-    def account(
-        config: TrialConfig, *, accountant: str | None = None, careful: bool = False
+    settings: Settings
+
+    @cached_property
+    def figures(self) -> FigureCache:
+        """The figures that are known."""
+        return FigureCache(self.settings.cache_dir)
+
+    def __call__(
+        self, config: TrialConfig, *, accountant: str | None = None, careful: bool = False
     ) -> Accounted:
+        """The figures of one config; `accountant` None means the tightest sound one. `careful`
+        selects a finer and slower bound than that of planning.
+
+        Raises: InvalidInput for a mechanism that is refused.
+        """
         if config.generates:
-            _require_ready(config, settings)
-        _require_model(config, settings)
+            _require_ready(config, self.settings)
+        _require_model(config, self.settings)
         calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
-        size = size_of(config, settings)
+        size = size_of(config, self.settings)
         if calibrated:
             phases.enter(phases.CALIBRATING)
-        _, mechanism = kept.resolve(
+        _, mechanism = self.figures.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
         chosen = accountant or config.privacy.accountant
         # A named accountant's figure is the one that the trial reports, whatever others find.
         finest = chosen is None and (careful or calibrated)
-        summary = kept.summary(
+        summary = self.figures.summary(
             key_of(mechanism, accountant=chosen, finest=finest),
             lambda: _bounds(mechanism, chosen, finest=finest),
         )
         return Accounted(summary=summary, mechanism=mechanism)
 
-    return account
+    def data_of(self, config: TrialConfig) -> TrainingData:
+        """The data set of a config. Raises: InvalidInput for data that cannot be used."""
+        return training_data(config, self.settings)
 
 
 def _require_model(config: TrialConfig, settings: Settings) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price
 from sweep.settings import Settings
@@ -123,7 +124,7 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
         return
     known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
     trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]
-    for priced in price(trials, settings):
+    for priced in price(trials, Accounting(settings)):
         for first, end in _runs(finding.epochs):
             ledger.charge(
                 entry_for(

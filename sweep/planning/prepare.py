@@ -11,7 +11,7 @@ from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
 from sweep import phases
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_one_corpus
 from sweep.planning.plan_total import within_total
 from sweep.settings import Settings
@@ -60,7 +60,7 @@ def read(
 def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     """The plan of a space that has been read."""
     notes: list[str] = []
-    account = accounting(settings)
+    account = Accounting(settings)
     if taken := [f"{p}={v}" for p, v in space.fallback.items() if space.override.get(p) == v]:
         notes.append(f"The data set of {space.name} is not available: {', '.join(taken)} instead.")
     price = None

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from sweep.planning.accounting import accounting
-from sweep.settings import Settings
+from sweep.planning.accounting import Accounting
 from sweep.spending.filter import STORED, filter_of, stored_filter
 from sweep.spending.ledger import FILE, Ledger, PricedTrial
-from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.accountants import RdpFilter, release
@@ -17,17 +15,17 @@ from trainables.errors import InvalidData
 from trainables.guarantee.mechanism import Mechanism
 
 
-def price(trials: Sequence[PlannedTrial], settings: Settings) -> list[PricedTrial]:
+def price(trials: Sequence[PlannedTrial], account: Accounting) -> list[PricedTrial]:
     """The trials that run, each with its price and its data set. The data sets are registered in
     the ledger of the home.
     """
-    account, ledger = accounting(settings), Ledger(settings.home / FILE)
+    ledger = Ledger(account.settings.home / FILE)
     found = []
     for trial in trials:
         if not trial.runs:
             continue
         config = trial.config
-        data = training_data(config, settings)
+        data = account.data_of(config)
         ledger.key.register(data.fingerprint, data.texts())
         found.append(
             PricedTrial(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from search_spaces.expansion import num_seeds, points_at
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan import plan_point
 from sweep.planning.pricing import price
 from sweep.runtime.events import TrialJob
@@ -18,7 +18,6 @@ from sweep.search.source import (
     observations_of,
 )
 from sweep.search.suggest import Observation, suggest
-from sweep.settings import Settings
 from sweep.spending.gate import SpendGate
 from sweep.store.plans import PlannedTrial
 from sweep.store.state import Chosen
@@ -50,11 +49,10 @@ class ChosenJobs:
     plan, and results are read from the trials' records. A resumed search reads the same state.
     """
 
-    def __init__(self, sweep: SweepFolder, settings: Settings, gate: SpendGate) -> None:
-        self._sweep, self._settings, self._gate = sweep, settings, gate
+    def __init__(self, sweep: SweepFolder, account: Accounting, gate: SpendGate) -> None:
+        self._sweep, self._account, self._gate = sweep, account, gate
         self._space = space = sweep.space()
         self._seeds = num_seeds(space)
-        self._account = accounting(settings)
         self._waiting: list[PlannedTrial] = []
         # Of configurations whose records are all final.
         self._observed: dict[str, Observation | None] = {}
@@ -79,7 +77,7 @@ class ChosenJobs:
         if not self._waiting:
             return None
         trial = self._waiting.pop(0)
-        [self._gate.trials[trial.id]] = price([trial], self._settings)
+        [self._gate.trials[trial.id]] = price([trial], self._account)
         return job_of(trial, self._sweep)
 
     def _choose(self) -> list[PlannedTrial]:
@@ -104,7 +102,7 @@ class ChosenJobs:
             known.add(group)
             trials = [plan_point(self._space, point, account=self._account) for point in points]
             # The reason why the sweep's total does not permit the seeds of the configuration.
-            if (reason := self._gate.refusal(*price(trials, self._settings))) is not None:
+            if (reason := self._gate.refusal(*price(trials, self._account))) is not None:
                 full += 1
                 if full > _FULL:
                     continue  # the plan shows enough of them

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from sweep import interrupts, phases
 from sweep.planning import ledger_check
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan import require_trials
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import fixed_filter, price, require_total
@@ -29,14 +30,13 @@ from sweep.settings import Settings
 from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
-from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
 from sweep.tracking.delivery import PATIENCE_SECONDS, Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
+from trainables.data.corpus import Corpus
 from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
-from trainables.figure_cache import FigureCache
 
 _PATIENCE_WHEN_STOPPING = 3.0  # seconds for the tracking store
 _DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
@@ -69,6 +69,7 @@ def start(
     which the ledger has lost a charge, a tracking store that cannot be used; Interrupted.
     """
     space, plan, selected = prepared.space, prepared.plan, prepared.price
+    account = Accounting(settings)
     require_trials(plan)
     store.require_free(settings.home, space.name)
     require_storage(settings)
@@ -77,7 +78,7 @@ def start(
     begun = time.monotonic()
     for trial in plan.to_run:
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
-            rehearse(trial.config, settings, function)
+            rehearse(trial.config, account, function)
     ledger = Ledger(settings.home / FILE)
     for lost in ledger_check.check(settings) if budget_total is not None else ():
         if lost.epochs:
@@ -86,7 +87,7 @@ def start(
                 " `sweep ledger --check` lists what is missing, --repair charges it"
             )
     if budget_total is not None and selected is None:  # which is charged before anything starts
-        require_total(price(plan.to_run, settings), ledger, budget_total=budget_total)
+        require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
     if settings.tracking:
         open_store(settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
@@ -95,7 +96,7 @@ def start(
         plan = Plan(name=space.name, trials=())  # its trials are drawn, and sealed
     folder = store.create(settings.home, space, plan, about=facts)
     try:
-        return _execute(folder, prepared, settings, executed, watch)
+        return _Execution(folder, prepared, settings, executed, watch).run()
     except InvalidInput:
         paid = selected and ledger.of_sweep(folder.ledger_name)
         if not (paid or folder.state().begun):  # it frees its name
@@ -129,57 +130,68 @@ def resume(
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
     executed = run_settings(prepared, settings, address=address, function=function, is_over=is_over)
-    return _execute(folder, prepared, settings, executed, watch)
+    return _Execution(folder, prepared, settings, executed, watch).run()
 
 
-def _execute(
-    folder: SweepFolder, prepared: Prepared, settings: Settings, executed: RunSettings, watch: Watch
-) -> Run:
-    """Run unfinished trials.
+@dataclass(frozen=True)
+class _Execution:
+    """A sweep while this process runs it."""
 
-    Raises: InvalidInput where another process runs the sweep; StorageFailed where the disk fails;
-    SweepError where Ray does; Interrupted; as `selection.execute`.
-    """
-    further = f"`sweep resume {folder.name}` continues"
-    try:
-        with store.storage_faults(folder), folder.hold_lock():
-            interrupts.now.is_requested = lambda: folder.is_stop_requested
-            delivery = Delivery(settings, folder)
-            try:
-                if prepared.price is not None:
-                    selection.execute(folder, prepared, settings, executed, watch)
-                else:
-                    watch = record_metrics(watch, folder)
-                    ledger = Ledger(settings.home / FILE)
-                    priced = price(folder.plan().trials, settings)
-                    ledger_check.require_paid(folder, ledger)
-                    fixed = fixed_filter(folder, ledger)
-                    gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
-                    for record in folder.records(running=False):
-                        watch(record.plan.id, Progress.of(record))
-                    driver = Driver(
-                        gate,
-                        folder,
-                        figures=FigureCache(settings.cache_dir),
-                        delivery=delivery,
-                        watch=watch,
-                        rehearse=lambda config: rehearse(config, settings, executed.function),
-                    )
-                    is_adaptive = folder.space().search.is_adaptive
-                    source = ChosenJobs(folder, settings, gate) if is_adaptive else None
-                    driver.run(executed, source)
-                    phases.enter(phases.COMPARING)
-                    leakage.write_panels(folder)
-            finally:
-                phases.enter(phases.DELIVERING)
-                patience = _PATIENCE_WHEN_STOPPING if interrupts.now.number else PATIENCE_SECONDS
-                missing = delivery.close(timeout=patience)
-                interrupts.now.is_requested = lambda: False
-    except Interrupted:
-        raise Interrupted(f"interrupted; {further}") from None
-    except RayFailed as failure:
-        raise SweepError(f"{failure}; finished epochs are saved: {further}") from None
-    return Run(folder=folder, tracking_problem=missing)
+    folder: SweepFolder
+    prepared: Prepared
+    settings: Settings
+    executed: RunSettings
+    watch: Watch
+
+    def run(self) -> Run:
+        """Run unfinished trials and deliver the results.
+
+        Raises: InvalidInput where another process runs the sweep; StorageFailed where the disk
+        fails; SweepError where Ray does; Interrupted; as `selection.execute`.
+        """
+        folder, further = self.folder, f"`sweep resume {self.folder.name}` continues"
+        try:
+            with store.storage_faults(folder), folder.hold_lock():
+                interrupts.now.is_requested = lambda: folder.is_stop_requested
+                delivery = Delivery(self.settings, folder)
+                try:
+                    self._run_trials(delivery)
+                finally:
+                    phases.enter(phases.DELIVERING)
+                    is_stopping = bool(interrupts.now.number)
+                    patience = _PATIENCE_WHEN_STOPPING if is_stopping else PATIENCE_SECONDS
+                    missing = delivery.close(timeout=patience)
+                    interrupts.now.is_requested = lambda: False
+        except Interrupted:
+            raise Interrupted(f"interrupted; {further}") from None
+        except RayFailed as failure:
+            raise SweepError(f"{failure}; finished epochs are saved: {further}") from None
+        return Run(folder=folder, tracking_problem=missing)
+
+    def _run_trials(self, delivery: Delivery) -> None:
+        folder, account = self.folder, Accounting(self.settings)
+        if self.prepared.price is not None:
+            selection.execute(folder, self.prepared, account, self.executed, self.watch)
+            return
+        watch, ledger = record_metrics(self.watch, folder), Ledger(self.settings.home / FILE)
+        priced = price(folder.plan().trials, account)
+        ledger_check.require_paid(folder, ledger)
+        fixed = fixed_filter(folder, ledger)
+        gate = open_gate(folder, priced, ledger=ledger, total_filter=fixed)
+        for record in folder.records(running=False):
+            watch(record.plan.id, Progress.of(record))
+        driver = Driver(
+            gate,
+            folder,
+            figures=account.figures,
+            delivery=delivery,
+            watch=watch,
+            rehearse=lambda config: rehearse(config, account, self.executed.function),
+        )
+        is_adaptive = self.prepared.space.search.is_adaptive
+        driver.run(self.executed, ChosenJobs(folder, account, gate) if is_adaptive else None)
+        phases.enter(phases.COMPARING)
+        leakage.write_panels(folder)
 
 
 def run_settings(
@@ -259,7 +271,7 @@ def _require_answer(address: str) -> None:
         ) from None
 
 
-def rehearse(config: TrialConfig, settings: Settings, function: str = TRIAL_FUNCTION) -> None:
+def rehearse(config: TrialConfig, account: Accounting, function: str = TRIAL_FUNCTION) -> None:
     """A dry run of the trial (see `trainables.rehearsal`), before anything is charged for it.
     Nothing is charged for an engine without privacy.
 
@@ -269,4 +281,5 @@ def rehearse(config: TrialConfig, settings: Settings, function: str = TRIAL_FUNC
         return
     from trainables.rehearsal import rehearse as dry_run  # which imports torch
 
-    dry_run(config, None if config.generates else open_data(config.data, settings).schema)
+    data = account.data_of(config)
+    dry_run(config, data.schema if isinstance(data, Corpus) else None)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sweep.guard import Guard
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan import plan_point
 from sweep.planning.prepare import Prepared
 from sweep.planning.pricing import price as priced_trials
@@ -31,7 +31,6 @@ from sweep.spending.ledger import (
     selection_charge,
     selection_entry,
 )
-from sweep.store.data_sets import training_data
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, Vault
@@ -48,7 +47,7 @@ _NAME = "the best of a secret number of trials"
 def execute(
     folder: SweepFolder,
     prepared: Prepared,
-    settings: Settings,
+    account: Accounting,
     executed: RunSettings,
     watch: Watch,
 ) -> None:
@@ -66,10 +65,10 @@ def execute(
             f" {copies[0]}: the best of either would be a release of its own"
         )
     if not vault.is_sealed:
-        _draw(folder, vault, trials, price, settings)
-    ledger, name = Ledger(settings.home / FILE), folder.ledger_name
+        _draw(folder, vault, trials, price, account)
+    ledger, name = Ledger(account.settings.home / FILE), folder.ledger_name
     if selection_charge(ledger, name) is None:  # as a whole, before anything starts
-        data, limit = training_data(trials[0].config, settings), folder.about().get("budget_total")
+        data, limit = account.data_of(trials[0].config), folder.about().get("budget_total")
         ledger.key.register(data.fingerprint, data.texts())
         entry = selection_entry(price.release, delta=price.delta, data=data, sweep=name)
         if (reason := ledger.charge(entry, budget_total=limit)) is not None:
@@ -82,7 +81,7 @@ def execute(
         epochs=executed.max_epochs,
         epsilon=price.epsilon_selected,
     )
-    priced = priced_trials(draws.plan().trials, settings)
+    priced = priced_trials(draws.plan().trials, account)
     with draws.hold_lock():
         driver = Driver(
             open_gate(draws, priced, ledger=Ledger(vault.ledger_file)),
@@ -113,14 +112,14 @@ def _draw(
     vault: Vault,
     trials: Sequence[PlannedTrial],
     price: SelectionPrice,
-    settings: Settings,
+    account: Accounting,
 ) -> None:
     """Draw trials by the home's key and the sweep's id, and write them to the vault.
 
     Raises: InvalidInput for one whose release is not covered by the price.
     """
-    space, account = folder.space(), accounting(settings)
-    secret = Ledger(settings.home / FILE).key.read()
+    space = folder.space()
+    secret = Ledger(account.settings.home / FILE).key.read()
     random = search.random_of(secret, str(folder.about()["id"]))
     number = search.draw_number(search.law_of(space), random)
     drawn = []
@@ -191,7 +190,7 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
     entries = Ledger(vault.ledger_file).of_sweep(draws.ledger_name)
     records = {record.plan.id: record for record in draws.records(running=False)}
     begun = {place.name for place in (draws.path / "trials").iterdir()} | draws.state().begun
-    priced = priced_trials([record.plan for record in records.values()], settings)
+    priced = priced_trials([record.plan for record in records.values()], Accounting(settings))
     mechanisms = {each.trial.id: each.mechanism for each in priced if not each.mechanism.is_free}
     if (
         not begun | {entry.trial for entry in entries} <= records.keys()

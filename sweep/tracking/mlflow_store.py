@@ -82,7 +82,8 @@ class Tracker:
         InvalidInput where it cannot be used: its driver is missing, its experiment is deleted or
         keeps its artifacts in another home.
         """
-        uri = hide_passwords(settings.tracking_uri)
+        self._shown = uri = hide_passwords(settings.tracking_uri)
+        self._file = sqlite_file(settings.tracking_uri)
         # An unreachable server must not delay the sweep: delivery later is the retry.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -109,8 +110,7 @@ class Tracker:
                 f"expected tracking_uri with an installed driver, got {uri} ({first_line(problem)})"
             ) from None
         except (MlflowException, SQLAlchemyError, OSError) as problem:
-            file = sqlite_file(settings.tracking_uri)
-            failure = disk.failure_of(problem, file.parent) if file is not None else None
+            failure = disk.failure_of(problem, self._file.parent) if self._file else None
             if failure is not None:
                 raise StorageFailed(f"{failure}: run the same command again") from None
             raise StoreAway(
@@ -190,10 +190,10 @@ class Tracker:
         from mlflow import MlflowClient
         from sqlalchemy import NullPool, create_engine
 
-        uri = self._settings.tracking_uri
+        uri, file = self._settings.tracking_uri, self._file
         if not self._is_remote:
             self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
-            if (file := sqlite_file(uri)) is not None and not file.exists():
+            if file is not None and not file.exists():
                 file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 fresh = file.with_name(f"{file.name}.{time.time_ns()}")
                 try:  # an interrupt must not leave half of the tables
@@ -220,7 +220,7 @@ class Tracker:
             }
             new = None if self._is_remote else here.as_uri()
             return str(self.client.create_experiment(EXPERIMENT, new, tags))
-        uri, number = hide_passwords(self._settings.tracking_uri), found.experiment_id
+        uri, number = self._shown, found.experiment_id
         named = f"MLflow's experiment {EXPERIMENT!r} (id {number}) in {uri}"
         command = f"MLFLOW_TRACKING_URI='{uri}' mlflow experiments"
         if found.lifecycle_stage != "active":

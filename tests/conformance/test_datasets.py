@@ -7,7 +7,7 @@ import pytest
 
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
@@ -138,7 +138,7 @@ def test_a_new_corpus_is_found_used_in_a_space_and_priced(drop_in, tmp_path):
             ],
         }
     )
-    plan = planning.make(space, account=accounting(settings_in(tmp_path)))
+    plan = planning.make(space, account=Accounting(settings_in(tmp_path)))
     assert [trial.num_records for trial in plan.to_run] == [54, 108]  # 45 in 100 of 120 and 240
     assert plan.to_run[0].epsilon > plan.to_run[1].epsilon
     with refused(r"^unknown field data\.lamps for data atis"):

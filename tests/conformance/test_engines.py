@@ -11,7 +11,7 @@ from dashboards import palette, report
 from search_spaces import space as spaces
 from search_spaces.paths import set_path
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from tests.dashboards import samples
 from tests.engines.engine_checks import SIZE, engine_on
 from tests.refusals import refused
@@ -192,7 +192,7 @@ def test_a_new_engine_is_planned_and_held_to_a_budget(quiet, tmp_path):
             "budget": {"epsilon": 3.0},
         }
     )
-    plan = planning.make(space, account=accounting(settings_in(tmp_path)))
+    plan = planning.make(space, account=Accounting(settings_in(tmp_path)))
     assert [trial.values["privacy.noise_multiplier"] for trial in plan.to_run[:2]] == [2.0, 2.0]
     assert all(trial.epsilon and trial.epsilon <= 3 for trial in plan.to_run[:2])
     assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]

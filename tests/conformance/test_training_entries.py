@@ -8,7 +8,7 @@ import torch
 
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from tests.refusals import refused
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue, engines
@@ -78,7 +78,7 @@ def test_it_is_an_axis_whose_trials_are_budgeted(shelf, name, text, field, drop_
             "budget": {"epsilon": 3.0},
         }
     )
-    plan = planning.make(space, account=accounting(settings_in(tmp_path)))
+    plan = planning.make(space, account=Accounting(settings_in(tmp_path)))
     assert [trial.values[f"training.{field}"] for trial in plan.to_run] == [default, name]
     assert len({trial.epsilon for trial in plan.to_run}) == 1
     assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]

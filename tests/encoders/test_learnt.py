@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan import make
 from tests.lines import write_lines
 from tests.refusals import refused
@@ -91,7 +91,7 @@ def prepared(folder, fields):
 
 def planned(folder, **space):
     """The trials of the plan of a search space."""
-    account = accounting(settings_in(folder))
+    account = Accounting(settings_in(folder))
     return make(spaces.parse({"name": "s", **space}), account=account).trials
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sweep.planning import accounting as planning
-from sweep.planning.accounting import TrainingSize, accounting, size_of
+from sweep.planning.accounting import Accounting, TrainingSize, size_of
 from tests.encoders import family_folders
 from tests.lines import write_lines
 from tests.models.test_lm_folder import base_in
@@ -38,7 +38,7 @@ def own(folder, **changes):
 def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(settings):
     """A plan may refuse a trial that fits, and never admits one that does not."""
     config = config_of()
-    account = accounting(settings)
+    account = Accounting(settings)
     quick = account(config)
     finer = account(config, careful=True)
     exact = accountants.account(build(config, num_records=2463))
@@ -47,7 +47,7 @@ def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(settings
 
 
 def test_a_named_accountant_gives_its_own_figure_and_the_config_may_name_it(settings):
-    account = accounting(settings)
+    account = Accounting(settings)
     tightest = account(config_of()).summary
     rdp = account(config_of(), accountant="rdp", careful=False).summary
     assert rdp.accountant == "rdp" != tightest.accountant
@@ -58,7 +58,7 @@ def test_a_named_accountant_gives_its_own_figure_and_the_config_may_name_it(sett
 
 def test_a_target_is_met_by_the_figure_that_plans_compare(settings):
     config = config_of(privacy={"delta": 1e-5, "noise_multiplier": {"target_epsilon": 2.0}})
-    found = accounting(settings)(config)
+    found = Accounting(settings)(config)
     assert 1.98 < found.summary.epsilon <= 2.0
     assert found.summary.noise_multiplier == found.mechanism.noise_multiplier > 0
 
@@ -68,7 +68,7 @@ def test_a_target_is_met_by_the_figure_that_plans_compare(settings):
 def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(settings, noise, careful):
     """A budget would admit a trial by another accountant's, which its card then exceeds."""
     privacy = {"delta": 1e-5, "noise_multiplier": noise, "accountant": "gaussian"}
-    found = accounting(settings)(config_of(privacy=privacy), careful=careful)
+    found = Accounting(settings)(config_of(privacy=privacy), careful=careful)
     exact = accountants.account(found.mechanism, accountant="gaussian")
     assert found.summary.accountant == "gaussian"
     assert found.summary.epsilon == pytest.approx(exact.epsilon)
@@ -92,7 +92,7 @@ def test_a_users_corpus_is_declared_or_counted_and_then_says_so(settings, tmp_pa
     assert found.num_records == 90
     assert found.undeclared, "the reasons stand on the card"
     training = {"epochs": 1, "expected_batch_size": 30}
-    summary = accounting(settings)(
+    summary = Accounting(settings)(
         config_of(data=counted, training=training), careful=False
     ).summary
     assert summary.epsilon == float("inf")
@@ -118,7 +118,7 @@ def test_pairs_are_sized_by_their_private_part(settings, tmp_path):
     config = tiny(write_pairs(tmp_path, training=120))
     size = size_of(config, settings)
     assert 0 < size.num_records < 120
-    found = accounting(settings)(config)
+    found = Accounting(settings)(config)
     assert found.mechanism.num_records == size.num_records
 
 
@@ -147,10 +147,10 @@ def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
     training = {"epochs": 1, "expected_batch_size": 30}
     fields = {"data": own(tmp_path), "model": {"name": "module"}, "training": training}
     with refused("unfit for intents"):
-        accounting(settings)(config_of(**fields))
+        Accounting(settings)(config_of(**fields))
     config = config_of(model={"name": "bert", "encoder": "/no/such/folder"})
     with refused("/no/such/folder"):
-        accounting(settings)(config)
+        Accounting(settings)(config)
     assert not (settings.cache_dir / "figures.jsonl").exists()
 
 
@@ -161,7 +161,7 @@ def test_an_encoder_is_held_against_private_utterances_alone(settings, tmp_path,
     family_folders.write(tmp_path / "mine", "bert")
     base_in(tmp_path / "base", gpt2=True)
     training = {"epochs": 1, "expected_batch_size": 30}
-    account = accounting(settings)
+    account = Accounting(settings)
     for data in ({"name": "atis"}, own(tmp_path)):
         for encoder in ("scratch", str(tmp_path / "mine")):
             model = {"name": "bert", "encoder": encoder}

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.settings import Settings
 from tests.refusals import refused
 from trainables import accountants, figure_cache
@@ -90,18 +90,18 @@ def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path):
 
 def test_a_second_plan_asks_no_accountant(tmp_path, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
-    first = accounting(_settings(tmp_path))(config)
+    first = Accounting(_settings(tmp_path))(config)
     assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
     assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
     for name in ("resolve", "account", "epsilon_after"):
         monkeypatch.setattr(accountants, name, never)
-    again = accounting(_settings(tmp_path))(config)
+    again = Accounting(_settings(tmp_path))(config)
     assert again == first
 
 
 def test_a_trial_finds_what_its_sweep_worked_out(tmp_path, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
-    planned = accounting(_settings(tmp_path))(config).mechanism
+    planned = Accounting(_settings(tmp_path))(config).mechanism
     exact = FigureCache(tmp_path / "cache").account(planned)
     assert exact == accountants.account(planned)
     for name in ("resolve", "account"):
@@ -115,7 +115,7 @@ def test_a_trial_finds_what_its_sweep_worked_out(tmp_path, monkeypatch):
 
 
 def test_whatever_changes_a_figure_changes_its_key(tmp_path):
-    account = accounting(_settings(tmp_path))
+    account = Accounting(_settings(tmp_path))
     mechanism = account(_config(noise_multiplier=1.0)).mechanism
     asked = {"target_epsilon": None, "accountant": None}
     keys = {
@@ -169,7 +169,7 @@ def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
     """An epoch of each of two models is rounded up to whole steps by itself; a figure of one
     accountant is not another's.
     """
-    account = accounting(_settings(tmp_path))
+    account = Accounting(_settings(tmp_path))
     built = account(_config(noise_multiplier=1.0)).mechanism
     whole = replace(built, num_records=973, epochs=2)  # 30.4 steps
     staged = replace(whole, stages=(1, 1))  # twice 15.2

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.store import plans
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
@@ -25,7 +25,7 @@ Z0 = "privacy.noise_multiplier"
 
 def plan_of(settings, **fields):
     space = spaces.parse({"name": "s", "base": BASE, **fields})
-    return planning.make(space, account=accounting(settings))
+    return planning.make(space, account=Accounting(settings))
 
 
 def test_the_papers_algorithm_has_both_its_epsilons(settings):

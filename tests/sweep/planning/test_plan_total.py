@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan_total import total_of_plan, within_total
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
@@ -34,7 +34,7 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def account(settings):
-    return accounting(settings)
+    return Accounting(settings)
 
 
 @pytest.fixture(scope="module")

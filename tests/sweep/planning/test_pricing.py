@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price, require_total
 from sweep.spending.ledger import FILE, Ledger, entry_for
@@ -38,7 +39,7 @@ def settings_beside(settings, name, *, change):
 
 
 def price_plan(settings, **fields):
-    return price(plan_in(settings, **fields).trials, settings)
+    return price(plan_in(settings, **fields).trials, Accounting(settings))
 
 
 def test_every_trial_that_runs_has_the_price_of_its_plan(settings):
@@ -46,7 +47,7 @@ def test_every_trial_that_runs_has_the_price_of_its_plan(settings):
     plan = plan_in(settings)
     refused = replace(plan.trials[1], reason="no")
     trials = (plan.trials[0], refused, plan.trials[2])
-    found = price(trials, settings)
+    found = price(trials, Accounting(settings))
     assert [each.trial for each in found] == [plan.trials[0], plan.trials[2]]
     assert {each.dataset_name for each in found} == {"json_lines"}
     assert len({each.dataset for each in found}) == 1

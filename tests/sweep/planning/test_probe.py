@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan import probes, require_trials, search_notes
 from sweep.planning.prepare import prepare_space
 from tests.refusals import refused
@@ -26,8 +26,8 @@ def searching(settings, **fields):
 
 def test_probes_are_points_of_the_space_and_the_same_each_time(settings):
     space = searching(settings)
-    found = probes(space, account=accounting(settings))
-    assert found == probes(space, account=accounting(settings))
+    found = probes(space, account=Accounting(settings))
+    assert found == probes(space, account=Accounting(settings))
     assert len({trial.id for trial in found}) == len(found) > 5
     for trial in found:
         assert set(trial.values) == {Z, LR}
@@ -40,7 +40,7 @@ def test_probes_are_points_of_the_space_and_the_same_each_time(settings):
 
 
 def test_a_space_of_few_points_is_probed_once_each(settings):
-    found = probes(searching(settings, axes={Z: [0.5, 1.0]}), account=accounting(settings))
+    found = probes(searching(settings, axes={Z: [0.5, 1.0]}), account=Accounting(settings))
     assert sorted(trial.values[Z] for trial in found) == [0.5, 1.0]
 
 

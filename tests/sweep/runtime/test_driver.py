@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.pricing import price
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent, Verdict
@@ -31,7 +31,7 @@ class Stage:
     def __init__(self, folder, **fields):
         self._settings = settings_in(folder)
         space = space_in(folder, **fields)
-        plan = planning.make(space, account=accounting(self._settings))
+        plan = planning.make(space, account=Accounting(self._settings))
         self.folder = store.create(self._settings.home, space, plan, about={})
         self.ledger = Ledger(self._settings.home / FILE)
         self.trials = plan.trials
@@ -41,7 +41,7 @@ class Stage:
         self.crash()
 
     def crash(self, **named):
-        priced = price(self.folder.plan().trials, self._settings)
+        priced = price(self.folder.plan().trials, Accounting(self._settings))
         self.gate = open_gate(self.folder, priced, ledger=self.ledger)
         self.driver = Driver(self.gate, self.folder, figures=self.figures, **named)
 

@@ -8,6 +8,7 @@ import pytest
 
 from sweep import cli
 from sweep.planning import ledger_check
+from sweep.planning.accounting import Accounting
 from sweep.planning.prepare import prepare_space
 from sweep.planning.pricing import price
 from sweep.results.export import card_of, export_trial, spend_of
@@ -59,7 +60,7 @@ def resume(folder, place):
 def gate_of(folder, place):
     settings = settings_in(place)
     ledger = Ledger(settings.home / FILE)
-    priced = price(folder.plan().to_run, settings)
+    priced = price(folder.plan().to_run, Accounting(settings))
     return open_gate(folder, priced, ledger=ledger)
 
 

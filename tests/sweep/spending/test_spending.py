@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from sweep.planning import prepare
-from sweep.planning.accounting import accounting
+from sweep.planning.accounting import Accounting
 from sweep.planning.plan_total import total_of_plan
 from sweep.results.export import _beside_total, spend_of
 from sweep.search import source as search_source
@@ -55,7 +55,7 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     settings = settings_in(tmp_path)
     plan = prepare.prepare_space(space, settings=settings).plan
     kept = FigureCache(settings.cache_dir)
-    found, sentence = total_of_plan(plan, account=accounting(settings), kept=kept)
+    found, sentence = total_of_plan(plan, account=Accounting(settings), kept=kept)
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
@@ -64,7 +64,7 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(accountants, "certify", None)  # it is not worked out again
     assert total_of_plan(
-        plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
+        plan, account=Accounting(settings), kept=FigureCache(settings.cache_dir)
     ) == (
         found,
         sentence,
