@@ -201,9 +201,7 @@ def _costs(what: Release, filter_: RdpFilter | None) -> Any:
         0.0 if filter_ is None else filter_.cost(what),
     ]
     parts = [math.ceil(cost * _SCALE) if cost < _LARGEST else _INFINITE for cost in found]
-    costs = np.array(parts, dtype=object)
-    costs.setflags(write=False)
-    return costs
+    return renyi.read_only(np.array(parts, dtype=object))
 
 
 def _repeat(what: Release, count: int) -> list[Release]:

@@ -32,7 +32,6 @@ from trainables.guarantee.releases import (
     Training,
     Unaccounted,
     merged,
-    quieter,
 )
 
 MIXED_UNITS = (
@@ -219,9 +218,7 @@ def _under(what: Training, replace_one: bool) -> tuple[Step, ...]:
     """Its steps, those on all records with the noise that they have under the relation."""
     if not replace_one or what.neighboring_relation == "replace_one":
         return what.everything
-    return tuple(
-        quieter((step,), 0.5)[0] if isinstance(step, Gaussian) else step for step in what.everything
-    )
+    return twice(what.everything, kinds=Gaussian)
 
 
 @lru_cache(maxsize=1_024)

@@ -11,12 +11,15 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting.pld import privacy_loss_distribution
-from dp_accounting.privacy_accountant import NeighboringRelation as Relation
+from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+from numpy.typing import NDArray
 
 from trainables.guarantee.gaussian import is_exact, known_coins
 from trainables.guarantee.releases import Allocated, Sampled, Step, quieter
 
+Floats = NDArray[np.float64]
 FINE, MEDIUM, QUICK, COARSE = 200_000, 60_000, 20_000, 4_000  # points up to epsilon, about
 _FINEST = 1e-8
 _DEEP = 100  # steps that are composed by one function in another
@@ -103,7 +106,7 @@ def distribution(steps: tuple[Step, ...], grid: float, replace_one: bool) -> Any
     last, before = steps[-1], steps[:-1]
     for some in range(_DEEP, len(before), _DEEP):  # Python's stack holds a thousand calls
         distribution(before[:some], grid, replace_one)
-    one = _step(last.sigma, _rate(last), grid, replace_one and isinstance(last, Sampled))
+    one = _step(last.sigma, last.rate, grid, replace_one and isinstance(last, Sampled))
     if last.count > 1:
         one = _self_composed(one, last.count, is_sparse=_largest_loss(last) < _SPARSE * grid)
     return distribution(before, grid, replace_one).compose(one) if before else one
@@ -122,25 +125,38 @@ def _self_composed(step: Any, count: int, *, is_sparse: bool) -> Any:
 
 @lru_cache(maxsize=32)
 def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
-    relation = Relation.REPLACE_ONE if replace_one else Relation.ADD_OR_REMOVE_ONE
-    return privacy_loss_distribution.from_gaussian_mechanism(
-        sigma,
-        sampling_prob=rate,
-        value_discretization_interval=grid,
-        neighboring_relation=relation,
-    )
+    """One step, as the library's `from_gaussian_mechanism` makes it point by point."""
+    ways = [AdjacencyType.REMOVE, AdjacencyType.ADD][: 1 if rate == 1 else 2]
+    found = []
+    for way in [AdjacencyType.REPLACE] if replace_one else ways:
+        loss = GaussianPrivacyLoss(sigma, sampling_prob=rate, adjacency_type=way)
+        ends = loss.connect_dots_bounds()
+        least, most = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
+        deltas = deltas_of(loss, sigma, np.arange(least, most + 1) * grid)
+        found.append(create_pmf_pessimistic_connect_dots_fixed_gap(grid, least, most, deltas))
+    return PrivacyLossDistribution(*found)
 
 
-def _rate(step: Step) -> float:
-    return step.rate if isinstance(step, Sampled) else 1.0
+def deltas_of(loss: GaussianPrivacyLoss, sigma: float, epsilons: NDArray[np.float64]) -> Any:
+    """`loss.get_delta_for_epsilon`, of all points at once: x is where the loss is epsilon."""
+    rate, sign = loss.sampling_prob, 1 if loss.adjacency_type == AdjacencyType.REMOVE else -1
+    with np.errstate(divide="ignore"):  # the logarithm of 0
+        if loss.adjacency_type == AdjacencyType.REPLACE:
+            size = np.abs(epsilons)
+            log_sinh = size / 2 + np.log1p(-np.exp(-size)) - math.log(2)
+            log = 0.5 / sigma**2 + np.log1p(-rate) - math.log(rate) + log_sinh
+            asinh = np.logaddexp(0.5 * np.logaddexp(0, 2 * log), log)
+            x = -(sigma**2) * (np.sign(epsilons) * asinh + epsilons / 2)
+        else:
+            near = np.minimum(sign * epsilons, 500.0)  # within the range of exp
+            unsampled = np.log1p(np.maximum(np.expm1(near) / rate, -1)) + sign * epsilons - near
+            x = -sign * (0.5 + sigma**2 * unsampled)
+    return np.clip(loss.mu_upper_cdf(x) - np.exp(epsilons + loss.mu_lower_log_cdf(x)), 0, 1)
 
 
-def twice(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Sampled and allocated steps where the sum moves twice as far; the others as they are."""
-    return tuple(
-        quieter((step,), 0.5)[0] if isinstance(step, Sampled | Allocated) else step
-        for step in steps
-    )
+def twice(steps: tuple[Step, ...], *, kinds: Any = (Sampled, Allocated)) -> tuple[Step, ...]:
+    """Steps of these kinds where the sum moves twice as far; the others as they are."""
+    return tuple(quieter((step,), 0.5)[0] if isinstance(step, kinds) else step for step in steps)
 
 
 def interval(steps: tuple[Step, ...], *, delta: float, points: int) -> float:
@@ -171,7 +187,7 @@ def typical_loss(steps: tuple[Step, ...]) -> float:
     """
     total, squares = 0, 0.0
     for step in steps:
-        total, rate, weight = total + step.count, _rate(step), 1 / step.sigma**2
+        total, rate, weight = total + step.count, step.rate, 1 / step.sigma**2
         beyond = step.sigma < 0.05  # the range of exp
         loss = 2 * math.log(rate) + weight if beyond else math.log1p(rate**2 * math.expm1(weight))
         squares += step.count * loss
@@ -184,4 +200,4 @@ def _largest_loss(step: Step) -> float:
     """
     loss = (0.5 / step.sigma + 10) / step.sigma
     # Beyond the range of exp the sample rate is a small correction.
-    return loss if loss > 500 else math.log1p(_rate(step) * math.expm1(loss))
+    return loss if loss > 500 else math.log1p(step.rate * math.expm1(loss))

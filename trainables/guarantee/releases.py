@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from trainables.errors import InvalidInput
 from trainables.guarantee.mechanism import Mechanism, NeighboringRelation
@@ -25,6 +25,7 @@ class Gaussian:
 
     kind: Literal["gaussian"] = "gaussian"
     sigma: float
+    rate: ClassVar[float] = 1.0
     count: int = 1
 
 
@@ -52,6 +53,7 @@ class Allocated:
 
     kind: Literal["allocated"] = "allocated"
     sigma: float
+    rate: ClassVar[float] = 1.0  # of an epoch
     steps: int
     count: int = 1
 

@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
@@ -22,12 +23,9 @@ from trainables.guarantee import allocation
 from trainables.guarantee.releases import (
     Allocated,
     BestOf,
-    Gaussian,
     Number,
     Release,
-    Sampled,
     Step,
-    Training,
     Unaccounted,
 )
 
@@ -78,15 +76,11 @@ def curve(what: Release, orders: Orders = ORDERS) -> Floats:
     """Rényi divergence of a release at each order under its own relation; infinite where no finite
     epsilon holds.
     """
-    if what.reasons:
+    if what.reasons or isinstance(what, Unaccounted):
         return np.full(len(orders), np.inf)
-    match what:
-        case Training():
-            return sum_of((*what.steps, *what.beside), orders)
-        case BestOf():
-            return _of_best(what, orders)
-        case Unaccounted():
-            return np.full(len(orders), np.inf)
+    if isinstance(what, BestOf):
+        return _of_best(what, orders)
+    return sum_of((*what.steps, *what.beside), orders)
 
 
 def sum_of(steps: Sequence[Step], orders: Orders = ORDERS) -> Floats:
@@ -96,13 +90,9 @@ def sum_of(steps: Sequence[Step], orders: Orders = ORDERS) -> Floats:
 
 
 def _one(step: Step, orders: Orders) -> Floats:
-    match step:
-        case Gaussian(sigma=sigma):
-            return _event(sigma, 1.0, orders)
-        case Sampled(sigma=sigma, rate=rate):
-            return _event(sigma, rate, orders)
-        case Allocated(sigma=sigma, steps=steps):
-            return _epoch(sigma, steps, orders)
+    if isinstance(step, Allocated):
+        return _epoch(step.sigma, step.steps, orders)
+    return _event(step.sigma, step.rate, orders)
 
 
 def replace_one_divergences(divergences: Floats, orders: Orders = ORDERS) -> Floats:
@@ -133,9 +123,7 @@ def _of_best(what: BestOf, orders: Orders) -> Floats:
     """
     worst = np.max(np.stack([curve(each, orders) for each in what.configurations]), axis=0)
     shown = sum((curve(each, orders) for each in what.shown), np.zeros(len(orders)))
-    divergences: Floats = np.maximum(best_of(worst, what.number, orders), shown)
-    divergences.setflags(write=False)
-    return divergences
+    return read_only(np.maximum(best_of(worst, what.number, orders), shown))
 
 
 def best_of(one_trial: Floats, number: Number, orders: Orders = ORDERS) -> Floats:
@@ -172,9 +160,7 @@ def _halting(mean: float) -> float:
 def _epoch(sigma: float, num_steps: int, orders: Orders) -> Floats:
     """Divergences of an epoch of random allocation, the larger of both directions."""
     removed, added = allocation.divergences(sigma, num_steps=num_steps, orders=orders)
-    divergences: Floats = np.maximum(removed, added)
-    divergences.setflags(write=False)
-    return divergences
+    return read_only(np.maximum(removed, added))
 
 
 @lru_cache(maxsize=16_384)
@@ -182,6 +168,10 @@ def _event(sigma: float, rate: float, orders: Orders) -> Floats:
     """Divergences of a single step, read-only because it is shared."""
     gaussian = GaussianDpEvent(sigma)
     event = gaussian if rate >= 1 else PoissonSampledDpEvent(rate, gaussian)
-    divergences: Floats = RdpAccountant(orders).compose(event).rdp
-    divergences.setflags(write=False)
-    return divergences
+    return read_only(RdpAccountant(orders).compose(event).rdp)
+
+
+def read_only(shared: NDArray[Any]) -> NDArray[Any]:
+    """What several callers are given."""
+    shared.setflags(write=False)
+    return shared
