@@ -13,6 +13,7 @@ from tests.refusals import refused
 from trainables.accountants import account, certify, epsilon_after, paper_zcdp, release
 from trainables.errors import CannotAnalyze
 from trainables.guarantee.releases import Gaussian, Release, Sampled, merged
+from trainables.privacy.from_config import from_plain
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,7 @@ def test_a_release_survives_json():
     ):
         what = release(built)
         assert through_the_ledger(what) == what
+        assert from_plain(json.loads(json.dumps(asdict(built)))) == built, "of a card"
     assert what.steps[0].steps == 41
     written = {**asdict(what), "steps": [{"kind": "sampled", "sigma": 1.0, "rate": 2.0}]}
     with pytest.raises(ValidationError, match="expected 0 < rate < 1, got 2"):

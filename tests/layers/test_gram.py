@@ -43,7 +43,11 @@ def norms(sizes, widths, width, *, ones, dtype=torch.float32):
 def test_units_of_every_size(widths, width):
     """1 to 13 rows: whole tiles and their rests; widths that are no multiple of eight; no term."""
     sizes = [3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9]
-    for dtype, given in ((torch.float32, sizes), (torch.float64, sorted(sizes)[::-1])):
+    for dtype, given in (
+        (torch.float32, sizes),
+        (torch.float32, [13, 11, 11, 11]),  # behind whose last tile there is nothing
+        (torch.float64, sorted(sizes)[::-1]),
+    ):
         found, right = norms(given, widths, width, ones=0.3, dtype=dtype)
         torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
 

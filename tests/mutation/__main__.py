@@ -80,7 +80,7 @@ def _run(given: argparse.Namespace) -> None:
         chosen = sample(chosen, count=given.count, seed=given.seed)
     until = time.monotonic() + 60 * given.minutes
     say = append_to(given.results)
-    Runner(reach(), say, given.budget, until, newest_first=given.survivors).run(chosen)
+    Runner(reach(), say, given.budget, until).run(chosen)
     print("killed / that change a result, by kind and by folder")
     found = sorted_out(rows(given.results))
     for part in (lambda row: row["operator"], lambda row: row["file"].rpartition("/")[0]):

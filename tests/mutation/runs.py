@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
-import itertools
 import json
 import os
 import sys
@@ -74,7 +73,6 @@ class Runner:
     budget: float  # seconds of tests for one mutant
     until: float  # of time.monotonic()
     known: Mapping[str, str] = field(default_factory=dict)  # the test that notices a mutant
-    newest_first: bool = False  # tests that were watched last, where some survived the others
     _kills: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def run(self, mutants: Sequence[Mutant | CMutant]) -> None:
@@ -172,12 +170,8 @@ class Runner:
         if mutant.at_import:  # a new process imports every file of tests: seconds each
             names = frozenset(name for name in names if name.startswith(near)) or names
 
-        age = (
-            dict(zip(reversed(self.reach.seconds), itertools.count())) if self.newest_first else {}
-        )
-
         def rank(name: str) -> tuple[bool, float]:  # as many as the budget has room for
-            return not name.startswith(near), float(age.get(name, self.reach.seconds[name]))
+            return not name.startswith(near), self.reach.seconds[name]
 
         def kills(name: str) -> tuple[int, int]:
             return self._kills[mutant.where, name], self._kills[mutant.file, name]
@@ -190,14 +184,18 @@ class Runner:
         return sorted(chosen, key=kills, reverse=True), len(chosen) < len(names)
 
     def _cases(self, mutant: Mutant | CMutant, items: dict[str, Any]) -> list[str]:
-        """Cases of the tests that reach the file: one of each may have been watched."""
-        names = self.reach.of(mutant.file, (0, 0), anywhere=True)
-        tests = {name.partition("[")[0]: self.reach.seconds[name] for name in names if "[" in name}
+        """Cases of the tests that reach the file or are of its folder: few of each were watched."""
         _, near = _near(mutant)
+        reached = self.reach.of(mutant.file, (0, 0), anywhere=True)
+        tests = {
+            name.partition("[")[0]: seconds
+            for name, seconds in self.reach.seconds.items()
+            if "[" in name and (name in reached or name.startswith(near))
+        }
         chosen, left = [], self.budget
         for name in sorted(items, key=lambda name: not name.startswith(near)):
             seconds = tests.get(name.partition("[")[0])
-            if seconds is not None and left > 0:
+            if seconds is not None and name not in self.reach.seconds and left > 0:
                 chosen.append(name)
                 left -= seconds
         return chosen
