@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
@@ -42,7 +42,7 @@ class Draws(Document):
     drawn: int
     dropped: dict[str, int]
     seed: int
-    decoding: dict[str, Any]
+    decoding: dict[str, int | float | None]
 
 
 class Filters(Document):
@@ -124,7 +124,7 @@ class DataCard(Claim):
 def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
     """The card of utterances drawn from the models of `trained`."""
     mechanism, declared = trained.mechanism, trained.n_is_declared
-    released = [f"weights of the model of {stage}" for stage in trained.about["stages"]]
+    released = [f"weights of the model of {stage}" for stage in trained.about.stages]
     if mechanism.histogram_noise_multiplier:
         released.append("a histogram of the prompts, with noise")
     couple = mechanism.unit == "couple"
@@ -141,8 +141,8 @@ def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
         histogram_noise_multiplier=mechanism.histogram_noise_multiplier,
         released=tuple(released),
         method=trained.synthesis.method,
-        corpus=trained.about["corpus"],
-        provenance=tuple(trained.about["provenance"]),
+        corpus=trained.about.corpus,
+        provenance=trained.about.provenance,
         filters=filters,
         not_covered=(
             *(_COUPLES if couple else ()),
@@ -169,7 +169,7 @@ def _claim(home: Trained) -> Claim:
         ):
             claimed = asdict(meaning(card.epsilon, delta=card.delta))
             return Claim.model_validate({**card.model_dump(), **claimed})
-    summary = accountants.account(home.mechanism, accountant=home.about["accountant"])
+    summary = accountants.account(home.mechanism, accountant=home.about.accountant)
     delta = summary.delta if home.n_is_declared else None
     return Claim.model_validate({**asdict(summary), "delta": delta})
 

@@ -114,7 +114,7 @@ def _texts(trained: Trained, draw: Draw, *, number: int, seed: int) -> Sequence[
         number=number,
         num_beams=synthesis.num_beams,
         seed=seed,
-        frequencies=trained.about["frequencies"],
+        frequencies=trained.about.frequencies,
     )
     method = catalogue.entry("generation", synthesis.method)
     found: Drawn = method.draw(partial(draw, seed=seed), plan)

@@ -28,14 +28,14 @@ class Trained:
     """A model folder: its models, the data for drawing from them, and their cost."""
 
     folder: Path
-    about: dict[str, Any]
+    about: SynthesisFile
     mechanism: Mechanism
     n_is_declared: bool = True
 
     @property
     def synthesis(self) -> SynthesisConfig:
         """The config of its generation."""
-        found: SynthesisConfig = part("synthesis", self.about["synthesis"])
+        found: SynthesisConfig = part("synthesis", self.about.synthesis)
         return found
 
 
@@ -50,7 +50,7 @@ def open_trained(folder: Path) -> Trained:
         if not file.is_file():
             continue
         try:
-            return _open(place, read_written_json(file))
+            return _open(place, SynthesisFile.model_validate(read_written_json(file)))
         except (InvalidInput, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
                 f"expected a synthesis model of this version in {place}, got another: {_why(error)}"
@@ -61,11 +61,10 @@ def open_trained(folder: Path) -> Trained:
     )
 
 
-def _open(place: Path, about: dict[str, Any]) -> Trained:
-    about = SynthesisFile.model_validate(about).model_dump()
-    Config.model_validate(about["model"])
-    part("synthesis", about["synthesis"])
-    fields = about["mechanism"]
+def _open(place: Path, about: SynthesisFile) -> Trained:
+    Config.model_validate(about.model)
+    part("synthesis", about.synthesis)
+    fields = about.mechanism
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
     unknown = {name: hidden[name] for name in hidden if fields[name] is None}
@@ -87,12 +86,12 @@ def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
 
     Raises: InvalidInput where one is missing.
     """
-    own = tuple(trained.about["stages"])
+    own = trained.about.stages
     method = catalogue.entry("generation", trained.synthesis.method)
     if own != method.STAGES:
         raise InvalidInput(
             f"expected a model of {' and '.join(method.STAGES)} in {trained.folder}, got"
             f" {', '.join(own) or 'none'}"
         )
-    config = Config.model_validate(trained.about["model"])
+    config = Config.model_validate(trained.about.model)
     return load_lm(trained.folder, own, config, trained.synthesis)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from sweep import cli
+from sweep.results.export_documents import SynthesisFile
 from sweep.synthesis import synthesize, trained_text
 from sweep.synthesis.data_card import Draws, Filters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
@@ -22,13 +23,14 @@ def trained(*stages, noise=20.0, **fields):
         num_records=100,
     )
     synthesis = part("synthesis", {"method": "two_stage", "parse_epochs": 1, **fields})
-    about = {
-        "stages": list(stages),
-        "synthesis": synthesis.model_dump(mode="json"),
-        "corpus": "pair_lines",
-        "accountant": None,
-        "provenance": [],
-    }
+    about = SynthesisFile(
+        stages=stages,
+        synthesis=synthesis.model_dump(mode="json"),
+        corpus="pair_lines",
+        model={},
+        frequencies={},
+        mechanism={},
+    )
     return Trained(Path("model"), about, mechanism)
 
 
