@@ -16,10 +16,8 @@ C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
 
 
 def trial(number, ser, *, baseline=False, data="atis", epsilon=8.0, variant="v", **values):
-    made = record(
-        f"{data}{number}", validation_ser=ser, baseline=baseline, data=data, epsilon=epsilon
-    )
-    return replace(made, plan=replace(made.plan, variant=variant, values=values))
+    fields = {"baseline": baseline, "data": data, "epsilon": epsilon, "variant": variant}
+    return record(f"{data}{number}", validation_ser=ser, values=values, **fields)
 
 
 def grid(figure, **fields):
@@ -28,6 +26,15 @@ def grid(figure, **fields):
     return [
         trial(n, figure(rate, size), **{RATE: rate, SIZE: size}, **fields)
         for n, (rate, size) in enumerate(points)
+    ]
+
+
+def changed(records, path, value_of):
+    """The trials with another value of an axis, a function of the trial's values."""
+    return [
+        replace(r, plan=replace(r.plan, values=values | {path: value_of(values)}))
+        for r in records
+        for values in [r.plan.values]
     ]
 
 
@@ -54,17 +61,7 @@ def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing():
     """A forest reads the order of values; only its thresholds are rounded otherwise."""
     records = grid(lambda rate, size: 3 * rate + size)
     found = importance(records)
-    scaled = [
-        replace(
-            each,
-            plan=replace(
-                each.plan,
-                values={**each.plan.values, RATE: math.exp(10 * each.plan.values[RATE])},
-            ),
-        )
-        for each in records
-    ]
-    again = importance(scaled)
+    again = importance(changed(records, RATE, lambda values: math.exp(10 * values[RATE])))
     assert again.shares == pytest.approx(found.shares, abs=0.01)
     random.Random(0).shuffle(records)
     shuffled = importance(records)
@@ -87,10 +84,9 @@ def test_baselines_and_trials_without_a_finite_figure_do_not_count():
 def test_an_axis_is_what_varies_and_a_seed_is_none():
     records = [trial(n, 0.5, **{RATE: 0.1, SIZE: n, SEED: n}) for n in range(3)]
     assert varied_axes(records) == [SIZE]
-    lacking = replace(records[0], plan=replace(records[0].plan, values={SIZE: 0}))
+    lacking = trial(3, 0.5, **{SIZE: 0})
     assert varied_axes([lacking, records[1]]) == [SIZE, RATE], "a missing value is one"
-    named = replace(records[0], plan=replace(records[0].plan, variant="w"))
-    assert varied_axes([named, *records])[0] == "variant"
+    assert varied_axes([trial(4, 0.5, variant="w"), *records])[0] == "variant"
 
 
 def test_words_are_settings_too():
@@ -135,12 +131,14 @@ def test_two_axes_that_vary_together_get_no_advice():
         for n, (rate, size) in enumerate(values)
     ]
     assert [each.partition(":")[0] for each in advice(records)] == ["C"]
-    alone = [replace(r, plan=replace(r.plan, values={**r.plan.values, SIZE: 32})) for r in records]
+    alone = changed(records, SIZE, lambda values: 32)
     assert [each.partition(":")[0] for each in advice(alone)] == ["lr", "C"]
 
 
 def test_too_few_trials_of_a_variant_get_no_advice():
-    records = [trial(n, 0.1 * (n + 1), **{RATE: 0.1 * (n + 1)}) for n in range(6)]
-    assert len(advice(records)) == 1
-    few = [replace(r, plan=replace(r.plan, variant=f"v{n // 3}")) for n, r in enumerate(records)]
-    assert advice(few) == []
+    for variant, said in (("v", 1), ("v{}", 0)):
+        records = [
+            trial(n, 0.1 * (n + 1), variant=variant.format(n // 3), **{RATE: 0.1 * (n + 1)})
+            for n in range(6)
+        ]
+        assert len(advice(records)) == said

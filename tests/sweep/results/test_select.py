@@ -29,6 +29,8 @@ def record(
     engine="edp_sgd",
     seed=0,
     target=None,
+    variant=None,
+    values=None,
     **metrics,
 ):
     # What a worker computes at once tells the groups apart, and nothing else.
@@ -41,7 +43,13 @@ def record(
         config |= {"engine": "dp_sgd"} if engine == "edp_sgd" else {}
     if target is not None:
         config["privacy"] = {"noise_multiplier": {"target_epsilon": target}}
-    plan = PlannedTrial(id=name, variant=name, baseline=baseline, values={}, origin=parse(config))
+    plan = PlannedTrial(
+        id=name,
+        variant=variant or name,
+        baseline=baseline,
+        values=values or {},
+        origin=parse(config),
+    )
     return TrialRecord(
         plan=plan,
         status=TrialStatus(status),
