@@ -1,8 +1,7 @@
 """Charts, pages and panels of results, without Ray and MLflow.
 
-results.py      the frozen data that all modules take
+results.py      the frozen data that all modules take; changes from the baseline
 palette.py      one colour for an engine, one mark for a decay, everywhere
-comparison.py   changes from the baseline, with their significance
 charts.py       every chart, defined once, as data
 render.py       draws them as PNG and as elements of a page
 tables.py       the data behind every figure, as CSV and HTML

@@ -14,9 +14,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dashboards import charts, comparison, palette, tables
+from dashboards import charts, palette, tables
 from dashboards.render import svg
-from dashboards.results import Sweep
+from dashboards.results import Sweep, against
 from trainables import formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import page
@@ -124,7 +124,7 @@ def _words() -> dict[str, Any]:
         "log10": formats.log10,
         "duration": formats.duration,
         "palette": palette.name,
-        "against": comparison.against,
+        "against": against,
         "exact": lambda value: "" if value is None else repr(float(value)),
         "strong": _strong,
         "base64": lambda text: base64.b64encode(text.encode()).decode(),

@@ -11,6 +11,9 @@ from dashboards.results import Sweep
 
 Cell = str | float | int | bool | None
 NAMES = ("trials.csv", "epochs.csv")
+# Columns before those of the axes, and behind them.
+_SETTINGS = ("name", "engine", "decay", "decay_tau", "max_grad_norm", "noise_multiplier")
+_COURSE = ("baseline", "status", "reason", "epochs_done", "seconds", "on_front")
 
 
 def files(sweep: Sweep) -> dict[str, str]:
@@ -25,19 +28,9 @@ def trials(sweep: Sweep) -> list[dict[str, Cell]]:
     return [
         {
             "trial": trial.id,
-            "name": trial.name,
-            "engine": trial.engine,
-            "decay": trial.decay,
-            "decay_tau": trial.decay_tau,
-            "max_grad_norm": trial.max_grad_norm,
-            "noise_multiplier": trial.noise_multiplier,
+            **{name: getattr(trial, name) for name in _SETTINGS},
             **{axis: trial.values.get(axis) for axis in sweep.axes},
-            "baseline": trial.baseline,
-            "status": trial.status,
-            "reason": trial.reason,
-            "epochs_done": trial.epochs_done,
-            "seconds": trial.seconds,
-            "on_front": trial.on_front,
+            **{name: getattr(trial, name) for name in _COURSE},
             # The accounted figure is used where a trial has not been measured.
             **{name: trial.metrics.get(name) for name in names},
             "epsilon": trial.epsilon,

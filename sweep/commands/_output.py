@@ -88,8 +88,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     from sweep.results.gap import gaps
     from sweep.results.selected_trial import sentence_of
     from sweep.results.summary import summary
-    from sweep.results.tables.leakage import violations
-    from sweep.results.tables.trials import results_table
+    from sweep.results.tables.trials import results_table, violations
     from sweep.search.source import unrun
     from sweep.store.state import TrialStatus
     from trainables.errors import TrialFailed
@@ -105,7 +104,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
             "not_exported": best.sentence if best and best.place is None else None,
             "unrun": left,
         }
-        print_json("run", {**summary(folder), **extra})
+        print_json("run", {**summary(folder, records), **extra})
     else:
         answers: list[str] = []
         table: FittedTable | str = ""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import JsonFlag
+from sweep.commands._options import EpsilonMax, JsonFlag
 from sweep.commands._output import console, print_json, say
 from trainables.system import collector
 
@@ -23,9 +23,7 @@ _Side = Annotated[
 def compare(
     first: _Side,
     second: _Side,
-    epsilon_max: Annotated[
-        float | None, typer.Option(min=0, help="Largest epsilon of a sweep's best trial.")
-    ] = None,
+    epsilon_max: EpsilonMax = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare B with A by all figures, and by SER paired over the same test utterances."""

@@ -67,19 +67,21 @@ def describe(
             shown = "; ".join(value) if isinstance(value, list) else _format(value)
             say(f"{key:{width}} {shown}")
         return
-    from sweep.planning.own_data.findings import about_labels, figures, read_as, reading, warnings
-    from sweep.planning.own_data.inspection import inspect
+    from sweep.planning.own_data.inspection import (
+        about_labels,
+        figures,
+        inspect,
+        read_as,
+        reading,
+        warnings,
+    )
     from trainables.data.storage import PARTS
 
     source = options.source(Path(name))
     found = inspect(source)
     sentences, by_kind = about_labels(source) + warnings(found), found.by_label
     if as_json:
-        labels = {
-            kind: {label: dict(counts) for label, counts in of.items()}
-            for kind, of in by_kind.items()
-        }
-        facts = {**figures(found), "labels": labels, "warnings": sentences}
+        facts = {**figures(found), "labels": by_kind, "warnings": sentences}
         print_json(
             "data describe",
             {**facts, "reading": read_as(source), "num_problems": found.num_problems},
@@ -134,8 +136,13 @@ def check(
             f" {facts['num_duplicates']} duplicates dropped."
         )
         return
-    from sweep.planning.own_data.findings import about_labels, read_as, reading, warnings
-    from sweep.planning.own_data.inspection import inspect
+    from sweep.planning.own_data.inspection import (
+        about_labels,
+        inspect,
+        read_as,
+        reading,
+        warnings,
+    )
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
     from trainables.formats import count
@@ -189,7 +196,7 @@ def convert(
 ) -> None:
     """Convert a file of utterances to JSON lines of this project."""
     from sweep.planning.own_data.corpus import convert as write
-    from sweep.planning.own_data.findings import read_as, reading
+    from sweep.planning.own_data.inspection import read_as, reading
     from sweep.store.files import require_new_file
 
     require_new_file(to)

@@ -51,7 +51,7 @@ def init(
     the epsilon if none is given.
     """
     from sweep.planning.own_data.corpus import FEW
-    from sweep.planning.own_data.findings import about_labels
+    from sweep.planning.own_data.inspection import about_labels
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput

@@ -72,7 +72,7 @@ def score(
     if kind == "human":
         from sweep.synthesis.score_texts import score_generated
 
-        found: dict[str, Any] = score_generated(
+        found: Mapping[str, Any] = score_generated(
             first,
             second,
             mauve_texts=mauve_texts,
@@ -86,9 +86,18 @@ def score(
     else:
         from sweep.results.score_files import score_files
 
-        rules: dict[str, Any] = {"align": align, "match": match}
-        samples = bootstrap_samples
-        found = score_files(first, second, bootstrap_samples=samples, seed=seed, **rules) | rules
+        found = {
+            **score_files(
+                first,
+                second,
+                align=align,
+                match=match,
+                bootstrap_samples=bootstrap_samples,
+                seed=seed,
+            ),
+            "align": align,
+            "match": match,
+        }
     print_json("score", found) if as_json else _PRINTERS[kind](found)
 
 

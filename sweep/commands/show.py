@@ -59,9 +59,13 @@ def _print_tables(
 ) -> None:
     """Trials, repeats, leakage and generated text, each with what is wrong with it."""
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.tables.leakage import leakage_table, violations
-    from sweep.results.tables.trials import group_table, results_table
-    from sweep.synthesis.table import synthesis_table
+    from sweep.results.tables.trials import (
+        group_table,
+        leakage_table,
+        results_table,
+        synthesis_table,
+        violations,
+    )
 
     out = console()
     most = None if every else _MOST_ROWS

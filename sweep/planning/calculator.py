@@ -40,6 +40,10 @@ def fields_of(config: Path | None) -> dict[str, Any]:
 
 
 _TRAINING = ("expected_batch_size", "num_workers", "epochs", "steps")
+_REPORTED = (  # values of a mechanism
+    *("engine", "sampling", "noise_calibration", "group_scale", "num_workers", "microbatch_size"),
+    *("num_microbatches", "expected_batch_size", "epochs", "sensitivity"),
+)
 
 
 def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
@@ -123,19 +127,11 @@ def report(
     """The summary, and the values of the mechanism that determine it. Values that depend on a
     missing number of records are None.
     """
-    return summary.to_dict() | {
-        "engine": mechanism.engine,
-        "sampling": mechanism.sampling,
-        "noise_calibration": mechanism.noise_calibration,
-        "group_scale": mechanism.group_scale,
-        "num_workers": mechanism.num_workers,
-        "microbatch_size": mechanism.microbatch_size,
-        "num_microbatches": mechanism.num_microbatches,
+    return {
+        **summary.to_dict(),
+        **{name: getattr(mechanism, name) for name in _REPORTED},
         "num_records": num_records,
-        "expected_batch_size": mechanism.expected_batch_size,
-        "epochs": mechanism.epochs,
         "steps": None if num_records is None else mechanism.steps,
-        "sensitivity": mechanism.sensitivity,
     }
 
 

@@ -79,7 +79,7 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _parts(config: DataConfig, corpus: Corpus) -> dict[str, Any]:
+def _parts(config: DataConfig, corpus: Corpus) -> dict[str, int | str | None]:
     """The numbers of validation and test records, and the rule of the split."""
     try:
         split = make_split(config, corpus=corpus, mask_seed=0)
@@ -92,7 +92,7 @@ def _parts(config: DataConfig, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _label_counts(corpus: Corpus) -> dict[str, Any]:
+def _label_counts(corpus: Corpus) -> dict[str, dict[str, int]]:
     """Records of each intent and slots of each name, the commonest first."""
     known = len(corpus.schema.intents)
     intents = np.bincount(np.maximum(corpus.intents, -1) + 1, minlength=known + 1)[1:]

@@ -72,9 +72,8 @@ def compared_figures() -> tuple[str, ...]:
 
 def compare(first: Side, second: Side) -> Comparison:
     """B against A. Raises: InvalidData for damaged test counts."""
-    sides = (first.record, second.record)
     beside = {
-        name: (select.value(sides[0], name), select.value(sides[1], name))
+        name: (select.value(first.record, name), select.value(second.record, name))
         for name in compared_figures()
     }
     paired = _paired(first, second)
@@ -105,21 +104,13 @@ def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
 
 def comparison_table(found: Comparison) -> FittedTable:
     """A row for each figure, a column for each side."""
-    sides = (found.first, found.second)
-    heads, rows = ["trial"], [[side.record.plan.name for side in sides]]
-    for name, values in found.figures.items():
-        heads.append(figures.label(name))
-        rows.append([formats.figure(name, value) for value in values])
-    return FittedTable(
-        title="B against A",
-        columns=[
-            Column(head="", name="figure", cells=heads, is_text=True, is_left=True),
-            *(
-                Column(head=side.name, cells=[row[place] for row in rows], is_text=True)
-                for place, side in enumerate(sides)
-            ),
-        ],
-    )
+    heads = ["trial", *map(figures.label, found.figures)]
+    columns = [Column(head="", name="figure", cells=heads, is_text=True, is_left=True)]
+    for place, side in enumerate((found.first, found.second)):
+        values = (formats.figure(name, pair[place]) for name, pair in found.figures.items())
+        cells = [side.record.plan.name, *values]
+        columns.append(Column(head=side.name, cells=cells, is_text=True))
+    return FittedTable(title="B against A", columns=columns)
 
 
 def sentences(found: Comparison) -> list[str]:

@@ -22,7 +22,7 @@ from trainables.errors import InvalidInput
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
 # What a tokenizer and a language model are loaded from (`models._hub_lm`); public moments.
 _FILES = ("sizes.json", "base.json", "tokenizer.json", "moments-[0-9].safetensors")
-_FOLDERS = ("tokenizer",)
+_FOLDER = "tokenizer"
 
 
 class ModelFile(Document):
@@ -110,9 +110,8 @@ def write_model(source: Path, target: Path) -> None:
     for file in (each for name in (WEIGHTS, *_FILES) for each in source.glob(name)):
         if file.is_file():
             shutil.copy2(file, target / file.name)
-    for name in _FOLDERS:
-        if (source / name).is_dir():
-            shutil.copytree(source / name, target / name)
+    if (source / _FOLDER).is_dir():
+        shutil.copytree(source / _FOLDER, target / _FOLDER)
     if MODEL in known:
         fields = read_json(target / MODEL)
         schema = LabelSchema(

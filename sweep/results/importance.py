@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from search_spaces.expansion import rank
 from search_spaces.paths import label, short
 from sweep.results import select
+from sweep.results.tables.axes import varied_paths
 from sweep.store.sweeps import TrialRecord
 from trainables.figures import EPSILON
 
@@ -130,12 +131,9 @@ def together(records: Sequence[TrialRecord], paths: Sequence[str]) -> set[str]:
 
 def varied_axes(records: Sequence[TrialRecord]) -> list[str]:
     """The axes, and `variant`, that have more than one value among records; seeds left out."""
-    paths = list(dict.fromkeys(p for r in records for p in r.plan.values if p != "training.seed"))
-    return [
-        path
-        for path in ("variant", *paths)
-        if len({repr(value_of(record, path)) for record in records}) > 1
-    ]
+    plans = [record.plan for record in records]
+    paths = [path for path in varied_paths(plans) if path != "training.seed"]
+    return [*(["variant"] if len({plan.variant for plan in plans}) > 1 else []), *paths]
 
 
 def value_of(record: TrialRecord, path: str) -> Any:

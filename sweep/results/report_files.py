@@ -1,17 +1,196 @@
-"""Writes a report: the page, its charts for print, its tables."""
+"""A sweep on disk as the frozen data of a report, and its page, charts for print, and tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dashboards import charts, report, tables
+from dashboards import charts, report, results, tables
 from dashboards.render import png
-from dashboards.results import Sweep
-from sweep.results.report_data import gather
-from sweep.store.sweeps import SweepFolder
-from trainables.errors import InvalidInput
+from search_spaces.expansion import rank
+from search_spaces.paths import label, short
+from sweep.results import select
+from sweep.results.exported import damages
+from sweep.results.gap import Gap, gap
+from sweep.results.importance import advice, importance
+from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
+from sweep.results.tables.axes import value_at, varied_paths
+from sweep.store.plans import noise_at
+from sweep.store.state import TrialStatus
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables.attacks import audited
+from trainables.documents import format_yaml
+from trainables.errors import InvalidData, InvalidInput
+from trainables.figures import EPSILON, EPSILON_PAPER
+from trainables.privacy.from_config import claims_privacy
+
+
+def gather(
+    folder: SweepFolder,
+    *,
+    epsilon_max: float,
+    corpus: str | None = None,
+    public: bool = False,
+) -> results.Sweep:
+    """The trials on one corpus (needed where there are several) with the best one at `epsilon_max`.
+    `public` leaves out what only the curator may see: attacks, training losses and norms, the
+    folders of files, and importance and advice, which follow from such figures.
+
+    Raises: InvalidInput where no trial has finished or the corpus is none of the sweep's,
+    InvalidData where a file of a trial differs from its manifest.
+    """
+    records = _on(corpus, folder.records())
+    finished = [record for record in records if record.status.is_finished]
+    if not finished:
+        where = "" if corpus is None else f" on {corpus}"
+        raise InvalidInput(f"expected a finished trial{where} in sweep {folder.name}, got none")
+    for sentence in damages(folder, finished).values():
+        raise InvalidData(sentence)
+    front = {record.plan.id for record in select.front(records)}
+    paths = varied_paths([record.plan for record in records])
+    trials = tuple(
+        _trial(
+            folder,
+            record,
+            on_front=record.plan.id in front,
+            public=public,
+            paths=paths,
+        )
+        for record in records
+        if record.status is not TrialStatus.PLANNED
+    )
+    about, space, document = folder.about(), folder.space(), folder.state().space
+    found: Gap | None = None
+    answer: tuple[str, ...] = ("no trial other than baselines has finished",)
+    by = ""
+    try:
+        if (found := gap(records, limit=epsilon_max)) is not None:
+            answer = found.answer()
+            if found.best is not None:
+                allowed = select.candidates(records, epsilon_max=epsilon_max)
+                by = select.metric_of_choice(allowed)
+    except InvalidInput as problem:
+        answer = (str(problem),)
+    chosen = None if found is None else found.best
+    folders = [p for record in records for p in paths_in(record.plan.fields)] if public else []
+    sweep = results.Sweep(
+        name=folder.name,
+        dataset=_most_common([r.plan.config.data.name for r in finished]),
+        model=_most_common([r.plan.config.model.name for r in finished]),
+        trials=trials,
+        choice=results.Choice(
+            epsilon_max=epsilon_max, trial=None if chosen is None else chosen.plan.id, by=by
+        ),
+        answer=tuple(in_text(words, folders) for words in answer),
+        description=" ".join((space.description or "").split()),
+        source=space.source or "",
+        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
+        command=shlex.join(
+            in_word(str(word)) if public else str(word) for word in about["command"]
+        ),
+        git_commit=str(about["git_commit"] or ""),
+        versions={str(key): str(value) for key, value in about["versions"].items()},
+        space=format_yaml(without_folders(document) if public else document),
+        axes=tuple(map(label, paths)),
+        helps=() if found is None else tuple(found.helps()),
+    )
+    if chosen is not None:
+        from sweep.results.export import card_of  # which imports the accounting library
+
+        fields, plan = chosen.plan.fields, chosen.plan
+        sweep = replace(
+            sweep,
+            config=format_yaml(without_folders(fields) if public else fields),
+            card=card_of(folder, chosen),
+            delta=None if public and plan.reveals_count("delta") else plan.delta,
+        )
+    with suppress(InvalidInput):  # trials without a figure in common say nothing of the axes
+        if not public:
+            mattered, next_steps = importance(records), tuple(advice(records))
+            sweep = replace(sweep, next_steps=next_steps)
+            if mattered is not None:
+                shares = {label(path): share for path, share in mattered.shares.items()}
+                sweep = replace(sweep, mattered=shares, explains=mattered.explained)
+    return sweep
+
+
+def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
+    parts = select.by_corpus(records)
+    if corpus is None and len(parts) < 2:
+        return records
+    if corpus not in parts:
+        raise InvalidInput(
+            f"expected --data {' or '.join(parts)}: a report has trials on one corpus, got"
+            f" {corpus or 'none'}"
+        )
+    return parts[corpus]
+
+
+def _trial(
+    folder: SweepFolder,
+    record: TrialRecord,
+    *,
+    on_front: bool,
+    public: bool,
+    paths: Sequence[str],
+) -> results.Trial:
+    plan = record.plan
+    folders = tuple(paths_in(plan.fields)) if public else ()
+
+    def shown(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
+        return {n: v for n, v in metrics.items() if not public or plan.may_publish(n)}
+
+    is_noisy = claims_privacy(plan.engine) and plan.is_config
+    privacy = plan.config.privacy if is_noisy else None
+    history = [
+        {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
+        | {n: v for n, v in shown(row["metrics"]).items() if v is not None}
+        | noise_at(plan, int(row["epochs_done"]))
+        for row in folder.epochs(plan.id)
+    ]
+    return results.Trial(
+        id=plan.id,
+        name=in_text(plan.name, folders),
+        engine=plan.engine,
+        decay=privacy.noise_decay.kind if privacy else "none",
+        status=record.status,
+        baseline=plan.baseline and not select.is_prior(record),
+        epochs_done=record.epochs_done,
+        seconds=record.seconds,
+        epsilon=select.value(record, EPSILON),
+        compared_epsilon=select.compared(record, EPSILON),
+        epsilon_paper=(
+            None
+            if public and plan.reveals_count(EPSILON_PAPER)
+            else select.value(record, EPSILON_PAPER)
+        ),
+        noise_multiplier=plan.noise_multiplier if privacy else None,
+        max_grad_norm=privacy.max_grad_norm if privacy else None,
+        decay_tau=privacy.noise_decay.tau if privacy else None,
+        metrics=shown(record.metrics),
+        history=tuple(history),
+        reason=in_text(record.reason or "", folders),
+        on_front=on_front,
+        audited=audited(plan.config.data.split) if plan.is_config else "",
+        data=plan.config.data.model_dump_json() if plan.is_config else "",
+        model=plan.config.model.model_dump_json() if plan.is_config else "",
+        values={
+            label(path): in_text(short(value), folders) if (at := rank(value)) is None else at
+            for path in paths
+            if (value := value_at(plan, path)) is not None
+        },
+    )
+
+
+def _most_common(names: Sequence[str]) -> str:
+    return ", ".join(name for name, _ in Counter(names).most_common())
+
 
 PAGE, CHARTS = "report.html", "charts"
 
@@ -20,7 +199,7 @@ PAGE, CHARTS = "report.html", "charts"
 class ReportFiles:
     """The written page, and the names of its other files."""
 
-    sweep: Sweep
+    sweep: results.Sweep
     page: Path
     beside: tuple[str, ...]
 

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def summary(folder: SweepFolder, records: Sequence[TrialRecord] | None = None) -> dict[str, Any]:
-    """Every trial in the order of the plan, and the ids on the front. `records`: the folder's,
-    where they are known.
-    """
-    records = folder.records() if records is None else records
+def summary(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, Any]:
+    """Every trial of a folder's `records` in their order, and the ids on the front."""
     baselines, priors = select.baselines(records), select.priors(records)
     return {
         "name": folder.name,

@@ -120,7 +120,7 @@ def _replay(
         params = None if branch is None else branch.params(one.values)
         if branch is None or params is None:
             continue  # of a space that was changed since
-        named: dict[str, Any] = {**params}
+        named: dict[str, float | str] = {**params}
         if len(found) > 1:
             named[_VARIANT] = one.variant
         objectives = {"done": one.objectives, "refused": dummy}.get(one.state)

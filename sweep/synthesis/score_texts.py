@@ -27,7 +27,7 @@ def score_generated(
     mauve_texts: int,
     seed: int,
     parser: Path | None = None,
-) -> dict[str, Any]:
+) -> dict[str, float | int | str | None]:
     """Metrics of generated texts against human ones.
 
     With `parser`, a folder of `tasks.parsing`, it parses the synthetic utterances. Where the human
@@ -37,16 +37,17 @@ def score_generated(
     Raises: InvalidInput for files that are damaged, or malformed human programs.
     """
     ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
-    extra = {"mauve_features": FEATURES} if mauve_texts else {}
-    options: dict[str, Any] = {"mauve_texts": mauve_texts, "seed": seed}
-    if parser is None:
-        return generation.score(ours, theirs, **options) | extra
-    from trainables.tasks.parsing import load_parser
+    measuring = None
+    if parser is not None:
+        from trainables.tasks.parsing import load_parser
 
-    measuring = load_parser(parser)
-    ours = Texts(ours.utterances, measuring.parse(ours.utterances))
-    found = generation.score(ours, theirs, **options) | extra
-    if theirs.programs is not None:
+        measuring = load_parser(parser)
+        ours = Texts(ours.utterances, measuring.parse(ours.utterances))
+    found: dict[str, float | int | str | None] = {
+        **generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed),
+        **({"mauve_features": FEATURES} if mauve_texts else {}),
+    }
+    if measuring is not None and theirs.programs is not None:
         again = Texts(theirs.utterances, measuring.parse(theirs.utterances))
         same = generation.score(again, theirs, mauve_texts=0, seed=seed)
         found |= {

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 from dashboards import report
 from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN
-from sweep.results.report_data import gather
+from sweep.results.report_files import gather
 from sweep.settings import Settings, first_line, hide_passwords, sqlite_file, sqlite_uri
 from sweep.store.files import indented_json
 from sweep.store.plans import PlannedTrial, flat

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dashboards import charts
-from dashboards.comparison import Change, against, change
-from dashboards.results import Choice, Estimate
+from dashboards.results import Change, Choice, Estimate, against, change
 from tests.dashboards import samples
 
 BASE = samples.trial("a", "sgd", 0.10, None)

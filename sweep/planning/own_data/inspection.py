@@ -1,5 +1,5 @@
-"""Inspection of a file of utterances: problems by line, counts of labels, parts and groups. Names
-of labels and numbers, never a text."""
+"""Inspection of a file of utterances: problems by line, counts of labels, parts and groups, and
+what they say in sentences. Names of labels and numbers, never a text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
-from sweep.planning.own_data.corpus import LabelCounts, slot_names
+import numpy as np
+
+from sweep.planning.own_data.corpus import FEW, LabelCounts, slot_names
+from trainables import formats
 from trainables.data.records import LabelSchema, Part, Utterance
-from trainables.data.storage import text_hash
+from trainables.data.sizes import rounded_size
+from trainables.data.storage import PARTS, text_hash
 from trainables.errors import InvalidData
 from trainables.file_formats import Source
 
@@ -95,3 +100,165 @@ def _shape(utterance: Utterance) -> int:
     text = _DIGITS.sub("0", _SIGNS.sub(" ", " ".join(utterance.tokens).lower()))
     words = " ".join(sorted(text.split()))
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
+
+
+_FEW_IN_ALL = 1_000
+_LARGE_GROUP = 0.05  # share of the records
+_ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
+_SHOWN = 8  # names of fields
+
+
+def read_as(source: Source) -> dict[str, Any]:
+    """How a file was read, as plain data: names of its fields and counts."""
+    survey = source.survey
+    names: dict[str, list[str]] = {}
+    for role, name in survey.read:
+        names.setdefault(role, []).append(name)
+    return {
+        "form": source.form,
+        "encoding": ", ".join(source.encodings),
+        "span_unit": source.unit,
+        "read": {role: sorted(names[role]) for role in _ROLES if role in names},
+        "unread": survey.ignored,
+        "overlooked": survey.overlooked,
+        "num_read": survey.num_records,
+        "num_with_intent": survey.with_intent,
+        "num_with_slot": survey.with_slots,
+        "num_extended": source.adjusted["extended"],
+        "num_trimmed": source.adjusted["trimmed"],
+        "notes": dict(survey.notes),
+    }
+
+
+def reading(source: Source) -> list[str]:
+    """The same in sentences. The counts of adjusted slots are those of the last pass."""
+    facts = read_as(source)
+    named = ", ".join(f"{role} from {' and '.join(of)}" for role, of in facts["read"].items())
+    unit = f"; spans count {facts['span_unit']}" if facts["span_unit"] else ""
+    form = (facts[key] for key in ("form", "encoding") if facts[key])
+    sentences = [
+        f"{source.path}: read as {' in '.join(form)}; {named}{unread(source)}{unit}.",
+        f"{formats.count(facts['num_read'], 'record')}, {facts['num_with_intent']} with an intent,"
+        f" {facts['num_with_slot']} with a slot.",
+    ]
+    if facts["num_extended"]:
+        sentences.append(
+            f"Slots that begin or end inside a token were extended to the whole token"
+            f" ({facts['num_extended']}; --tokenize punctuation separates punctuation from words)."
+        )
+    if facts["num_trimmed"]:
+        sentences.append(f"Slots that lost white space at an end ({facts['num_trimmed']}).")
+    if facts["notes"]:
+        said = ", ".join(f"{count} {what}" for what, count in facts["notes"].items())
+        sentences.append(f"Not read: {said}.")
+    return sentences
+
+
+def unread(source: Source) -> str:
+    """The end of a sentence about the fields that are not read."""
+    names = source.survey.ignored
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"; not read: {', '.join(names[:_SHOWN])}{more}" if names else ""
+
+
+def about_labels(source: Source) -> list[str]:
+    """Warnings where labels may have been overlooked."""
+    sentences = [
+        f"The field {name} looks like labels and is not read (--{option} {name} reads it)."
+        for name, option in source.survey.overlooked.items()
+    ]
+    if not source.has_intents and not source.survey.with_slots:
+        sentences.append(
+            "No record has an intent or a slot (--intent, --tags and --slots name fields)."
+        )
+    if "cp1252" in source.encodings:
+        sentences.append(
+            "The file is not UTF-8 and was read as Windows-1252 (cp1252); --encoding names another."
+        )
+    return sentences
+
+
+def figures(found: Inspection) -> dict[str, Any]:
+    """Counts, lengths and labels as plain data."""
+    lengths = np.asarray(found.lengths)
+    return {
+        "num_records": sum(found.parts.values()),
+        "num_duplicates": found.num_duplicates,
+        "parts": {part: found.parts[part] for part in PARTS},
+        "parts_because": _why(found),
+        "declare_num_records": rounded_size(found.parts["train"]) if _is_cut(found) else None,
+        "mean_length": float(lengths.mean()) if len(lengths) else None,
+        "max_length": int(lengths.max()) if len(lengths) else None,
+        **{f"num_{kind}": len(of) for kind, of in found.by_label.items()},
+        "num_groups": len(found.groups) or None,
+        "largest_group": max(found.groups.values(), default=None),
+    }
+
+
+def warnings(found: Inspection) -> list[str]:
+    """Warnings to check before any epsilon is spent, a sentence each."""
+    train, total = found.parts["train"], sum(found.parts.values())
+    sentences = []
+    if train < _FEW_IN_ALL:
+        sentences.append(
+            f"Of few training records ({train}) expect DP heads to be the only useful private"
+            " model, and wide intervals."
+        )
+    sentences += [
+        f"There are no {part} records: `sweep init` cuts some from the training part."
+        for part in PARTS
+        if part != "train" and not found.parts[part]
+    ]
+    for kind, of in found.by_label.items():
+        rare = sum(counts.total() < FEW for counts in of.values())
+        absent = sum(not counts["train"] for counts in of.values())
+        if rare:
+            sentences.append(
+                f"{rare} of {len(of)} {kind} have fewer than {FEW} records: no private model learns"
+                " them, and their names reveal something about the records."
+            )
+        if absent:
+            sentences.append(f"{absent} of {len(of)} {kind} have no training record.")
+    if found.repeated:
+        sentences.append(
+            f"{found.repeated} texts are in the training part and in another one; the first is"
+            " kept."
+        )
+    if found.near:
+        sentences.append(
+            f"{found.near} validation and test records differ from a training record in case,"
+            " signs, numbers or word order only: scores look better than they are."
+        )
+    return sentences + _about_groups(found, total)
+
+
+def _is_cut(found: Inspection) -> bool:
+    """Whether the file assigns records to training, validation and test."""
+    return all(found.parts[part] for part in PARTS)
+
+
+def _why(found: Inspection) -> str:
+    if _is_cut(found):
+        return "as in the file, with data.split official"
+    return (
+        "the file lacks a part: `sweep init` cuts it from the training part, data.split paper"
+        " cuts all records 45:5:50"
+    )
+
+
+def _about_groups(found: Inspection, total: int) -> list[str]:
+    if not found.groups:
+        return []
+    sizes = sorted(found.groups.values())
+    sentences = []
+    if sizes[-1] > max(1, _LARGE_GROUP * total):
+        sentences.append(
+            f"The largest of {len(sizes)} groups has {sizes[-1]} records, the median"
+            f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one adds."
+        )
+    if found.groups_in_parts:
+        sentences.append(
+            f"{found.groups_in_parts} groups have records in several parts: a guarantee for groups"
+            " holds only for the training part, and scores look better than they are."
+        )
+    return sentences

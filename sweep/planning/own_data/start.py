@@ -16,7 +16,7 @@ from typing import Any
 from search_spaces.files import name_of
 from sweep.planning import own_data
 from sweep.planning.own_data.corpus import FEW, CorpusCounts, write_corpus
-from sweep.planning.own_data.findings import read_as, reading, unread
+from sweep.planning.own_data.inspection import read_as, reading, unread
 from trainables import formats
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json

@@ -13,9 +13,8 @@ import pytest
 
 from dashboards import report
 from sweep.cli import run
-from sweep.results import report_data, report_files
-from sweep.results.report_data import gather
-from sweep.results.report_files import write
+from sweep.results import report_files
+from sweep.results.report_files import gather, write
 from tests.dashboards import samples
 from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
@@ -128,7 +127,7 @@ def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path):
     assert tight.epsilon is not None
     records = [r for r in folder.records() if r.plan.id == tight.id]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report_data.select, "choose", lambda *_, **__: records)
+        patch.setattr(report_files.select, "choose", lambda *_, **__: records)
         sweep = gather(folder, epsilon_max=tight.epsilon)
     assert sweep.delta == deltas[0]
     assert "delta 3.33334e-06;" in report.html(sweep)  # rounded up

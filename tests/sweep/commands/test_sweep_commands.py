@@ -1,24 +1,18 @@
 """Commands on sweeps that lie there: what they print, what they refuse, what they leave alone."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from search_spaces.space import rename
 from sweep import cli
 from sweep.commands import _output, export
-from sweep.results.report_data import gather
+from sweep.results.report_files import gather
 from sweep.runtime.runner import Run
-from sweep.store import sweeps as store
-from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.results.test_paired_comparison import planned
+from tests.sweep.results.test_paired_comparison import sweep_of
 from tests.sweep.store.test_sweep_folder import result
-from tests.sweep.sweeps import settings_in, space_in
+from tests.sweep.sweeps import settings_in
 from trainables.errors import TrialFailed
-
-_ABOUT = {"command": ["sweep", "run"], "git_commit": None, "versions": {}, "machine": "x86_64"}
 
 
 @pytest.fixture
@@ -29,23 +23,6 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_TRACKING", "none")
     monkeypatch.setenv("COLUMNS", "200")
     return settings.home
-
-
-def sweep_of(home, name, *sers, created=1.0):
-    """A sweep whose trials have these figures; None: it has not run."""
-    trials = tuple(
-        replace(planned(name, str(n)), id=f"{name}{n}", variant=f"trial {n}")
-        for n in range(len(sers))
-    )
-    space = rename(space_in(home.parent), name)
-    plan = Plan(name=name, trials=trials)
-    folder = store.create(home, space, plan, about={**_ABOUT, "created": created})
-    for trial, ser in zip(trials, sers, strict=True):
-        if ser is not None:
-            folder.start_trial(trial)
-            metrics = {"ser": ser, "validation_ser": ser, "epsilon": 1 / ser}
-            folder.finish_trial(result(trial_id=trial.id, metrics=metrics), when=1.0, reason="")
-    return folder
 
 
 def finish(folder, place, **metrics):

@@ -13,7 +13,7 @@ import pytest
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.results import leakage, select
-from sweep.results.tables.leakage import leakage_table, violations
+from sweep.results.tables.trials import leakage_table, violations
 from sweep.runtime import runner
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG

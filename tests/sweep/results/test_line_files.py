@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep.results.line_files import FrameFile, read_frames, read_scores, refuse_unless_aligned
+from sweep.results.score_files import FrameFile, read_frames, read_scores, refuse_unless_aligned
 from tests.lines import write_lines
 from tests.refusals import refused
 from trainables.data.bio import slots_lenient

@@ -12,7 +12,7 @@ from sweep.results.export import export_trial, public_metrics
 from sweep.results.exported import damages, require_export
 from sweep.results.predict import load_model
 from sweep.results.privacy_cards import write_card
-from sweep.results.report_data import gather
+from sweep.results.report_files import gather
 from sweep.store import manifest
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder

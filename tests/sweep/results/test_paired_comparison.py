@@ -19,23 +19,29 @@ from trainables.metrics import count_frames
 from trainables.metrics._counts import NAMES, from_table
 
 
-def planned(name, group):
-    """What a worker computes at once tells the groups apart."""
-    training = {"epochs": 3, "physical_batch_size": int.from_bytes(group.encode()) % 10**9}
-    return replace(
-        TRIAL, id=f"{group}-{name}", origin=parse({"engine": "sgd", "training": training})
+def sweep_of(home, name, *sers, created=1.0):
+    """A sweep whose trials have these test SERs, and more epsilon the less; None: it has not run.
+
+    What a worker computes at once tells the groups apart.
+    """
+    training = {"epochs": 3}
+    trials = tuple(
+        replace(
+            TRIAL,
+            id=f"{name}{n}",
+            variant=f"trial {n}",
+            origin=parse({"engine": "sgd", "training": training | {"physical_batch_size": n + 1}}),
+        )
+        for n in range(len(sers))
     )
-
-
-def sweep_of(home, name, sers):
-    """A sweep whose trials have these test SERs by group; None: it has not run."""
-    trials = tuple(planned(name, group) for group in sers)
     space = rename(space_in(home.parent), name)
-    folder = store.create(home, space, Plan(name=name, trials=trials), about={})
-    for trial, ser in zip(trials, sers.values(), strict=True):
+    about = {"command": ["sweep", "run"], "git_commit": None, "versions": {}, "machine": "x86_64"}
+    about |= {"created": created}
+    folder = store.create(home, space, Plan(name=name, trials=trials), about=about)
+    for trial, ser in zip(trials, sers, strict=True):
         if ser is not None:
             folder.start_trial(trial)
-            metrics = {"ser": ser, "validation_ser": ser, "epsilon": 10 * ser}
+            metrics = {"ser": ser, "validation_ser": ser, "epsilon": 1 / max(ser, 0.01)}
             folder.finish_trial(result(trial_id=trial.id, metrics=metrics), when=1.0, reason="")
     return folder
 
@@ -46,10 +52,10 @@ def home(tmp_path):
 
 
 def test_a_sweep_is_represented_by_its_best_trial_and_a_trial_by_itself(home):
-    sweep_of(home, "one", {"a": 0.3, "b": 0.2, "c": 0.4})
-    assert side(home, "one").name == "one:b-one"
-    assert side(home, "one:c").name == "one:c-one"
-    assert side(home, "one", epsilon_max=3.5).name == "one:b-one"
+    sweep_of(home, "one", 0.3, 0.2, 0.4)
+    assert side(home, "one").name == "one:one1"
+    assert side(home, "one:one2").name == "one:one2"
+    assert side(home, "one", epsilon_max=3.5).name == "one:one0"
 
 
 @pytest.mark.parametrize(
@@ -57,25 +63,25 @@ def test_a_sweep_is_represented_by_its_best_trial_and_a_trial_by_itself(home):
     [
         ("other", None, "no sweep named other"),
         ("one:zz", None, "the id of a trial of one, got 'zz'"),
-        ("one:open", None, r"expected a finished trial, got open-one \(planned\)"),
-        ("one:a", 3.0, "the name of a sweep with epsilon-max=3, .* got the trial one:a"),
+        ("one:one1", None, r"expected a finished trial, got one1 \(planned\)"),
+        ("one:one0", 3.0, "the name of a sweep with epsilon-max=3, .* got the trial one:one0"),
         ("one", 1e-6, "epsilon"),
     ],
 )
 def test_what_stands_for_no_side_is_refused(home, text, limit, line):
-    sweep_of(home, "one", {"a": 0.3, "open": None})
+    sweep_of(home, "one", 0.3, None)
     with refused(line):
         side(home, text, epsilon_max=limit)
 
 
 def test_every_figure_of_either_side_is_beside_the_other(home):
-    one = sweep_of(home, "one", {"a": 0.3})
-    sweep_of(home, "two", {"a": 0.2})
+    one = sweep_of(home, "one", 0.25)
+    sweep_of(home, "two", 0.2)
     panel = {"metrics": {"mia_loss_threshold_auc": 0.6}, "notes": [], "violation": None}
-    one.write_panel("a-one", panel)
+    one.write_panel("one0", panel)
     found = compare(side(home, "one"), side(home, "two"))
-    assert found.figures["ser"] == (0.3, 0.2)
-    assert found.figures["epsilon"] == (3.0, 2.0)
+    assert found.figures["ser"] == (0.25, 0.2)
+    assert found.figures["epsilon"] == (4.0, 5.0)
     assert found.figures["mia_loss_threshold_auc"] == (0.6, None)
     assert found.paired is None, "no test counts were stored"
 
@@ -88,31 +94,31 @@ def test_every_figure_of_either_side_is_beside_the_other(home):
     ],
 )
 def test_why_there_is_no_change_of_ser(home, records, line):
-    folder = sweep_of(home, "one", {"a": 0.25, "b": 0.25})
+    folder = sweep_of(home, "one", 0.25, 0.25)
     row = [int(name in ("utterances", "reference_intents")) for name in NAMES]
     wrong = [int(bool(n) or name == "intent_errors") for n, name in zip(row, NAMES, strict=True)]
     counts = from_table(np.array([row, row, row, wrong]))
-    evidence.write_counts(folder.trial_folder("a-one"), np.arange(4), counts)
-    evidence.write_counts(folder.trial_folder("b-one"), records, counts)
-    found = compare(side(home, "one:a"), side(home, "one:b"))
+    evidence.write_counts(folder.trial_folder("one0"), np.arange(4), counts)
+    evidence.write_counts(folder.trial_folder("one1"), records, counts)
+    found = compare(*(side(home, f"one:one{n}") for n in range(2)))
     assert found.paired is None
     assert sentences(found) == [line]
 
 
 def test_a_comparison_is_paired_over_the_same_utterances(home):
-    folder = sweep_of(home, "one", {"a": 0.25, "b": 0.5, "right": 0.0})
+    folder = sweep_of(home, "one", 0.25, 0.5, 0.0)
     truth = [Frame("call", (("contact", i, i + 1),)) for i in range(200)]
-    for name, every in (("a", 4), ("b", 2), ("right", 1000)):
+    for number, every in enumerate((4, 2, 1000)):
         said = [
             Frame("text", f.slots) if i % every == every - 1 else f for i, f in enumerate(truth)
         ]
-        place = folder.trial_folder(f"{name}-one")
+        place = folder.trial_folder(f"one{number}")
         evidence.write_counts(place, np.arange(200), count_frames(truth, said))
-    a, b = (side(home, f"one:{name}") for name in "ab")
+    a, b, right = (side(home, f"one:one{n}") for n in range(3))
     change, low, high = compare(a, b).paired
     assert change == pytest.approx(100.0)
     assert 50 < low < 100 < high
     assert compare(a, a).paired == (0.0, 0.0, 0.0)
-    right = compare(side(home, "one:right"), b)
-    assert right.paired is None
-    assert sentences(right) == ["SER has no change in percent, because A makes no error."]
+    found = compare(right, b)
+    assert found.paired is None
+    assert sentences(found) == ["SER has no change in percent, because A makes no error."]

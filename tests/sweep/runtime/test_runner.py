@@ -161,7 +161,8 @@ def test_python_gives_a_frame_of_trials(done):
     frame = sweep.results("toy", settings=settings_in(done))
     assert list(frame["status"]) == ["done"] * 3
     assert frame["privacy.noise_multiplier"].tolist()[1:] == [0.5, 1.0]
-    for trial in summary(store.open_sweep(done / "home", "toy"))["trials"]:
+    toy = store.open_sweep(done / "home", "toy")
+    for trial in summary(toy, toy.records())["trials"]:
         mine = frame.loc[trial["id"]]
         assert (mine["variant"], mine["epsilon"]) == (trial["variant"], trial["epsilon"]) or (
             trial["epsilon"] is None

@@ -4,31 +4,27 @@ import json
 import math
 import time
 import urllib.request
-from dataclasses import replace
 
 import optuna
 import pytest
 
 from sweep.search.exploration import add_study, dashboard
 from sweep.search.suggest import quietly
-from tests.sweep.commands.test_sweep_commands import sweep_of
+from tests.sweep.results.test_paired_comparison import sweep_of
 from tests.sweep.results.test_select import record
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # the dashboard's own files
 
 
-def trial(name, values, **metrics):
-    made = record(name, **metrics)
-    return replace(made, plan=replace(made.plan, values=values))
-
-
 def test_axes_and_objectives_are_those_of_the_trials():
     records = [
-        trial("a", {"privacy.max_grad_norm": 0.1, "model": "clc"}, ser=0.3, epsilon=100.0),
-        trial("b", {"privacy.max_grad_norm": 10.0, "model": "bert"}, ser=0.2, epsilon=10.0),
-        trial("open", {}, ser=0.1, epsilon=math.inf),
-        trial("unmeasured", {}, epsilon=1.0),
+        record(name, values={"privacy.max_grad_norm": norm, "model": model}, ser=ser, epsilon=e)
+        for name, norm, model, ser, e in (
+            ("a", 0.1, "clc", 0.3, 100.0),
+            ("b", 10.0, "bert", 0.2, 10.0),
+        )
     ]
+    records += [record("open", ser=0.1, epsilon=math.inf), record("unmeasured", epsilon=1.0)]
     with quietly():
         study = add_study(optuna.storages.InMemoryStorage(), "s", records)
     assert [each.values for each in study.trials] == [[0.3, 2.0], [0.2, 1.0]]
@@ -44,7 +40,7 @@ def test_figures_for_the_curator_alone_are_named_so():
         study = add_study(
             optuna.storages.InMemoryStorage(),
             "s",
-            [trial("a", {}, ser=0.3, epsilon=8.0, mia_shadow_auc=0.6)],
+            [record("a", ser=0.3, epsilon=8.0, mia_shadow_auc=0.6)],
         )
     (one,) = study.trials
     assert one.user_attrs["curator_only: mia_shadow_auc"] == 0.6

@@ -1,6 +1,6 @@
 """The table of generated text: finished trials above the ceiling that people reach."""
 
-from sweep.synthesis.table import COLUMNS, synthesis_table
+from sweep.results.tables.trials import COLUMNS, synthesis_table
 from tests.sweep.results.test_select import record
 
 
