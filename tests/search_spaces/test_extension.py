@@ -5,7 +5,6 @@ import yaml
 
 from search_spaces import space as spaces
 from tests.refusals import refused
-from trainables.errors import InvalidInput
 
 
 def write(folder, name, document):
@@ -44,24 +43,6 @@ def test_the_shipped_spaces_of_another_epsilon_differ_by_it_alone(epsilon):
     for document in (first, other):
         del document["name"], document["description"]
     assert first == other
-
-
-@pytest.mark.parametrize(
-    ("extends", "message"),
-    [
-        ("own.yaml", "expected a space that does not extend itself, got extends=own.yaml"),
-        ("other.yaml", "expected a space that does not extend itself, got extends=own.yaml"),
-        ("nowhere", "extends: expected SPACE to be a file or a shipped space"),
-        ("n" * 300, "extends: cannot read SPACE"),
-        (["epsilon_8"], "expected extends to name a space in"),
-    ],
-)
-def test_what_cannot_be_extended_is_refused(tmp_path, extends, message):
-    write(tmp_path, "other", {"extends": "own.yaml"})
-    with pytest.raises(InvalidInput) as problem:
-        spaces.read(write(tmp_path, "own", {"extends": extends}))
-    assert str(problem.value).startswith(message)
-    assert "\n" not in str(problem.value)
 
 
 def test_only_a_file_extends_a_space():

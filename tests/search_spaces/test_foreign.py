@@ -1,12 +1,9 @@
 """Fields of a space that some of its entries lack: dropped where shared, refused where of none."""
 
-import pytest
-
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from search_spaces.files import shipped_spaces
 from tests.refusals import refused
-from trainables.errors import InvalidInput
 
 
 def expansion(**fields):
@@ -45,71 +42,6 @@ def test_an_override_reaches_the_variants_that_have_the_field():
     ]
 
 
-@pytest.mark.parametrize(
-    ("fields", "line"),
-    [
-        (
-            {"base": {"model": {"num_heads": 4}}},
-            "unknown field model.num_heads for model clc: did you mean num_layers?",
-        ),
-        (
-            {"base": {"model": {"chardim": 4}}, "variants": [{"name": "a"}, BERT]},
-            "unknown field model.chardim for model clc or bert: did you mean char_dim?",
-        ),
-        (
-            {"base": {"model": {"chardim": 4}}, "axes": {"model": [{"name": "bert"}]}},
-            "unknown field model.chardim for model clc or bert: did you mean char_dim?",
-        ),
-        (
-            {"variants": [{"name": "a"}, {**BERT, "axes": {"model.char_dim": [4, 5]}}]},
-            "unknown field model.char_dim for model bert",
-        ),
-        (
-            {"variants": [{"name": "a", "set": {"model.num_heads": 4}}, BERT]},
-            "unknown field model.num_heads for model clc",
-        ),
-        (
-            {"axes": {"model.num_heads": [2, 3]}},
-            "unknown field model.num_heads for model clc",
-        ),
-        (
-            {"override": {"data.num_utterances": 2_000}},
-            "unknown field data.num_utterances for data atis",
-        ),
-        (
-            {"axes": {"model": [{"name": "clc", "num_heads": 2}]}},
-            "unknown field model.num_heads for model clc",
-        ),
-        ({"axess": {}}, "unknown field axess: did you mean axes?"),
-        ({"budget": {"epsilonn": 1}}, "unknown field budget.epsilonn: did you mean epsilon?"),
-        (
-            {"variants": [{"name": "a", "sett": {}}]},
-            "unknown field variants.0.sett: did you mean set?",
-        ),
-        ({"search": {"strategi": "grid"}}, "unknown field search.strategi: did you mean strategy?"),
-        ({"resources": {"slotz": 1}}, "unknown field resources.slotz: did you mean slots?"),
-        (
-            {"axes": {"training.epoch": [1]}},
-            "unknown field training.epoch for engine edp_sgd: did you mean epochs?",
-        ),
-        (
-            {"variants": [{"name": "a", "set": {"engine": "untrained", "training.seed": 1}}]},
-            "unknown field training.seed for engine untrained (its fields: num_workers,"
-            " physical_batch_size)",
-        ),
-        (
-            {"variants": [{"name": "a", "set": {"privacy.noise_multiplie": 1}}]},
-            "unknown field privacy.noise_multiplie for engine edp_sgd: did you mean"
-            " noise_multiplier?",
-        ),
-    ],
-)
-def test_a_field_that_is_unknown_or_of_no_entry_is_answered_with_the_nearest(fields, line):
-    with pytest.raises(InvalidInput) as found:
-        expansion(**fields)
-    assert str(found.value).startswith(line)
-
-
 def test_a_section_that_is_set_as_a_whole_may_have_what_is_not_read():
     """As that of an exported config, which has the batch size beside full batches."""
     whole = {"steps": 3, "expected_batch_size": 64, "evaluate_every": 1}
@@ -145,11 +77,6 @@ def test_every_shipped_space_uses_all_that_it_sets():
         space = spaces.read(name)
         for each in (space, spaces.with_fallback(space)):
             assert expand(each).points or each.search.is_adaptive  # which chooses its own
-
-
-def test_a_path_of_no_section_is_answered_with_the_nearest():
-    with refused(r"got trainin\.epochs: did you mean training\?$"):
-        spaces.parse({"name": "s", "override": {"trainin.epochs": 3}})
 
 
 def test_noise_is_dropped_where_a_variant_has_none_and_refused_where_it_asks_for_it():

@@ -84,52 +84,6 @@ def test_a_logarithmic_range_is_even_on_the_logarithm():
     assert values == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        ({"axis": {}}, "unknown field axis"),
-        ({"base": {}, "axes": {"privacy.max_grad_norm": {"low": 1}}}, "unknown field axes"),
-        ({"axes": {"privacy.max_grad_norm": {}}}, "expected one of grid, choice and range"),
-        ({"axes": {"privacy.max_grad_norm": []}}, "axes.privacy.max_grad_norm"),
-        ({"axes": {"clip": [1]}}, "expected a dotted path that starts with"),
-        ({"axes": {"training.epochs": {"range": {"low": 2, "high": 1}}}}, "expected low < high"),
-        ({"axes": {"training.epochs": {"range": {"low": 0, "high": 1, "log": True}}}}, "low > 0"),
-        ({"search": {"strategy": "random"}}, "expected num_samples with strategy random"),
-        ({"search": {"strategy": "bayes"}}, "search.strategy"),
-        ({"search": {"num_samples": 3}}, "expected no num_samples with strategy grid"),
-        ({"budget": {"epsilon": -1}}, "budget.epsilon"),
-        ({"budget": {"epsilon": 0}}, "budget.epsilon"),
-        ({"budget": {"accountant": "mine"}}, "expected one of sound, paper"),
-        ({"repeats": 0}, "expected 1 to 1000"),
-        ({"constraints": ["import os"]}, "is not an expression"),
-        ({"variants": [{"name": "a"}, {"name": "a"}]}, "expected variants with different names"),
-        ({"variants": [{"name": "a\x1b[31m"}]}, r"name: expected printable.*'a\\x1b\[31m'"),
-        ({"name": "../up"}, "expected a name of lower-case letters"),
-        ({"name": "a..b"}, "expected a name of lower-case letters"),
-        ({"resources": {"slots": 0}}, r"resources\.slots: .* 1, got 0"),
-        ({"resources": {"executor": "magic"}}, "resources.executor"),
-        (
-            {"axes": {"privacy.delta": 3}},
-            r"^axes\.privacy\.delta: expected a list or a range, got 3",
-        ),
-        ({"axes": {"privacy.delta": {"range": 3}}}, "range: expected a mapping, got 3"),
-        ({"base": []}, r"^base: expected a mapping, got \[\]"),
-        ({"budget": 8}, "^budget: expected a mapping, got 8"),
-        ({"repeats": "two"}, "^repeats: expected a number or a list of seeds"),
-        ({"variants": {"a": 1}}, "^variants: expected a list, got"),
-        ("- 1\n- 2", "expected a mapping in .*, got a list$"),
-        ("", "expected a mapping in .*, got nothing$"),
-        ("a: [1", "expected YAML in .*line"),
-        ("name: a\nname: b", "the key name comes twice"),
-        ({"base": "nowhere.yaml"}, "^base: expected a mapping, got 'nowhere.yaml'"),
-        ({"variants": [{"name": "a", "drop_axes": ["x"]}]}, "drop_axes: input should be 'all'"),
-    ],
-)
-def test_a_wrong_space_is_refused_in_one_line(tmp_path, document, message):
-    with refused(message):
-        read(write(tmp_path, document))
-
-
 @given(stem=st.text(st.sampled_from("ab.-_ Z"), max_size=90))
 @example("a" * 100)
 def test_the_name_of_any_file_is_one_of_a_space(stem):
@@ -160,15 +114,3 @@ def test_a_document_from_python_holds_what_a_file_can(document, overrides, words
     with refused(words) as problem:
         spaces.from_source(document, overrides=overrides)
     assert str(problem.value).isprintable()
-
-
-def test_yaml_cannot_build_objects(tmp_path):
-    with refused("expected YAML"):
-        read(write(tmp_path, "base: !!python/object/apply:os.system ['true']"))
-
-
-@pytest.mark.parametrize("text", ["", "{}", "name: mine\n", "name: mine\ndescription: cut h"])
-def test_a_file_of_which_the_first_lines_are_left_is_no_space(tmp_path, text):
-    (tmp_path / "mine.yaml").write_text(text)
-    with refused(r"base, axes or variants|a mapping"):
-        spaces.read(tmp_path / "mine.yaml")

@@ -83,19 +83,10 @@ def test_a_file_gives_the_parts_that_accounting_reads(tmp_path):
     assert mechanism_of(parts)[0] == build(parse(fields), num_records=4000)
 
 
-def test_a_file_that_holds_no_fields_is_refused(tmp_path):
-    file = tmp_path / "list.yaml"
-    file.write_text("- engine\n")
-    with refused(r"list\.yaml to hold the fields of a trial's config"):
-        fields_of(file)
-
-
-def test_noise_is_a_number_or_a_target_and_never_both():
+def test_noise_is_a_number_or_a_target():
     assert noise(None, None) is None
     assert noise(1.5, None) == 1.5
     assert noise(None, 8.0) == {"target_epsilon": 8.0}
-    with refused(r"^expected --noise-multiplier or --target-epsilon"):
-        noise(1.5, 8.0)
 
 
 def test_a_field_of_the_mechanism_is_set_by_its_path_and_the_others_stay():
@@ -103,8 +94,6 @@ def test_a_field_of_the_mechanism_is_set_by_its_path_and_the_others_stay():
     changes = {"privacy.noise_decay.kind": "linear", "training.seed": 1}
     expected = {"privacy": {"noise_decay": {"kind": "linear", "tau": 0.3}}, "training": {"seed": 1}}
     assert set_fields(parts, changes) == expected
-    with refused("a field of privacy or training, got 'data.name'"):
-        set_fields(parts, {"data.name": "atis"})
 
 
 @given(workers=st.integers(1, 70), microbatch=st.integers(1, 70))
@@ -138,34 +127,6 @@ def test_the_cost_of_shuffled_epochs_needs_no_number_of_records():
     assert (shown["steps"], shown["num_records"]) == (None, None)
     assert shown["epsilon"] == summary.epsilon
     assert report(known, summary, 4096)["steps"] == 30 * 4096 // 64
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"num_records": None}, "expected --num-records .*: the sample rate depends on it"),
-        ({"num_records": 0}, "num_records: input should be greater than or equal to 1, got 0"),
-        (
-            {"num_records": 10**9 + 1},
-            "num_records: .* or equal to 1000000000, got 1000000001",
-        ),
-        ({"delta": 1.0}, r"privacy\.delta: input should be less than 1, got 1"),
-        ({"delta": -0.1}, r"privacy\.delta: input should be greater than 0, got -0\.1"),
-        ({"engine": "dpsgd"}, "expected engine to be one of dp_sgd, .*, got 'dpsgd'"),
-        ({"epochs": 0}, "epochs"),
-        ({"max_grad_norm": -1.0}, "max_grad_norm"),
-    ],
-)
-def test_what_has_no_mechanism_is_refused_in_one_line(changes, line):
-    parts = parts_of(**{**_SAMPLED, **changes})
-    with refused(line):
-        mechanism_of(parts)
-
-
-def test_the_default_delta_needs_the_number_of_records():
-    parts = parts_of("edp_sgd", noise_multiplier=1.0)
-    with refused("the default delta depends on it"):
-        mechanism_of(parts)
 
 
 def test_records_of_a_data_set_at_hand_are_counted(tmp_path, monkeypatch):
