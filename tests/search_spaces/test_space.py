@@ -1,5 +1,6 @@
 """Reading a space: shipped ones are readable, errors are one sentence with the field."""
 
+import re
 from functools import reduce
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from search_spaces.parts import Range
 from search_spaces.space import SearchSpace, check_name, read
 from tests.refusals import refused
 from trainables.config import parse as parse_config
-from trainables.errors import InvalidInput
 
 SHIPPED = Path(spaces.__file__).parent
 TINY = Path(__file__).with_name("tiny.yaml")
@@ -36,23 +36,9 @@ def test_every_shipped_space_can_be_read_and_names_its_source(name):
     assert read(name).source
 
 
-@pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [
-        ("quik", "quick"),
-        ("epsilon8", "epsilon_8"),
-        ("quick.yaml", "quick"),
-        ("nowhere/leakge.yml", "leakage"),
-        ("xyz", None),
-    ],
-)
-def test_an_unknown_space_is_answered_with_the_nearest_and_the_folder(wrong, meant):
-    with pytest.raises(InvalidInput) as problem:
-        read(wrong)
-    words = str(problem.value)
-    end = f" (all: {SHIPPED}/*.yaml)"
-    assert words.endswith(f", got {wrong!r}{f': did you mean {meant}?' if meant else ''}{end}")
-    assert len(words.removesuffix(end)) < 120
+def test_an_unknown_space_is_answered_with_the_folder():
+    with refused(re.escape(f"got 'xyz' (all: {SHIPPED}/*.yaml)")):
+        read("xyz")
 
 
 def test_a_bare_config_is_a_space_of_one_point(tmp_path):

@@ -31,7 +31,3 @@ def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it(config):
     for path in (Path(config), None):
         for _, trial in audit._configs(path, changes):
             assert (trial.training.num_workers, trial.training.epochs) == (2, 2)
-
-
-def test_a_step_without_noise_claims_nothing(config, line):
-    assert "noise" in line.refused("audit", config, "--set", "privacy.noise_multiplier=0")

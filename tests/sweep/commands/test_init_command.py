@@ -81,18 +81,6 @@ def test_an_asked_epsilon_is_a_budget_for_every_private_trial(form, asked, place
     assert planned()["edp-sgd"]["reason"] is None
 
 
-def test_a_file_of_too_few_records_is_refused(place, line):
-    said = line.refused("init", csv_in(place, number=3))
-    assert "expected at least 2 records that train, one of validation and one of test" in said
-    assert not Path("mine").exists()
-
-
-def test_a_declared_number_that_no_plan_accepts_is_refused(place, line):
-    said = line.refused("init", csv_in(place), "--num-records", 5000)
-    assert "expected data.num_records within a factor of 2" in said
-    assert not Path("mine").exists()
-
-
 def test_advice_can_be_pasted_where_a_name_has_spaces(place, line):
     source = csv_in(place).rename(place / "ann's own file.csv")
     Path("labels.json").write_text(json.dumps({"intents": ["play"], "slots": []}))

@@ -43,26 +43,3 @@ def test_train_apply_and_score(pairs, tmp_path, line):
     for name in ("function_type_overlap", "function_top10", "chi_square"):
         assert found[name] == found[f"{name}_ground_truth"]
     assert line.facts("score", "--gold", pairs, "--predicted", parsed)["num_records"] == 60
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--part", "validation"), "a part of the corpus (test, train)"),
-        (("--without", "Nope"), "a function that some of the pairs use"),
-        (("--set", "max_records=100"), "data.max_records to be at most the number of records"),
-    ],
-)
-def test_refused_in_one_line(pairs, tmp_path, line, options, message):
-    command = ["parser", "train", "pair_lines", "--set", f"path={pairs}", "--to"]
-    assert message in line.refused(*command, tmp_path / "p", *options)
-
-
-def test_wrong_places_are_refused(pairs, tmp_path, line):
-    refused = {
-        ("train", "pair_lines", "--to", tmp_path): "new or empty folder",
-        ("apply", tmp_path, pairs, "--to", tmp_path / "x"): "saved parser",
-        ("apply", tmp_path, pairs, "--to", pairs): "which exists",
-    }
-    for command, message in refused.items():
-        assert message in line.refused("parser", *command)

@@ -84,9 +84,3 @@ def test_attack_compares_scores_with_a_claim(line, tmp_path):
     assert found["epsilon_estimate_gdp"] == pytest.approx(10, abs=1.5)
     assert 0.5 < found["epsilon_estimate_cp"] < found["epsilon_estimate_gdp"]
     assert line.facts(*given, 20)["inconsistent_with_claim"] == []
-
-
-def test_scores_of_one_class_cannot_be_evaluated(line, tmp_path):
-    assert "members and non-members" in line.refused(
-        "attack", "--scores", _scores(tmp_path, [1, 2], [1, 1])
-    )

@@ -82,38 +82,6 @@ def test_parses_with_and_without_a_function(files, line):
     assert "exact_match_anonymous" in out
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ((), "expected --reference FILE and --hypothesis FILE, or --human"),
-        (("--human", "h"), "expected --human FILE and --synthetic FILE"),
-        (("--human", "h", "--gold", "g"), "expected --human"),
-        (("--gold", "h", "--predicted", "short"), "as many records"),
-        (("--gold", "h", "--predicted", "other"), "the utterance of"),
-        (("--gold", "bad", "--predicted", "h"), "gold record 2"),
-        (("--gold", "bare", "--predicted", "h"), "expected lispress in"),
-        (("--human", "bad", "--synthetic", "h"), "expected well-formed human programs"),
-        (("--human", "h", "--synthetic", "damaged"), "line 2"),
-        (("--human", "h", "--synthetic", "nothing"), "nothing"),
-        (("--gold", "h", "--predicted", "h", "--function", "Nope"), "a function that occurs"),
-    ],
-)
-def test_refused_in_one_line_without_a_text(files, line, given, message):
-    places = {
-        "h": files("h.jsonl", ROWS),
-        "g": files("g.jsonl", ROWS),
-        "short": files("short.jsonl", ROWS[:3]),
-        "other": files("other.jsonl", [{**row, "utterance": SECRET} for row in ROWS]),
-        "bad": files("bad.jsonl", [ROWS[0], {**ROWS[1], "lispress": f"({SECRET}"}, *ROWS[2:]]),
-        "bare": files("bare.jsonl", [{"utterance": SECRET}]),
-        "damaged": files("damaged.jsonl", [ROWS[0], f'{{"utterance": "{SECRET}"']),
-        "nothing": "nothing.jsonl",
-    }
-    err = line.refused("score", *(places.get(word, word) for word in given))
-    assert message in err
-    assert SECRET not in err
-
-
 @pytest.mark.parametrize("pack", ["gzip", "zip"])
 def test_a_packed_file_that_grows_without_end_is_one_line(tmp_path, line, pack):
     path, content = tmp_path / "bomb", b"a" * (1 << 25)

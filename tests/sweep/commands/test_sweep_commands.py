@@ -149,14 +149,9 @@ def test_sides_are_compared(home, line):
     assert within["first"] == "one:one0"
 
 
-@pytest.mark.parametrize("command", ["show", "compare", "resume", "export", "report", "unseal"])
-def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(home, line, command):
+def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(home, line):
     sweep_of(home, "mine", 0.5)
-    words = {
-        "compare": ("nope", "mine"),
-        "export": ("nope", "--to", str(home / "exported")),
-    }.get(command, ("nope",))
-    said = line.refused(command, *words)
+    said = line.refused("show", "nope")
     assert "no sweep named nope in" in said
     assert said.endswith("there are: mine\n")
 

@@ -1,9 +1,6 @@
 """`sweep fields`: the listed fields are the accepted ones."""
 
-import pytest
-
 from sweep.planning.fields import config_fields, fields_below
-from tests.refusals import refused
 from trainables.config import parse
 
 
@@ -41,16 +38,3 @@ def test_a_field_says_its_entries_its_type_and_what_is_allowed():
     assert rows["training.epochs"].allowed == ">= 1, <= 100000"
     assert rows["privacy.noise_multiplier.target_epsilon"].type == "number"
     assert [row.path for row in fields_below(None) if not row.description] == []
-
-
-@pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [
-        ("training.epoch", "training.epochs"),
-        ("epochs", "training.epochs"),
-        ("budget.epsilonn", "budget.epsilon"),
-    ],
-)
-def test_an_unknown_path_is_answered_with_the_nearest(wrong, meant):
-    with refused(f"did you mean {meant}"):
-        fields_below(wrong)

@@ -185,11 +185,6 @@ def test_what_a_trial_says_of_its_config_is_that_of_the_config():
         assert read.group == planned.group
 
 
-def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings):
-    with refused(r"unknown field data\.num_utterances for data atis"):
-        plan_of(settings, base={**BASE, "data": {"name": "atis", "num_utterances": 2000}})
-
-
 @pytest.mark.parametrize(
     ("declared", "is_near"), [(20_000, False), (181, False), (44, False), (180, True), (45, True)]
 )
@@ -203,11 +198,6 @@ def test_a_declared_size_far_from_the_truth_is_refused_without_saying_it(
         return
     with refused(f"got {declared}: .* for the curator alone$", InvalidData, hides="90"):
         plan_of(settings, base=base)
-
-
-def test_a_declared_size_of_a_public_corpus_is_compared_without_opening_it(settings):
-    with refused("declare about 2500", InvalidData):
-        plan_of(settings, base={**BASE, "data": {"name": "atis", "num_records": 20_000}})
 
 
 def test_a_kept_config_does_not_go_by_fields_of_another_task():
