@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sweep.store.files import require_new_file, write_json, write_text
 from sweep.synthesis.data_card import DataCard, Draws, Filters, data_card, to_markdown
@@ -22,9 +19,6 @@ from trainables.errors import InvalidInput
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import Drawn, Plan
 from trainables.seeding import stream_seed
-
-Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
-
 
 KNOWN_PATTERNS = {
     "email": r"\S+@\S+\.\S+",
@@ -50,12 +44,7 @@ def write_utterances(
     require_new_file(to)
     for suffix in _CARDS:
         require_new_file(to.with_suffix(suffix))
-    models, tokenizer = models_of(trained)
-
-    def draw(stage: str, *, seed: int, **options: Any) -> list[str]:
-        return ModelDrawer(models, tokenizer, trained.synthesis, seed=seed)(stage, **options)
-
-    kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
+    kept, drawn, dropped = _passing(trained, number=number, filters=filters, seed=seed)
     draws = Draws(
         number=number,
         drawn=drawn,
@@ -76,12 +65,15 @@ def write_utterances(
 
 
 def _passing(
-    trained: Trained, draw: Draw, *, number: int, filters: Filters, seed: int
+    trained: Trained, *, number: int, filters: Filters, seed: int
 ) -> tuple[list[str], int, dict[str, int]]:
     """`number` texts that pass the filters, how many were drawn, how many each filter dropped.
 
-    Raises: InvalidInput where too few pass.
+    Raises: InvalidInput where too few pass, or a model is missing.
     """
+    models, tokenizer = models_of(trained)
+    synthesis = trained.synthesis
+    method = catalogue.entry("generation", synthesis.method)
     kept: list[str] = []
     dropped: Counter[str] = Counter()
     seen: set[str] = set()
@@ -90,8 +82,14 @@ def _passing(
         wanted = number - len(kept)
         if wanted == 0:
             break
-        own = stream_seed(seed, attempt)
-        for text in _texts(trained, draw, number=max(wanted, 8), seed=own):
+        plan = Plan(
+            number=max(wanted, 8),
+            num_beams=synthesis.num_beams,
+            seed=stream_seed(seed, attempt),
+            frequencies=trained.about.frequencies,
+        )
+        found: Drawn = method.draw(ModelDrawer(models, tokenizer, synthesis, seed=plan.seed), plan)
+        for text in found.utterances:
             if len(kept) == number:
                 break
             drawn += 1
@@ -106,16 +104,3 @@ def _passing(
             f"expected filters that let {number} utterances pass, got {len(kept)} of {drawn}"
         )
     return kept, drawn, dict(dropped)
-
-
-def _texts(trained: Trained, draw: Draw, *, number: int, seed: int) -> Sequence[str]:
-    synthesis = trained.synthesis
-    plan = Plan(
-        number=number,
-        num_beams=synthesis.num_beams,
-        seed=seed,
-        frequencies=trained.about.frequencies,
-    )
-    method = catalogue.entry("generation", synthesis.method)
-    found: Drawn = method.draw(partial(draw, seed=seed), plan)
-    return found.utterances

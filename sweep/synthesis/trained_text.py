@@ -29,14 +29,10 @@ class Trained:
 
     folder: Path
     about: SynthesisFile
+    model: Config
+    synthesis: SynthesisConfig
     mechanism: Mechanism
     n_is_declared: bool = True
-
-    @property
-    def synthesis(self) -> SynthesisConfig:
-        """The config of its generation."""
-        found: SynthesisConfig = part("synthesis", self.about.synthesis)
-        return found
 
 
 def open_trained(folder: Path) -> Trained:
@@ -62,14 +58,13 @@ def open_trained(folder: Path) -> Trained:
 
 
 def _open(place: Path, about: SynthesisFile) -> Trained:
-    Config.model_validate(about.model)
-    part("synthesis", about.synthesis)
+    model, synthesis = Config.model_validate(about.model), part("synthesis", about.synthesis)
     fields = about.mechanism
     # A counted number of records is not published; without it no epsilon is finite.
     hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
     unknown = {name: hidden[name] for name in hidden if fields[name] is None}
     mechanism = from_plain({**fields, **unknown})
-    return Trained(place, about, mechanism, n_is_declared=not unknown)
+    return Trained(place, about, model, synthesis, mechanism, n_is_declared=not unknown)
 
 
 def _why(error: Exception) -> str:
@@ -93,5 +88,4 @@ def models_of(trained: Trained) -> tuple[dict[str, Any], Any]:
             f"expected a model of {' and '.join(method.STAGES)} in {trained.folder}, got"
             f" {', '.join(own) or 'none'}"
         )
-    config = Config.model_validate(trained.about.model)
-    return load_lm(trained.folder, own, config, trained.synthesis)
+    return load_lm(trained.folder, own, trained.model, trained.synthesis)

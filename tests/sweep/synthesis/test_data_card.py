@@ -10,6 +10,7 @@ from sweep.synthesis.trained_text import Trained
 from trainables.accountants import account
 from trainables.config import PrivacyConfig, TrainingConfig, part
 from trainables.generation._material import PARSES, UTTERANCES
+from trainables.models.causal_lm import Config
 from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import build_from
 
@@ -31,7 +32,7 @@ def trained(*stages, noise=20.0, **fields):
         frequencies={},
         mechanism={},
     )
-    return Trained(Path("model"), about, mechanism)
+    return Trained(Path("model"), about, Config(), synthesis, mechanism)
 
 
 def card_of(home):
