@@ -47,20 +47,20 @@ LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
 
 
 def test_norms_of_transitions_are_the_same_a_few_units_at_a_time(monkeypatch):
-    """Five units of equal length, of which two are held at once."""
-    _, layout, emissions, tags = packed_batch(6, [4] * 5)
+    """Of which two are held at once: five of equal length behind a longer one."""
+    _, layout, emissions, tags = packed_batch(6, [5, *[4] * 5])
     crf = random_crf(6)
     tape = Tape()
     with recording(tape):
         losses = crf(emissions[layout.source].requires_grad_(), tags[layout.source], layout)
     losses.sum().backward()
     (entry,) = tape.entries
-    units = Units(torch.arange(5), 5, device=emissions.device)
+    units = Units(torch.arange(6), 6, device=emissions.device)
     weights = dict.fromkeys(crf.parameters(), 1.0)
     whole = entry.squared_norms(units, weights)
     monkeypatch.setattr(crf_layer, "_CHUNK", 2 * 6**2)
     torch.testing.assert_close(entry.squared_norms(units, weights), whole, rtol=1e-6, atol=0)
-    assert len(whole.unique()) == 5
+    assert len(whole.unique()) == 6
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)

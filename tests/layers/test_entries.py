@@ -18,6 +18,7 @@ from trainables.layers.linear import LinearEntry
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import FLOAT32, upper_row_norms
+from trainables.layers.tape import Tape, recording
 from trainables.layers.tied_table import TiedTableEntry
 from trainables.layers.units import Units
 
@@ -98,6 +99,15 @@ def test_shared_parts_are_rid_of_a_unit_and_of_what_was_known_of_its_rows(monkey
     torch.testing.assert_close(found[layer.weight], alone)
     norms = left.squared_norms(UNITS, {layer.weight: 1.0})
     assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3, abs=1e-9)
+
+
+def test_shared_parts_hand_the_gradient_on():
+    layer = FactoredLinear(3, torch.randn(4, 2))
+    nn.init.normal_(layer.weight)
+    x, g = torch.randn(5, 3, requires_grad=True), torch.randn(5, 4)
+    with recording(Tape()):
+        layer(x, ROWS).backward(g)
+    torch.testing.assert_close(x.grad, g @ layer.shares @ layer.weight.detach())
 
 
 @pytest.mark.parametrize(("trained", "most"), [("filters", 3**0.5), ("embedding", 18**0.5)])

@@ -57,19 +57,7 @@ def write(here, made):
     (here / "own_helper.py").write_text(HELPER, encoding="utf-8")
 
 
-LATE = {
-    "a list at a length": "if words.shape[1] == 3:\n    COUNT[0] += 1",
-    "in validation alone": "if words.shape[1] == 3 and not self.training:\n    COUNT[0] += 1",
-    "a weight in validation": "if words.shape[1] == 3 and not self.training:\n"
-    "    self.tags.bias.data += 1",
-    "a weight in training": "if words.shape[1] == 3 and self.training:\n"
-    "    self.tags.bias.data += 1",
-    "the mode of a layer": "if words.shape[1] == 3:\n    self.drop.eval()",
-    "what the next group of records takes away": "if words.shape[1] == 3:\n    COUNT.append(1)\n"
-    "else:\n    del COUNT[1:]",
-    "a large list that validation clears": "if self.training and words.shape[1] == 3:\n"
-    "    MANY.append(1)\nelif not self.training:\n    del MANY[40_000:]",
-}
+LATE = CASES["late"]
 
 
 @pytest.mark.parametrize("name", LATE)

@@ -81,10 +81,10 @@ def first_failure_of(names: Sequence[str]) -> tuple[str | None, str]:
         chosen = [by_name[name] for name in names if name in by_name]
         found.append(first_failure(chosen) if chosen else (None, ""))
 
-    plugin = Collected(then)
-    pytest.main([*_QUIET, *sorted({name.split("::")[0] for name in names})], plugins=[plugin])
-    if plugin.errors or not found:
-        return "collection", "\n".join(plugin.errors)[-2_000:]
+    try:
+        collect(sorted({name.split("::")[0] for name in names}), then)
+    except SystemExit as problem:
+        return "collection", str(problem)[-2_000:]
     return found[0]
 
 

@@ -209,15 +209,9 @@ def _near(mutant: Mutant | CMutant) -> tuple[str, tuple[str, ...]]:
 
 def _import_libraries() -> None:
     """What takes seconds to import and is not ours, before anything is forked."""
-    import cryptography.hazmat.primitives.ciphers
-    import optuna
-    import pandas
-    import pydantic
-    import scipy.stats
-    import torch
-    import transformers
-
-    assert all((cryptography, optuna, pandas, pydantic, scipy.stats, torch, transformers))
+    names = "cryptography.hazmat.primitives.ciphers optuna pandas pydantic scipy.stats"
+    for name in (*names.split(), "torch", "transformers"):
+        importlib.import_module(name)
 
 
 def _bare(mutant: Mutant | CMutant, names: Sequence[str]) -> tuple[str | None, str]:

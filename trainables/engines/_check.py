@@ -169,7 +169,7 @@ class _Gradients:
             grads = torch.autograd.grad(weighted, self.trained, allow_unused=True)
             for total, grad in zip(sums, grads, strict=True):
                 if grad is not None:
-                    total += (grad.to_dense() if grad.is_sparse else grad).flatten()
+                    total += grad.flatten()
         return sums
 
 
