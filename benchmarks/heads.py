@@ -1,31 +1,23 @@
 """What a trial of heads costs on features that are computed already, beside scikit-learn.
 
-    python benchmarks/heads.py [--data atis] [--encoder dialogues] [--repeats 3]
-    python benchmarks/heads.py --sweep 20 [--executor gang] [--precision bf16]
+    python benchmarks/heads.py [--data atis] [--encoder dialogues] [--repeats 3] [--precision fp32]
 
 Printed: seconds of processor of the steps of a private trial (median), and SER on the test part
 of the same heads without privacy and of scikit-learn's logistic regression on the same rows, tags
-decoded one by one in both. With `--sweep`, seconds and seconds of processor (all processes) of
-`sweep run` on so many points of `search_spaces/epsilon_8.yaml`, and of the same with one
-point, which is the start and the computation of the features. `--precision bf16` rounds the
-products of the trials.
+decoded one by one in both.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 from sklearn.linear_model import LogisticRegression
 
 from search_spaces.expansion import expand
@@ -100,45 +92,14 @@ def ours_one_by_one(setup: Setup) -> float:
     return ser(setup, said.intent_log_probs.argmax(1).numpy(), said.tag_paths.numpy())
 
 
-def time_of_sweep(arguments: argparse.Namespace, points: int) -> str:
-    """`sweep run` on `points` total noises of the shipped space, in a new home."""
-    shipped = Path(__file__).parent.parent / "search_spaces" / "epsilon_8.yaml"
-    base = yaml.safe_load(shipped.read_text())["base"]
-    base["data"], base["model"]["encoder"] = {"name": arguments.data}, arguments.encoder
-    base["training"]["precision"] = arguments.precision
-    rates = [{"total_noise": round(0.3 + 0.02 * k, 2)} for k in range(points)]
-    space = {
-        "name": "timed",
-        "base": base,
-        "axes": {"training.learning_rate": rates},
-        "resources": {"workers": 1, "executor": arguments.executor},
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "space.yaml"
-        file.write_text(yaml.safe_dump(space))
-        before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
-        command = [sys.executable, "-m", "sweep", "run", str(file)]
-        home = {"SWEEP_HOME": folder, "OMP_NUM_THREADS": "1"}
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | home)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return f"{points} trials: {time.time() - started:.0f} s, {used:.0f} s of processor"
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="atis")
     parser.add_argument("--encoder", default="dialogues")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--sweep", type=int, metavar="POINTS")
-    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
-    parser.add_argument("--executor", default="gang", choices=["gang", "local"])
+    parser.add_argument("--precision", default="bf16", choices=["fp32", "bf16"])
     arguments = parser.parse_args()
-    if arguments.sweep is not None:
-        for points in (1, arguments.sweep):
-            print(time_of_sweep(arguments, points), flush=True)
-        return
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder)

@@ -43,10 +43,8 @@ def read_pretraining(
 
 def _of_minilm(public: Sequence[str]) -> dict[str, object]:
     """The recipe of the encoder that ships, without texts of other corpora that have a list."""
-    import torch
+    from trainables.layers.precision import multiplies_bf16
 
-    there = torch.cpu.get_capabilities()
-    rounds = any(there.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
     return {
         "name": "mine",
         "encoder": {"name": "bert", "encoder": "minilm", "num_layers": 6},
@@ -55,9 +53,8 @@ def _of_minilm(public: Sequence[str]) -> dict[str, object]:
         "layers": [2, 4, 6],
         "corpora": [{"name": name} for name in public],
         "leave_out": [name for name in listed_corpora() if name not in public],
-        "epochs": 2,
         "learning_rate": 2e-4,
-        "precision": "bf16" if rounds else "fp32",
+        "precision": "bf16" if multiplies_bf16() else "fp32",
     }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.layers import gram
+from trainables.layers import factored, gram
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.packing import Rows
 from trainables.layers.precision import passes_in
@@ -108,7 +108,8 @@ class TestFixedRows:
     def entry(self, layer, rows, precision="fp32"):
         tape = Tape()
         with recording(tape), passes_in(precision, torch.device("cpu")):
-            layer(self.x, rows).sum().backward()
+            self.y = layer(self.x, rows)
+            self.y.sum().backward()
         (entry,) = tape.entries
         return entry
 
@@ -137,9 +138,17 @@ class TestFixedRows:
         self.x.mul_(2)
         assert layer.known_of(self.x) is not known
 
-    def test_bf16_rounds_the_rows_once_and_the_tape_keeps_the_rounded_ones(self):
-        """Norm and sum read the values that the products take; another precision, other rows."""
+    def test_bf16_rounds_the_rows_once_and_the_tape_keeps_the_rounded_ones(self, monkeypatch):
+        """Norm and sum read the values that the products take; another precision, other rows.
+        Without such instructions the same numbers are added up."""
         layer, rows = FactoredLinear(40, torch.eye(3)), Rows(np.repeat([0, 1], 10), 2)
+        torch.nn.init.normal_(layer.weight)
+        scores = []
+        for has in (False, True):
+            monkeypatch.setattr(factored, "multiplies_bf16", lambda device, has=has: has)
+            self.entry(layer, rows, "bf16")
+            scores.append(self.y)
+        torch.testing.assert_close(*scores, rtol=2**-7, atol=1e-4)
         kept = [self.entry(layer, rows, each).x for each in ("bf16", "bf16", "fp32")]
         assert kept[0] is kept[1]
         assert torch.equal(kept[0], self.x.bfloat16().float())

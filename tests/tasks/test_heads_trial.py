@@ -10,13 +10,10 @@ import torch
 
 from tests.fixed_keys import fixed_keys
 from trainables import evidence
-from trainables.accountants import account
-from trainables.cards import card as cards
 from trainables.config import parse
 from trainables.data.split import Split
 from trainables.encoders import cache as features
 from trainables.encoders.hub import ENCODER, files_digest
-from trainables.privacy.from_config import build
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
 from trainables.tasks import _setup
@@ -66,7 +63,9 @@ def trained(tmp_path_factory, cache):
 
 
 def test_few_private_steps_improve_on_what_the_names_say(trained):
-    found, _ = trained
+    """And the checkpoint names the encoder by its files."""
+    found, place = trained
+    assert checkpoint.state_of(place)[ENCODER] == files_digest({"encoder": "dialogues"}) != ""
     metrics = found.metrics
     assert metrics["ser"] < 0.5 * metrics["ser_before_training"]
     assert 7.84 <= metrics["epsilon"] <= 8
@@ -86,11 +85,6 @@ def test_without_names_nothing_is_known_before(tmp_path, cache):
     assert not any("labels' names" in what for what in found.privacy.public)
 
 
-def test_a_checkpoint_names_the_encoder_by_its_files(trained):
-    _, place = trained
-    assert checkpoint.state_of(place)[ENCODER] == files_digest({"encoder": "dialogues"}) != ""
-
-
 def test_epsilon_0_is_the_error_that_a_trained_trial_begins_with(tmp_path, cache, trained):
     found = trial(tmp_path, cache, PRIOR)
     assert found.metrics["ser"] == trained[0].metrics["ser_before_training"]
@@ -99,6 +93,10 @@ def test_epsilon_0_is_the_error_that_a_trained_trial_begins_with(tmp_path, cache
     assert found.metrics["epsilon_replace_one"] == 0.0
     assert not [name for name in found.metrics if name.startswith("mia_")]
     assert any("no attack" in note for note in found.notes)
+    assert "No record was trained on" in found.privacy.guarantee
+    assert "Epsilon is 0" in found.privacy.guarantee
+    assert found.privacy.randomness == ("nothing was drawn",)
+    assert found.privacy.epsilon == 0.0
     assert found.privacy.attacks == ()
     assert found.privacy.step_audit is None
 
@@ -116,11 +114,8 @@ def test_no_training_record_reaches_what_epsilon_0_leaves(tmp_path, cache, monke
     monkeypatch.setattr(_setup, "make_split", other)
     few = trial(tmp_path / "few", cache, PRIOR)
     assert seen[0] > 3
-    weights = [
-        (tmp_path / name / "model" / "weights.safetensors").read_bytes()
-        for name in ("whole", "few")
-    ]
-    assert weights[0] == weights[1]
+    weights = [file.read_bytes() for file in tmp_path.glob("*/model/weights.safetensors")]
+    assert weights == 2 * weights[:1]
     assert whole.metrics["ser"] == few.metrics["ser"]
 
 
@@ -133,15 +128,6 @@ def test_the_error_before_training_is_found_once(tmp_path, cache, trained):
     assert trial(folder, cache).metrics["ser_before_training"] == 0.125
     (folder / evidence.BEFORE).write_text("{")
     assert evidence.read_before(folder) is None
-
-
-def test_the_card_of_epsilon_0_says_that_nothing_was_read():
-    made = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
-    found = cards.make(made, account(made), trial_id="t", corpus="")
-    assert "No record was trained on" in found.guarantee
-    assert "Epsilon is 0" in found.guarantee
-    assert found.randomness == ("nothing was drawn",)
-    assert found.epsilon == 0.0
 
 
 def test_a_full_batch_that_does_not_fit_is_passed_in_parts(tmp_path, cache, monkeypatch):

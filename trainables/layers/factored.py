@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import FixedRows, gram_norms
 from trainables.layers.packing import Rows
-from trainables.layers.precision import as_operand, is_rounding, product
+from trainables.layers.precision import as_operand, is_rounding, multiplies_bf16, product
 from trainables.layers.rounding import Size, upper_bound, upper_row_norms
 from trainables.layers.tape import (
     OfRows,
@@ -59,10 +59,10 @@ class FactoredEntry(OfRows):
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """|S^T sum g x^T|^2, as that of a `Linear` whose output gradients are the rows of g S."""
-        terms = [(self.x, weights[self.layer.weight])]
         shared = self.g.new_zeros(len(self.g), self.layer.shares.shape[1])
         shared[self._taught] = self.g[self._taught] @ self.layer.shares
-        found = gram_norms(units.of(self.rows), terms, shared, 0.0, fixed=self.fixed)
+        term = self.x, weights[self.layer.weight]
+        found = gram_norms(units.of(self.rows), [term], shared, 0.0, fixed=self.fixed)
         return upper_bound(found.upper, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
@@ -114,6 +114,8 @@ class _TapedFactored(torch.autograd.Function):
         operand, kept = known.pair(x.detach())
         ctx.save_for_backward(kept, own)
         ctx.layer = (layer, tape, rows, known.fixed)
+        if operand.dtype == torch.bfloat16 and not multiplies_bf16(x.device.type):
+            return F.linear(kept, own.bfloat16().float()).bfloat16()  # sums are float32 in both
         return F.linear(operand, own.to(operand.dtype))
 
     @staticmethod

@@ -93,11 +93,6 @@ class UnitRows:
             ),
         )
 
-    def scatter(self, per_unit: Tensor) -> Tensor:
-        """Values in the order of `units` -> one value for each of all units (0 without rows)."""
-        out = per_unit.new_zeros(self.num_units)
-        return out.index_copy_(0, self.units, per_unit)
-
 
 class Units:
     """Which unit (micro-batch) each record of a batch belongs to."""

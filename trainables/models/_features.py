@@ -42,7 +42,7 @@ def _encoder(name: str, digest: str) -> HubEncoder:
     return HubEncoder(public_encoder(name))
 
 
-@lru_cache(maxsize=4)  # of the rows and of their neighbours, as many as encoders
+@lru_cache(maxsize=16)  # of the rows and of their neighbours, of each encoder
 def _recipe(
     encoder: HubEncoder,
     known: tuple[int, ...],
@@ -86,11 +86,6 @@ class FixedEncoder:
         return self._of(self.layers)
 
     @cached_property
-    def near(self) -> Recipe:
-        """The recipe of the rows of a token's neighbours: of the lowest layer alone."""
-        return self._of((min(self.layers),))
-
-    @cached_property
     def reads_names(self) -> Recipe:
         """The recipe of the rows that names score: the default one, mostly that of the heads."""
         layers = self.encoder.public.layers
@@ -113,7 +108,7 @@ class FixedEncoder:
             found["token_names"] = self.names.of_tokens(of_tokens)
             found["record_names"] = self.names.of_records(of_records)
         if weight := self._config.neighbours:
-            near, _ = self.near.of_states(states)
+            near, _ = self._of((min(self.layers),)).of_states(states)  # of the lowest alone
             found["tokens"] = with_neighbours(tokens, near, batch.lengths, weight=weight)
         return found
 
@@ -234,7 +229,7 @@ class Features(NluModel):
     def encode(self, batch: PackedBatch) -> Encoded:
         """The scores of both heads: no other part of a model reads rows."""
         layout = time_major(batch.lengths)
-        intents, tags = self._scores(batch, self._record(batch))
+        intents, tags, _ = self._scores(batch)
         return Encoded(tags.index_select(0, layout.source), intents, layout)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
@@ -246,26 +241,22 @@ class Features(NluModel):
 
         Unlike in models with learnt transitions, the losses of tokens are independent.
         """
-        record = self._record(batch)
-        intents, tags = self._scores(batch, record)
+        intents, tags, record = self._scores(batch)
         of = torch.from_numpy(record).to(tags.device)
         enough = -math.log(self.config.sure)
         summed = independent_losses(tags, batch.tags, of, batch.num_records, enough=enough)
         return self._intent_losses(intents, batch, 0.0) + self.config.tag_weight * summed
 
-    def _record(self, batch: PackedBatch) -> NDArray[np.int64]:
-        """[T]: the record of each token."""
-        return np.repeat(np.arange(batch.num_records), batch.lengths.cpu().numpy())
-
-    def _scores(self, batch: PackedBatch, record: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """[B, intents] and [T, tags], in the batch's order; `record` [T] as of `_record`."""
+    def _scores(self, batch: PackedBatch) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+        """[B, intents] and [T, tags], in the batch's order, and the record of each token [T]."""
+        record = np.repeat(np.arange(batch.num_records), batch.lengths.cpu().numpy())
         dtype = self.intent_head.weight.dtype
         inputs = {name: rows.to(dtype) for name, rows in batch.inputs.items()}
         intents = self.intent_head(inputs["records"], one_row_each(batch.num_records))
         tags = self.tag_head(inputs["tokens"], Rows(record, batch.num_records))
         if self.names:
-            return intents + inputs["intent_start"], tags + inputs["tag_start"]
-        return intents, tags
+            intents, tags = intents + inputs["intent_start"], tags + inputs["tag_start"]
+        return intents, tags, record
 
 
 def tag_parts(schema: LabelSchema) -> NDArray[np.float32]:

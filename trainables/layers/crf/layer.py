@@ -110,7 +110,8 @@ class CrfEntry:
                 flat = sums.view(-1)
                 flat.index_add_(0, owner * num_tags**2 + cells[taken], weight[taken], alpha=-1)
                 found.append(row_norms(sums.view(count, -1)).square_())
-        return rows.scatter(torch.cat(found))
+        values = torch.cat(found)
+        return values.new_zeros(rows.num_units).index_copy_(0, rows.units, values)
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Expected minus seen, weighted by record."""
