@@ -17,10 +17,9 @@ from markupsafe import Markup, escape
 from dashboards import charts, palette, tables
 from dashboards.render import svg
 from dashboards.results import Sweep, against
-from trainables import formats
+from trainables import figures, formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import page
-from trainables.figures import EPSILON_REPLACE_ONE, LEAKAGE, label
 from trainables.privacy.rounding import format_delta
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -42,7 +41,7 @@ def html(sweep: Sweep, *, public: bool = False) -> str:
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
-    drawn = charts.every(sweep)
+    drawn, chosen = charts.every(sweep), sweep.chosen_trial
     pictures = {kind: [c for c in drawn if c.name.startswith(kind)] for kind in charts.BEGINNINGS}
     frontier, leakage, slices = pictures.values()
     files = tables.files(sweep)
@@ -50,23 +49,22 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
     bounds = []  # of each trial with its claim, and whether it violates it; None without a claim
     for trial in sweep.measured_trials:
         if (bound := trial.metrics.get("epsilon_lower_bound")) is not None:
-            is_swapped = trial.audited == EPSILON_REPLACE_ONE
-            claim = trial.metrics.get(EPSILON_REPLACE_ONE) if is_swapped else trial.epsilon
+            is_swapped = trial.audited == figures.EPSILON_REPLACE_ONE
+            claim = trial.metrics.get(figures.EPSILON_REPLACE_ONE) if is_swapped else trial.epsilon
             broken = None if claim is None else one_run.violates(bound, claim)
             bounds.append((trial, bound, claim, broken))
     return {
         "sweep": sweep,
         "public": public,
-        "css": Markup(f"{_read('report.css')}\n{palette.css()}"),
-        "js": Markup(_read("report.js")),
+        "colours": Markup(palette.css()),
         "files": {n: text for n, text in files.items() if len(text) <= MOST_EMBEDDED},
         "beside": [name for name, text in files.items() if len(text) > MOST_EMBEDDED],
         "rows": sweep.subset(sweep.trials, MOST_ROWS),
         "attacked": sweep.subset(sweep.measured_trials, MOST_ATTACKED),
         "legend": _legend(frontier + leakage),
-        "base": sweep.baseline_of(sweep.chosen_trial) if sweep.chosen_trial else None,
-        "cost_time": sweep.time_factor(sweep.chosen_trial) if sweep.chosen_trial else None,
-        "worst": strongest(sweep.chosen_trial.metrics) if sweep.chosen_trial else None,
+        "base": sweep.baseline_of(chosen) if chosen else None,
+        "cost_time": sweep.time_factor(chosen) if chosen else None,
+        "worst": strongest(chosen.metrics) if chosen else None,
         "total": card.sweep_total if card else None,
         # The private selection whose best trial this is.
         "selection": card.selection if card and card.selection and card.selection.law else None,
@@ -110,20 +108,13 @@ def _settings(sweep: Sweep) -> dict[str, dict[str, float | str | None]]:
 
 
 def _words() -> dict[str, Any]:
-    """The functions of the template."""
+    """The modules and functions of the template."""
     return {
-        "show": formats.number,
-        "named": label,
-        "written": formats.figure,
-        "leakage_name": LEAKAGE,
-        "share": formats.share,
+        "formats": formats,
+        "figures": figures,
+        "palette": palette,
         "between": lambda found: formats.interval(found.low, found.high) if found else "",
-        "epsilon": formats.epsilon,
         "delta": format_delta,
-        "percent": formats.percent,
-        "log10": formats.log10,
-        "duration": formats.duration,
-        "palette": palette.name,
         "against": against,
         "exact": lambda value: "" if value is None else repr(float(value)),
         "strong": _strong,
@@ -136,7 +127,3 @@ def _strong(text: str) -> Markup:
     parts = [str(escape(part)) for part in text.split("**")]
     marked = (f"<strong>{part}</strong>" if place % 2 else part for place, part in enumerate(parts))
     return Markup("".join(marked))
-
-
-def _read(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")

@@ -33,17 +33,11 @@ _ERRORS = ("intent_errors", "frame_errors", "substituted", "deleted", "inserted"
 _RIGHT = np.array([name not in _ERRORS for name in NAMES], dtype=np.int64)  # with one slot
 
 
-def distinct(rows: Integers) -> tuple[Integers, Integers]:
-    """The distinct rows [m, k] of `rows` [n, k], and how often each is there [m]."""
-    found, times = np.unique(rows, axis=0, return_counts=True)
-    return found, times
-
-
 def totals_of_distinct(
     rows: Integers, times: Integers, *, samples: int, rng: np.random.Generator
 ) -> Integers:
-    """[samples, k]: column sums of `samples` resamples, drawn with replacement, of those rows of
-    which `distinct` finds `rows` [m, k] and `times` [m].
+    """[samples, k]: column sums of `samples` resamples, drawn with replacement, of rows of which
+    `rows` [m, k] are the distinct ones and `times` [m] how often each is there.
     """
     drawn = rng.multinomial(times.sum(), times / times.sum(), size=samples)
     return np.asarray(drawn @ rows, dtype=np.int64)
@@ -164,7 +158,7 @@ def summarize(
     resampled = None
     if bootstrap_samples:
         rng = generator(seed, "bootstrap", "nlu")
-        rows, times = distinct(table(counts))
+        rows, times = np.unique(table(counts), axis=0, return_counts=True)
         totals = totals_of_distinct(rows, times, samples=bootstrap_samples, rng=rng)
         resampled = from_table(totals)
     found: dict[str, float] = {}
@@ -209,6 +203,7 @@ def compare(counts: Counts, baseline: Counts) -> dict[str, float]:
         )
     # Each resample draws an utterance for both at once, which cancels its difficulty.
     rng = generator(0, "bootstrap", "compare")
-    totals = totals_of_distinct(*distinct(np.concatenate(sides, axis=1)), samples=1_000, rng=rng)
+    rows, times = np.unique(np.concatenate(sides, axis=1), axis=0, return_counts=True)
+    totals = totals_of_distinct(rows, times, samples=1_000, rng=rng)
     estimate = float(change(*(side.sum(axis=0) for side in sides)))
     return of_change("delta_ser", estimate, change(*np.split(totals, 2, axis=1)))
