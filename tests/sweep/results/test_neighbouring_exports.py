@@ -150,7 +150,7 @@ PAIRS = [
 @pytest.mark.parametrize(("method", "relation", "which"), PAIRS)
 def test_neighbouring_pairs_leave_equal_bytes(tmp_path, monkeypatch, method, relation, which):
     """Exports, cards, public reports, and what `sweep synthesize` writes."""
-    monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
+    monkeypatch.setattr("trainables.metrics.text_space.figures", lambda *a, **k: {})
     found = []
     for name, rows in (("corpus", pair_rows()), ("neighbour", pair_neighbours(relation)[which])):
         folder = pairs_home(tmp_path / name, rows, relation=relation, **METHODS[method])

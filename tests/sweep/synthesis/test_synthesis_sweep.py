@@ -47,7 +47,7 @@ def _repeatable():
 def settings(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
+    monkeypatch.setattr("trainables.metrics.text_space.figures", lambda *a, **k: {})
     return settings_in(tmp_path)
 
 
