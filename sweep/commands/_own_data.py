@@ -5,64 +5,41 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-if TYPE_CHECKING:
-    from trainables.file_formats import Source
+from trainables.file_formats import Options, Source, open_source
 
-
-Tokenize = Literal["space", "punctuation"]
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder of utterances.", show_default=False)
 ]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Skip records that cannot be read.")
 ]
+# Of each field of `Options`: its metavar, and its help.
+_HELP = {
+    "text": ("FIELD", "Field (or column, also by number) of the text."),
+    "intent": ("FIELD", "Field of the intent."),
+    "tags": ("FIELD", "Field of the BIO tags."),
+    "slots": ("FIELD", "Field of the slots' spans."),
+    "part": ("FIELD", "Field of train, validation or test."),
+    "group": ("FIELD", "Field of the record group, such as a user."),
+    "tokenize": (None, "Tokenize at spaces only, or also at punctuation."),
+    "spans": (None, "Unit of spans; default: the one that fits them."),
+    "header": (None, "Whether the first line names the columns."),
+    "encoding": ("NAME", "Encoding of the text; default: detected."),
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceOptions:
-    """Options for reading a file of utterances, shared by several commands."""
+@dataclass(frozen=True)
+class Reading:
+    """How a file of utterances is read; `form` None: by its detected format."""
 
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORM", help="Format of the file; default: detected."),
-    ] = None
-    text: Annotated[
-        str | None,
-        typer.Option(metavar="FIELD", help="Field (or column, also by number) of the text."),
-    ] = None
-    intent: Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the intent.")] = None
-    tags: Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the BIO tags.")] = None
-    slots: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Field of the slots' spans.")
-    ] = None
-    part: Annotated[
-        str | None,
-        typer.Option("--part", metavar="FIELD", help="Field of train, validation or test."),
-    ] = None
-    group: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Field of the record group, such as a user.")
-    ] = None
-    tokenize: Annotated[
-        Tokenize,
-        typer.Option("--tokenize", help="Tokenize at spaces only, or also at punctuation."),
-    ] = "space"
-    spans: Annotated[
-        Literal["tokens", "characters", "utf-16", "bytes", "last-token"] | None,
-        typer.Option("--spans", help="Unit of spans; default: the one that fits them."),
-    ] = None
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether the first line names the columns."),
-    ] = None
-    encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encoding of the text; default: detected.")
-    ] = None
+    form: str | None
+    options: Options
 
     def source(self, data: Path) -> Source:
         """The source of the file or folder.
@@ -70,33 +47,42 @@ class SourceOptions:
         Raises: InvalidInput for an unknown encoding, and see `file_formats.open_source`.
         """
         from trainables.errors import InvalidInput
-        from trainables.file_formats import Options, open_source
 
-        if self.encoding is not None:
+        if (encoding := self.options.encoding) is not None:
             try:
-                "a".encode(self.encoding)
+                "a".encode(encoding)
             except LookupError:
                 raise InvalidInput(
-                    f"expected --encoding to be one such as cp1250, got {self.encoding!r}"
+                    f"expected --encoding to be one such as cp1250, got {encoding!r}"
                 ) from None
-        options = asdict(self)
-        form = options.pop("form")
-        return open_source(data, options=Options(**options), form=form)
+        return open_source(data, options=self.options, form=self.form)
 
 
 def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with every option of `SourceOptions` in the place of its parameter `options`."""
-    options = inspect.signature(SourceOptions, eval_str=True).parameters
+    """`command` with `--format` and an option for each field of `Options` in the place of its
+    parameter `options`, a `Reading`.
+    """
+    hints, keyword = get_type_hints(Options), inspect.Parameter.KEYWORD_ONLY
+    form = typer.Option(
+        None, "--format", metavar="FORM", help="Format of the file; default: detected."
+    )
+    options = [inspect.Parameter("form", keyword, default=form, annotation=str | None)]
+    for each in fields(Options):
+        metavar, words = _HELP[each.name]
+        option = typer.Option(each.default, metavar=metavar, help=words)
+        annotation = hints[each.name]
+        options.append(inspect.Parameter(each.name, keyword, default=option, annotation=annotation))
     parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        parameter.replace(kind=keyword)
         for own in inspect.signature(command, eval_str=True).parameters.values()
-        for parameter in (options.values() if own.name == "options" else (own,))
+        for parameter in (options if own.name == "options" else (own,))
     ]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        chosen = SourceOptions(**{name: given.pop(name) for name in options})
-        command(**given, options=chosen)
+        form, *values = (given.pop(each.name) for each in options)
+        names = (each.name for each in fields(Options))
+        command(**given, options=Reading(form, Options(**dict(zip(names, values, strict=True)))))
 
     # typer reads the signature.
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ def describe(
     name: _Corpus,
     fields: _Fields = [],  # noqa: B006  typer copies it
     *,
-    options: own.SourceOptions,
+    options: own.Reading,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a corpus and show its sizes, lengths and label counts, without any text."""
@@ -117,7 +117,7 @@ def check(
         typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against."),
     ] = None,
     *,
-    options: own.SourceOptions,
+    options: own.Reading,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a whole corpus and report damaged records by file and line, without their text.
@@ -190,7 +190,7 @@ def convert(
     to: Annotated[Path, typer.Option(metavar="PATH", help="New file.")],
     only: Annotated[Part | None, typer.Option(help="Only the records of this part.")] = None,
     *,
-    options: own.SourceOptions,
+    options: own.Reading,
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -41,7 +41,7 @@ def init(
         ),
     ] = False,
     *,
-    options: own.SourceOptions,
+    options: own.Reading,
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sweep.commands._options import JsonFlag
-from sweep.commands._own_data import Tokenize
+from trainables.data.tokenization import Tokenization
 
 _LINE_BYTES = 1 << 20
 
@@ -20,7 +20,7 @@ def predict(
         Path, typer.Argument(metavar="FOLDER", help="Folder made by `sweep export`.")
     ],
     tokenize: Annotated[
-        Tokenize | None,
+        Tokenization | None,
         typer.Option(help="Tokenization; default: that of the training texts."),
     ] = None,
     jsonl: Annotated[
