@@ -25,7 +25,7 @@ def print_json(name: str, value: Any) -> None:
     typer.echo(json.dumps(document(name, value), indent=1, allow_nan=False))
 
 
-def document(name: str, value: Any) -> dict[str, Any]:
+def document(name: str, value: Any) -> dict[str, object]:
     """What is printed of a value under the schema of this name."""
     from sweep.commands._schemas import schema
     from trainables.privacy.summary import plain

@@ -235,7 +235,7 @@ def _format(value: Any) -> str:
     return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
-def _facts(name: str, fields: list[str]) -> dict[str, Any]:
+def _facts(name: str, fields: list[str]) -> dict[str, object]:
     from sweep.planning.corpora import describe
     from sweep.settings import from_environment
 

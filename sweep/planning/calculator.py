@@ -123,7 +123,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
 
 def report(
     mechanism: Mechanism, summary: PrivacySummary, num_records: int | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The summary, and the values of the mechanism that determine it. Values that depend on a
     missing number of records are None.
     """

@@ -49,7 +49,7 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
     return rows
 
 
-def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
+def describe(config: DataConfig, settings: Settings) -> dict[str, object]:
     """Sizes, lengths and label counts of one corpus, which is read whole.
 
     Raises: InvalidData naming file and line of damaged records.
@@ -106,7 +106,7 @@ def _label_counts(corpus: Corpus) -> dict[str, dict[str, int]]:
     }
 
 
-def _describe_pairs(pairs: PairCorpus) -> dict[str, Any]:
+def _describe_pairs(pairs: PairCorpus) -> dict[str, object]:
     programs = [graph(program) for program in pairs.programs if program]
     lengths = [len(utterance.split()) for utterance in pairs.utterances]
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,7 +20,7 @@ def paths_in(value: Any) -> Iterator[str]:
             yield from paths_in(inner)
 
 
-def fields_with_paths(fields: dict[str, Any]) -> list[str]:
+def fields_with_paths(fields: Mapping[str, object]) -> list[str]:
     """The dotted fields of a config that are absolute paths.
 
     >>> fields_with_paths({"data": {"name": "json_lines", "path": "/home/ann/calls.jsonl"}})

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from dashboards import charts, report, results, tables
 from dashboards.render import png
@@ -203,7 +202,7 @@ class ReportFiles:
     page: Path
     beside: tuple[str, ...]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The same for programs."""
         chosen = self.sweep.chosen_trial
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sweep.results import select
 from sweep.settings import Settings, from_environment
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def summary(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, Any]:
+def summary(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, object]:
     """Every trial of a folder's `records` in their order, and the ids on the front."""
     baselines, priors = select.baselines(records), select.priors(records)
     return {
@@ -31,7 +31,7 @@ def summary(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, An
     }
 
 
-def columns(record: TrialRecord) -> dict[str, Any]:
+def columns(record: TrialRecord) -> dict[str, object]:
     """The columns of a trial in every listing, for any task and axes."""
     return {
         "name": record.plan.name,
@@ -48,7 +48,7 @@ def columns(record: TrialRecord) -> dict[str, Any]:
     }
 
 
-def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, Any]:
+def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, object]:
     return {
         "id": record.plan.id,
         **columns(record),

@@ -6,9 +6,9 @@ official dialogue files are read too. Errors name file and line, never a text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
@@ -61,7 +61,7 @@ def score_generated(
 
 def score_predicted(
     gold: Path, predicted: Path, *, api_set: ApiSet | None, function: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Metrics of predicted programs; with `function` also on the records with and without it.
 
     Raises: InvalidInput for files that are damaged or do not match, or a malformed gold program.
@@ -77,7 +77,7 @@ def score_predicted(
     golds = [Program.of(program) for _, _, program in right]
     guesses = [Program.of(program) for _, _, program in guess]
     api_set = api_set or match.api_set(golds)
-    found: dict[str, Any] = asdict(parsing.score(golds, guesses, api_set=api_set))
+    found: dict[str, object] = asdict(parsing.score(golds, guesses, api_set=api_set))
     found["api_set"] = api_set
     if function is not None:
         subsets = parsing.score_by_function(golds, guesses, rule=function, api_set=api_set)
@@ -120,7 +120,7 @@ def _programs(path: Path) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _program(fields: dict[str, Any], where: str) -> str:
+def _program(fields: Mapping[str, object], where: str) -> str:
     program = fields.get("lispress") or ""
     if not isinstance(program, str):
         raise InvalidData(f"expected lispress to be a text in {where}")

@@ -178,7 +178,7 @@ def about_labels(source: Source) -> list[str]:
     return sentences
 
 
-def figures(found: Inspection) -> dict[str, Any]:
+def figures(found: Inspection) -> dict[str, object]:
     """Counts, lengths and labels as plain data."""
     lengths = np.asarray(found.lengths)
     return {
