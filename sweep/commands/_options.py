@@ -39,6 +39,13 @@ DataFields = Annotated[
 EpsilonMax = Annotated[
     float | None, typer.Option(min=0, help="Only trials with at most this epsilon.")
 ]
+Factory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PACKAGE.MODULE:FUNCTION",
+        help="Function that builds your own model; its module is imported.",
+    ),
+]
 TrackingUri = Annotated[
     str | None,
     typer.Option(
@@ -59,6 +66,11 @@ Address = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="A running Ray cluster; default: a local one."),
 ]
+
+
+def lines_of(what: str) -> Any:
+    """The option of a file of JSON lines."""
+    return typer.Option(metavar="FILE", help=f"JSON lines of {what}.")
 
 
 def overrides(assignments: list[str]) -> dict[str, Any]:

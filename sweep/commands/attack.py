@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import JsonFlag
+from sweep.commands._options import Factory, JsonFlag
 from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
 
@@ -35,13 +35,7 @@ def attack(
     epsilon: Annotated[
         float | None, typer.Option(min=0, help="With --scores: the claimed epsilon.")
     ] = None,
-    factory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PACKAGE.MODULE:FUNCTION",
-            help="With a RUN of your own model: the function that builds it.",
-        ),
-    ] = None,
+    factory: Factory = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a saved model, or evaluate the scores of any attack."""

@@ -8,22 +8,16 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import JsonFlag
+from sweep.commands._options import JsonFlag, lines_of
 from sweep.commands._output import print_json, say, say_table
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.rounding import format_lower_bound
 
 
 def audit_release(
-    synthetic: Annotated[
-        Path, typer.Option(metavar="FILE", help="JSON lines of the release (utterance).")
-    ],
-    members: Annotated[
-        Path, typer.Option(metavar="FILE", help="JSON lines of the records it was made from.")
-    ],
-    held_out: Annotated[
-        Path, typer.Option(metavar="FILE", help="JSON lines of the held-out records.")
-    ],
+    synthetic: Annotated[Path, lines_of("the release (utterance)")],
+    members: Annotated[Path, lines_of("the records it was made from")],
+    held_out: Annotated[Path, lines_of("the held-out records")],
     delta: Annotated[
         float | None,
         typer.Option(

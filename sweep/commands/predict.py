@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import JsonFlag
+from sweep.commands._options import Factory, JsonFlag
 from trainables.data.tokenization import Tokenization
 
 _LINE_BYTES = 1 << 20
@@ -26,13 +26,7 @@ def predict(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Lines are JSON objects with tokens or text.")
     ] = False,
-    factory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PACKAGE.MODULE:FUNCTION",
-            help="Function that builds your own model; its module is imported.",
-        ),
-    ] = None,
+    factory: Factory = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read one utterance per line from standard input and print its intent and slots.

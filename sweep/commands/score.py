@@ -8,18 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sweep.commands._options import JsonFlag
+from sweep.commands._options import JsonFlag, lines_of
 from sweep.commands._output import number, print_json, say_table
 from trainables.errors import InvalidInput
 
 
-def _lines_of(what: str) -> Any:
-    return typer.Option(metavar="FILE", help=f"JSON lines of {what}.")
-
-
 def score(
-    reference: Annotated[Path | None, _lines_of("the references")] = None,
-    hypothesis: Annotated[Path | None, _lines_of("the predictions")] = None,
+    reference: Annotated[Path | None, lines_of("the references")] = None,
+    hypothesis: Annotated[Path | None, lines_of("the predictions")] = None,
     # The choices are those of `metrics`, spelled here so that `--help` loads no torch.
     align: Annotated[
         Literal["name", "edit"], typer.Option(help="Align slots by name or by edit distance.")
@@ -31,8 +27,8 @@ def score(
     bootstrap_samples: Annotated[
         int, typer.Option(min=0, help="Bootstrap resamples of the intervals; 0 for no intervals.")
     ] = 1_000,
-    human: Annotated[Path | None, _lines_of("human text")] = None,
-    synthetic: Annotated[Path | None, _lines_of("generated text")] = None,
+    human: Annotated[Path | None, lines_of("human text")] = None,
+    synthetic: Annotated[Path | None, lines_of("generated text")] = None,
     parser: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Saved parser that parses the generated text."),
@@ -40,8 +36,8 @@ def score(
     mauve_texts: Annotated[
         int, typer.Option(min=0, help="Largest number of texts per side in MAUVE; 0 skips it.")
     ] = 2_000,
-    gold: Annotated[Path | None, _lines_of("programs that are right")] = None,
-    predicted: Annotated[Path | None, _lines_of("predicted programs")] = None,
+    gold: Annotated[Path | None, lines_of("programs that are right")] = None,
+    predicted: Annotated[Path | None, lines_of("predicted programs")] = None,
     api_set: Annotated[
         Literal["smcalflow", "treedst"] | None,
         typer.Option(help="Function names for the match; default: detected."),

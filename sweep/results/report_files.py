@@ -87,8 +87,8 @@ def gather(
             epsilon_max=epsilon_max, trial=None if chosen is None else chosen.plan.id, by=by
         ),
         answer=tuple(in_text(words, folders) for words in answer),
-        description=" ".join((space.description or "").split()),
-        source=space.source or "",
+        description=" ".join(space.description.split()),
+        source=space.source,
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
         command=shlex.join(
             in_word(str(word)) if public else str(word) for word in about["command"]
