@@ -209,10 +209,11 @@ def _sentence(field: str, problem: Any) -> str:
     kind, value, about = problem["type"], problem["input"], problem.get("ctx", {})
     prefix = f"{field}." if field else ""
     if kind == "unread":
-        read = " or ".join(mark.words(prefix) for mark in about["marks"])
+        read, value = " or ".join(mark.words(prefix) for mark in about["marks"]), about["value"]
+        value = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
         return (
             f"expected no {prefix}{about['field']}, which is read only with {read}, got"
-            f" {quote(about['value'])}"
+            f" {quote(value)}"
         )
     if kind == "missing":
         return f"expected {field}, got none"
