@@ -60,7 +60,8 @@ def test_no_export_claims_less_than_its_mechanism_costs(tmp_path):
     built = CASES["paper"]
     made = make(built, account(built), trial_id="t", corpus="atis", processes=1)
     card = read(json.loads(json.dumps(made.to_dict())), where="a card")
-    require_certified(card, tmp_path)
+    for rounded in (1.0, 1 - 1e-7):  # as another machine may
+        require_certified(card.model_copy(update={"epsilon": rounded * card.epsilon}), tmp_path)
     with refused("to claim epsilon 581.* or more", InvalidData):
         require_certified(card.model_copy(update={"epsilon": 0.999 * card.epsilon}), tmp_path)
 

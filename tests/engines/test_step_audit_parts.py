@@ -35,6 +35,8 @@ def test_the_audited_inputs_are_neighbours(microbatch_size, sampling):
     for pair in pairs:
         left, right = (Counter(sum(side, ())) for side in (pair.left, pair.right))
         assert ((left - right).total(), (right - left).total()) == changed, pair.name
+        together = max(len(unit) for unit in (*pair.left, *pair.right))
+        assert together <= microbatch_size
     assert len({pair.name for pair in pairs}) == len(pairs)
     assert float(table[0].norm()) == pytest.approx(0.1 * made.max_grad_norm)
     start = 0

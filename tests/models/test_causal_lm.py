@@ -32,8 +32,11 @@ def test_norms_and_clipped_sum_equal_single_record_passes(units, prompted, kind)
     model = small_lm(dropout=0.1)
     if kind == "adapters":
         with_adapters(model)
-        maps = {name.split(".")[2] for name, p in model.named_parameters() if p.requires_grad}
-        assert maps == {"qkv", "attention_out", "inner", "outer"}
+        maps = {
+            tuple(name.split(".")[1:3]) for name, p in model.named_parameters() if p.requires_grad
+        }
+        four = ("qkv", "attention_out", "inner", "outer")
+        assert maps == {(str(n), name) for n in range(len(model.blocks)) for name in four}
     model.begin_step("a", 1)
     assert model.word.weight.requires_grad == (kind == "full")
     assert_sum_is_the_definitions(

@@ -50,7 +50,7 @@ TESTS = (
     ),
     *("tests/sweep/spending", "tests/sweep/planning", "tests/sweep/runtime/test_driver.py"),
     *("tests/sweep/runtime/test_one_budget.py", "tests/sweep/synthesis/test_data_card.py"),
-    *("tests/cards", "tests/sweep/results"),
+    *("tests/cards", "tests/sweep/results", "tests/test_guarantee_page.py"),
     *("tests/sweep/search/test_selection_draws.py", "tests/attacks/test_release_audit.py"),
     *(
         f"trainables/{name}"

@@ -123,8 +123,9 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger):
     new = ledger.spend("bbb")
     assert new.shared == {ledger.key.name_of("aaa"): 1}
     assert new.total.epsilon == ledger.spend("aaa").total.epsilon > 0
-    ledger.charge(entry("t2", dataset="bbb"))
+    ledger.charge(entry("t2", dataset="bbb", sweep_name="later"))
     assert ledger.spend("aaa").num_trials == 2
+    assert ledger.spend("aaa").sweeps == ("grid", "later")
     assert ledger.spend("aaa").total == ledger.spend("bbb").total
     assert [e.trial for e in ledger.beside(entry(dataset="bbb", sweep_name="new"))] == ["t1", "t2"]
     ledger.key.register("ccc", [b"a third one"])
