@@ -7,7 +7,8 @@ import torch
 
 from tests.system.test_native import COMPILES
 from trainables.layers import dropout
-from trainables.layers.dropout import Masks
+from trainables.layers.dropout import DropsByRecord, Masks
+from trainables.seeding import stream_seed
 
 GOLDEN = ["a328ab2438d48052", "1cc64e127c4149da"]
 
@@ -88,3 +89,7 @@ def test_a_seed_gives_the_same_masks_in_every_version():
     bits = kept(made, 64, 2).int()
     words = [int("".join(map(str, row)), 2) for row in bits.tolist()]
     assert [f"{word:016x}" for word in words] == GOLDEN
+    model = DropsByRecord()
+    model._seed = 7
+    model.begin_step(1, 2)
+    assert model._step == stream_seed(7, "dropout", 1, 2)
