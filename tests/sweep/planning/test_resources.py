@@ -7,7 +7,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from search_spaces import space as spaces
 from sweep.planning import resources
 from sweep.planning.prepare import prepare_space
 from sweep.planning.resources import (
@@ -18,7 +17,6 @@ from sweep.planning.resources import (
     machine_cpus,
     sentence,
 )
-from tests.refusals import refused
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
 
@@ -129,12 +127,6 @@ def test_a_containers_quota_lowers_the_cpus(tmp_path, quota, expected):
     if quota is not None:
         file.write_text(f"{quota}\n")
     assert machine_cpus(file) == (expected or len(os.sched_getaffinity(0)))
-
-
-@pytest.mark.parametrize("share", ["auto", -0.5])
-def test_a_share_is_a_number_of_at_least_0(share):
-    with refused("gpus_per_worker"):
-        spaces.parse({"name": "s", "resources": {"gpus_per_worker": share}})
 
 
 @pytest.mark.parametrize(
