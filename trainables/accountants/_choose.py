@@ -11,7 +11,7 @@ from trainables import catalogue
 from trainables.accountants import paper_zcdp
 from trainables.accountants._values import warnings
 from trainables.errors import CannotAnalyze
-from trainables.guarantee.certify import Certificate, certify, profile
+from trainables.guarantee.certify import Certificate, Effort, certify, profile
 from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.releases import Release, Training, release
 from trainables.privacy.claim import PROFILE_DELTAS, PROFILE_EPSILONS, meaning
@@ -32,8 +32,9 @@ def account(
     Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
     """
     what, delta = release(mechanism), mechanism.delta
+    effort: Effort = "exact" if exact else "plan"
     if accountant is None:
-        found = certify(what, delta=delta, effort="exact" if exact else "plan")
+        found = certify(what, delta=delta, effort=effort)
     else:
         found = certify_by(accountant, what, delta=delta)
     pairs = _profile(what, found.accountant, delta=delta) if exact else ()
@@ -45,9 +46,7 @@ def account(
         epsilon_paper=(
             paper_zcdp.epsilon(mechanism, delta=delta) if paper_zcdp.applies(mechanism) else None
         ),
-        epsilon_rdp=certify(
-            what, delta=delta, only="rdp", effort="exact" if exact else "plan"
-        ).epsilon,
+        epsilon_rdp=certify(what, delta=delta, only="rdp", effort=effort).epsilon,
         epsilon_replace_one=_replace_one(what, delta, found, exact=exact),
         noise_multiplier=mechanism.noise_multiplier,
         effective_noise_multiplier=tuple(

@@ -24,14 +24,16 @@ _FALSE_ALARM = 1e-4
 _DELTA = 1e-5
 _HUGE = 1e3  # gradients of this many C, of which clipping keeps only the direction
 
+_Units = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True)
 class _Pair:
     """Neighbouring inputs: the rows in the table of each unit with records."""
 
     name: str
-    left: tuple[tuple[int, ...], ...]
-    right: tuple[tuple[int, ...], ...]
+    left: _Units
+    right: _Units
 
 
 def audit_step(
@@ -79,22 +81,21 @@ def _audit_epoch(
     calls: int,
     seed: int,
     false_alarm: float,
-    model: _Toy = ChosenGradients,
+    model: _Toy,
 ) -> StepAudit:
     table, pairs = _inputs(mechanism)
     claimed = mechanism.effective_noise_multiplier_at(epoch)
     each = max(2, calls // (4 * len(pairs)))  # half of the calls look for the worst pair
     found = []
-    for number, pair in enumerate(pairs):
-        names = seed, number
-        left, right, groups = _release(mechanism, pair, table, epoch, each, names, model)
+    sides: dict[_Units, np.ndarray] = {}  # several pairs have one of them in common
+    for pair in pairs:
+        left, right, groups = _release(mechanism, pair, table, epoch, each, (seed, 0), model, sides)
         share = false_alarm / (2 * len(pairs))
         found.append(effective_multiplier(left, right, groups=groups, false_alarm=share))
     worst = min(range(len(pairs)), key=lambda number: found[number].estimate)
     # New calls on the worst pair, so that its choice causes no bias.
     again = max(2, calls // 4)
-    names = seed, len(pairs)
-    left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, names, model)
+    left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, (seed, 1), model)
     multiplier = effective_multiplier(left, right, groups=groups, false_alarm=false_alarm / 4)
     bound = distinguish(left, right, groups=groups, delta=_DELTA, false_alarm=false_alarm / 4)
     epsilon = gaussian_epsilon(1 / claimed, _DELTA)
@@ -161,24 +162,29 @@ def _release(
     calls: int,
     names: tuple[int, int],
     model: _Toy = ChosenGradients,
+    known: dict[_Units, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
-    """The releases of `calls` steps on either input, times M: [calls, D] each, and the groups."""
-    sides = []
+    """The releases of `calls` steps on either input, times M: [calls, D] each, and the groups.
+    `known` takes those of each input, and has some.
+    """
+    sides = {} if known is None else known
     groups: list[slice] = []
     for units in (pair.left, pair.right):
+        if units in sides:
+            continue
         engine = _engine(mechanism, units, table, names, model)
         groups = [engine.layout.segment(k) for k in range(len(engine.layout.names))]
         released = np.empty((calls, engine.layout.size))
         for call in range(calls):
             engine.step(epoch, call + 1)
             released[call] = engine.released.numpy()
-        sides.append(released * mechanism.num_microbatches)
-    return sides[0], sides[1], groups
+        sides[units] = released * mechanism.num_microbatches
+    return sides[pair.left], sides[pair.right], groups
 
 
 def _engine(
     mechanism: Mechanism,
-    units: tuple[tuple[int, ...], ...],
+    units: _Units,
     table: torch.Tensor,
     names: tuple[int, int],
     model: _Toy = ChosenGradients,
@@ -199,12 +205,13 @@ def _engine(
             compares=False,
         ),
     )
-    engine.step(0, 0)
+    if mechanism.group_scale.startswith("first_step"):
+        engine.step(0, 0)
     batch.now = _draw(mechanism, units)
     return engine
 
 
-def _draw(mechanism: Mechanism, units: tuple[tuple[int, ...], ...]) -> Draw:
+def _draw(mechanism: Mechanism, units: _Units) -> Draw:
     """The draw of one process that plays every worker, with these rows in its first units."""
     count = len(units) if mechanism.microbatch_size == 1 else mechanism.num_microbatches
     sizes = np.zeros(count, dtype=np.int64)

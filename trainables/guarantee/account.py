@@ -176,9 +176,8 @@ class Account:
                 if what is None:
                     continue
                 self._sums = self._sums + times * _costs(what, self.filter)
-                kind = what.neighboring_relation, what.unit
                 _count(self._equal, what, times)
-                _count(self._kinds, kind, times)
+                _count(self._kinds, (what.neighboring_relation, what.unit), times)
             if after is not None:
                 self._releases[key] = after
 

@@ -95,14 +95,20 @@ def accelerate(add_normals: AddNormals) -> None:
 def _form() -> AddNormals:
     """The offered form; the reference where it differs on 4,096 pairs, small words included."""
     half = 1 << 12
-    words = np.random.default_rng(0).integers(2**32, size=3 * half, dtype=np.uint32)
-    words[:64] >>= np.arange(64, dtype=np.uint32) // 2
-    words[64:96] = np.uint32(0xFFFFFFFF) - np.arange(32, dtype=np.uint32)
+    words = hard_words(half)
     found, expected = np.ones((2, 2 * half - 1), dtype=np.float32)
     _offered(words, half, found, 0.7, 1.3)
     _add_reference(words, half, expected, 0.7, 1.3)
     is_equal = np.allclose(found, expected, rtol=0, atol=1.3 * _TOLERANCE)
     return _offered if is_equal else _add_reference
+
+
+def hard_words(half: int) -> U32:
+    """Words to compare two forms by, small ones included."""
+    words = np.random.default_rng(0).integers(2**32, size=3 * half, dtype=np.uint32)
+    words[:64] >>= np.arange(64, dtype=np.uint32) // 2
+    words[64:96] = np.uint32(0xFFFFFFFF) - np.arange(32, dtype=np.uint32)
+    return words
 
 
 class SecretKey:

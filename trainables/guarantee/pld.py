@@ -126,9 +126,9 @@ def _self_composed(step: Any, count: int, *, is_sparse: bool) -> Any:
 @lru_cache(maxsize=32)
 def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
     """One step, as the library's `from_gaussian_mechanism` makes it point by point."""
-    ways = [AdjacencyType.REMOVE, AdjacencyType.ADD][: 1 if rate == 1 else 2]
     found = []
-    for way in [AdjacencyType.REPLACE] if replace_one else ways:
+    ways = (AdjacencyType.REMOVE, AdjacencyType.ADD)[: 1 + (rate < 1)]
+    for way in (AdjacencyType.REPLACE,) if replace_one else ways:
         loss = GaussianPrivacyLoss(sigma, sampling_prob=rate, adjacency_type=way)
         ends = loss.connect_dots_bounds()
         least, most = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)

@@ -91,11 +91,7 @@ def _native_normals() -> _Compiled | None:
     function.argtypes = [c_void_p, *3 * [c_int64], *2 * [c_float], *2 * [c_void_p]]
     function.restype = None
     half = 1 << 12
-    words = np.random.default_rng(0).integers(
-        2**32, size=2 * half + num_extra(half), dtype=np.uint32
-    )
-    words[:64] >>= np.arange(64, dtype=np.uint32) // 2
-    words[64:96] = np.uint32(0xFFFFFFFF) - np.arange(32, dtype=np.uint32)
+    words = noise.hard_words(half)
     ours = np.linspace(-1, 1, 2 * half - 1, dtype=np.float32)
     its = ours.copy()
     _add_in_numpy(words, half, ours, 0.7, 1.3)
