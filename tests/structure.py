@@ -59,14 +59,15 @@ def measure(rev=None):
     texts = dict(_texts(rev))
     source = {p: t for p, t in texts.items() if p.split("/")[0] in HOUSES and p.endswith(".py")}
     tests = {p: t for p, t in texts.items() if p.startswith("tests/") and p.endswith(".py")}
-    trees = {path: ast.parse(text) for path, text in source.items()}
+    trees = {path: ast.parse(text) for path, text in (source | tests).items()}
+    count = {path: _tokens(texts[path], tree) for path, tree in trees.items()}
     engines = [Path(p).stem for p in source if p.startswith(f"{ENGINES}/") and "/_" not in p]
     contracts = tomllib.loads(texts["pyproject.toml"])["tool"]["importlinter"]["contracts"]
     return Structure(
-        source_tokens=sum(_tokens(text) for text in source.values()),
+        source_tokens=sum(count[path] for path in source),
         source_lines=sum(len(text.splitlines()) for text in source.values()),
         source_files=len(source),
-        test_tokens=sum(_tokens(text) for text in tests.values()),
+        test_tokens=sum(count[path] for path in tests),
         test_lines=sum(len(text.splitlines()) for text in tests.values()),
         docs_words=sum(
             len(text.split())
@@ -76,13 +77,16 @@ def measure(rev=None):
         untyped_dicts=sum(
             text.count("dict[str, Any]") for p, text in source.items() if p.startswith("sweep/")
         ),
-        private_imports=sorted(path for path, tree in trees.items() if _imports_private(tree)),
+        private_imports=sorted(path for path in source if _imports_private(trees[path])),
         import_contracts=len(contracts),
         modules_naming_an_engine=sorted(
             path
-            for path, tree in trees.items()
+            for path, text in source.items()
             if path != f"{ENGINES}/__init__.py"  # the list of them
-            and any(path != f"{ENGINES}/{name}.py" and _names(tree, name) for name in engines)
+            and any(
+                path != f"{ENGINES}/{name}.py" and name in text and _names(trees[path], name)
+                for name in engines
+            )
         ),
     )
 
@@ -97,7 +101,7 @@ def _texts(rev):
             found = (ROOT / place).rglob("*") if (ROOT / place).is_dir() else [ROOT / place]
             for path in sorted(found):
                 if path.is_file() and path.suffix in (".py", ".md", ".toml"):
-                    yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+                    yield path.relative_to(ROOT).as_posix(), path.read_text()
         return
     for name in _git("ls-tree", "-r", "--name-only", rev, "--", *places).splitlines():
         if name.endswith((".py", ".md", ".toml")):
@@ -110,11 +114,11 @@ def _git(*words):
     ).stdout
 
 
-def _tokens(text):
+def _tokens(text, tree=None):
     """Tokens of code: no comment, no docstring, no end of line."""
     prose = {
         (node.body[0].lineno, node.body[0].col_offset)
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree or ast.parse(text))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)

@@ -22,13 +22,13 @@ def headings(text):
 def broken_links(page):
     """Links of a page that lead nowhere; addresses on the network are not tried."""
     found = []
-    for link in _LINK.findall(page.read_text(encoding="utf-8")):
+    for link in _LINK.findall(page.read_text()):
         if re.match(r"[a-z]+:", link):
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
         there = target.exists()
-        if not there or (anchor and anchor not in headings(target.read_text(encoding="utf-8"))):
+        if not there or (anchor and anchor not in headings(target.read_text())):
             found.append(link)
     return found
 

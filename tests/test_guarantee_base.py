@@ -31,12 +31,12 @@ def code_lines(text):
 def measured():
     """Lines of code of each file."""
     files = sorted(BASE.rglob("*.py"))
-    return {path.name: code_lines(path.read_text(encoding="utf-8")) for path in files}
+    return {path.name: code_lines(path.read_text()) for path in files}
 
 
 def imported(path):
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

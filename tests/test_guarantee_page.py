@@ -16,7 +16,7 @@ from trainables.config import parse
 from trainables.errors import InvalidData
 from trainables.privacy.from_config import build
 
-PAGE = (ROOT / "docs/guides/guarantee.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/guarantee.md").read_text()
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 FULL = {"engine": "dp_sgd", "privacy": {"sampling": "full", "noise_multiplier": 4.649}}
 STEPS = {**FULL, "privacy": {"sampling": "poisson", "noise_multiplier": 1.0}}
@@ -71,5 +71,5 @@ def test_what_enforces_an_assumption_exists():
     assert len(found) > 20
     for house, path, name in found:
         file = ROOT / house / path if house else ROOT / "trainables/guarantee" / path
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text()
         assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), f"{path}: {name}"

@@ -16,6 +16,7 @@ from dp_accounting.dp_event import (
 )
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
+from scipy.optimize import brentq
 
 from tests.accountants._mechanisms import histogram, poisson, shuffled, through_the_ledger
 from tests.refusals import refused
@@ -105,14 +106,6 @@ def test_a_target_below_what_the_choice_or_a_histogram_costs_is_refused():
         selection.noise_for([unit], target_epsilon=2.0, delta=_DELTA, search=_TWENTY)
 
 
-def _logarithmic_gamma(mean):
-    low, high = 1e-12, 1 - 1e-12
-    for _ in range(200):
-        gamma = (low + high) / 2
-        low, high = (gamma, high) if (1 / gamma - 1) / -math.log(gamma) > mean else (low, gamma)
-    return gamma
-
-
 def _best_exceeds(tail, law, mean):
     """The chance that the best of a number with this law exceeds what one trial does with chance
     `tail`: 1 - G(1 - tail), with the law's generating function G.
@@ -121,7 +114,7 @@ def _best_exceeds(tail, law, mean):
         return np.asarray(mean * tail / (1 + (mean - 1) * tail))
     if law == "poisson":
         return np.asarray(-np.expm1(-mean * tail))
-    gamma = _logarithmic_gamma(mean)
+    gamma = brentq(lambda each: (1 / each - 1) / -math.log(each) - mean, 1e-12, 1 - 1e-9)
     return np.asarray(np.log1p((1 - gamma) / gamma * tail) / -math.log(gamma))
 
 

@@ -30,7 +30,7 @@ class Row:
 
 
 def rows():
-    text = (_ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (_ROOT / "CONTRIBUTING.md").read_text()
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -98,7 +98,7 @@ def test_every_entry_has_what_the_table_says(row):
 @pytest.mark.parametrize("row", [row for row in rows() if row.suite != "–"], ids=lambda r: r.shelf)
 def test_each_shelf_has_its_suite(row):
     (suite,) = (_ROOT / "tests").rglob(row.suite)
-    assert row.shelf.rpartition(".")[2] in suite.read_text(encoding="utf-8").lower()
+    assert row.shelf.rpartition(".")[2] in suite.read_text().lower()
 
 
 def test_an_entry_that_lacks_something_is_found(drop_in):

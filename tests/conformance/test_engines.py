@@ -110,7 +110,7 @@ def test_no_module_names_an_engine_outside_its_file():
         for file in sorted((_ROOT / folder).rglob("*.py")):
             if file.parent.name == "engines":
                 continue
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     found += [f"{file.name}:{node.lineno}"] * bool(word.search(node.value))
     assert found == []

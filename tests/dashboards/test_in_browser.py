@@ -24,7 +24,7 @@ _AXE = Path(os.environ.get("AXE_CORE", "node_modules/axe-core/axe.min.js"))
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report.html(samples.sweep()), encoding="utf-8")
+    path.write_text(report.html(samples.sweep()))
     return path.as_uri()
 
 
@@ -94,7 +94,7 @@ def test_without_scripts_every_chart_is_there(window, tmp_path):
     text = report.html(samples.sweep())
     head, _, rest = text.partition("<script>")
     bare = tmp_path / "bare.html"
-    bare.write_text(head + rest.partition("</script>")[2], encoding="utf-8")
+    bare.write_text(head + rest.partition("</script>")[2])
     window.open(bare.as_uri())
     hidden = "[...document.querySelectorAll('svg.chart')].filter(e => !e.getClientRects().length)"
     assert window.run(f"return {hidden}.length") == 0
@@ -111,7 +111,7 @@ def test_axe_finds_nothing_wrong(window, page, look, size):
     window.open(page)
     # A fault of our own, so that silence means something.
     window.run("document.body.insertAdjacentHTML('beforeend', '<button id=\"fault\"></button>')")
-    window.run(_AXE.read_text(encoding="utf-8"))
+    window.run(_AXE.read_text())
     window.run("axe.run().then(found => { window.found = found.violations; })")
     window.wait_for("!!window.found")
     findings = window.run(

@@ -43,4 +43,4 @@ def shipped_text(name, data_dir):
 if __name__ == "__main__":
     for corpus in _SOURCES:
         target = Path(str(resources.files(schemas))) / f"{corpus}.json"
-        target.write_text(shipped_text(corpus, Path(sys.argv[1])), encoding="utf-8")
+        target.write_text(shipped_text(corpus, Path(sys.argv[1])))

@@ -64,7 +64,7 @@ def test_nlu_eval_tokens_and_slots_are_those_of_its_plain_text():
     import csv
 
     place = real("nlu_eval")
-    with place.open(newline="", encoding="utf-8") as file:
+    with place.open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter=";"))
     found = list(nlu_eval.read(place, config=CONFIG))
     for row, utterance in zip(rows, found, strict=True):
@@ -82,7 +82,6 @@ def test_the_complete_nlu_eval_file_in_its_own_format(tmp_path):
         "1;2;music;dislikeness;;no more [artist_name : abba];;;;;\n"
         "1;3;alarm;set;IRR_XR;whatever;;;;;\n"
         "1;4;alarm;set;;null;;;;;\n",
-        encoding="utf-8",
     )
     config = data_config(name="nlu_eval", path=str(path))
     found = list(nlu_eval.read(path, config=config))

@@ -29,7 +29,7 @@ def _turn(text, spans, *, speaker="USER"):
 def _read(folder, turns, *, part="dev"):
     (folder / part).mkdir()
     file = folder / part / "dialogues_001.json"
-    file.write_text(json.dumps([{"turns": turns}]), encoding="utf-8")
+    file.write_text(json.dumps([{"turns": turns}]))
     return list(sgd_dialogues.read(folder, config=CONFIG))
 
 
@@ -64,7 +64,7 @@ def test_a_turn_about_two_domains_occurs_once_for_each(tmp_path):
 
 @pytest.mark.parametrize("text", ["{}", "[1]", "null"])
 def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path, text):
-    (tmp_path / "dialogues_001.json").write_text(text, encoding="utf-8")
+    (tmp_path / "dialogues_001.json").write_text(text)
     with refused(r"a list of dialogues in .*dialogues_001", InvalidData):
         list(sgd_dialogues.read(tmp_path, config=CONFIG))
 
@@ -79,6 +79,6 @@ def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path):
 def test_the_prepared_form_is_one_object_a_line(tmp_path):
     file = tmp_path / "utterances.jsonl"
     line = {"tokens": ["to", "napa"], "tags": ["O", "B-city"], "intent": "Buses:FindBus"}
-    file.write_text(json.dumps(line) + "\n\n", encoding="utf-8")
+    file.write_text(json.dumps(line) + "\n\n")
     (found,) = sgd_dialogues.read(file, config=CONFIG)
     assert found == Utterance(("to", "napa"), ("O", "B-city"), "Buses:FindBus", "train")

@@ -85,7 +85,7 @@ BAD_JSON = {
 def refusal(tmp_path, text, reader):
     """The one line of what is wrong, which came at once and in little memory."""
     path = tmp_path / "document"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text)
     tracemalloc.start()
     begun = time.process_time()
     try:

@@ -168,9 +168,9 @@ def write(folder, family, *, licence="apache-2.0", **sizes):
         "pad_token": padding,
         "mask_token": mask,
     }
-    (folder / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
     if licence is not None:
-        (folder / "README.md").write_text(f"---\nlicense: {licence}\n---\n", encoding="utf-8")
+        (folder / "README.md").write_text(f"---\nlicense: {licence}\n---\n")
     config = AutoConfig.for_model(
         family, vocab_size=tokenizer.get_vocab_size(), **(kind.sizes | sizes)
     )

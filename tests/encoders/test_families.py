@@ -151,7 +151,7 @@ def test_pickled_weights_are_read_without_running_them(folders, tmp_path):
 def test_the_digest_is_of_what_is_read(tmp_path):
     family_folders.write(tmp_path, "bert")
     before = public_encoder(str(tmp_path)).digest()
-    (tmp_path / "README.md").write_text("other words", encoding="utf-8")
+    (tmp_path / "README.md").write_text("other words")
     (tmp_path / "model-fp16.safetensors").write_bytes(b"other weights")
     assert public_encoder(str(tmp_path)).digest() == before
     file = tmp_path / "config.json"

@@ -90,7 +90,7 @@ class Hub:
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     family_folders.write(tmp_path / "there", "roberta")
-    (tmp_path / "there" / "modeling_own.py").write_text("raise SystemExit", encoding="utf-8")
+    (tmp_path / "there" / "modeling_own.py").write_text("raise SystemExit")
     (tmp_path / "there" / "pytorch_model.bin").write_bytes(b"no")
     served = Hub(tmp_path / "there")
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
@@ -152,7 +152,7 @@ def test_an_encoder_in_the_parts_of_packages_is_joined_once(tmp_path, monkeypatc
     with refused(r"encoder=mpnet needs the extra: pip install dp-nlu-sweep\[encoders\]"):
         public_encoder("mpnet")
     family_folders.write(tmp_path / about.name, "mpnet")
-    (tmp_path / about.name / "own.py").write_text("raise SystemExit", encoding="utf-8")
+    (tmp_path / about.name / "own.py").write_text("raise SystemExit")
     shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path, about.name)
     content = (tmp_path / "whole.zip").read_bytes()
     for number, package in enumerate(about.packages):

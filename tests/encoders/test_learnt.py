@@ -29,7 +29,7 @@ from trainables.encoders.about import (
     write_learnt,
 )
 from trainables.encoders.hub import files_digest
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.system.communication import Alone
 from trainables.tasks import _synthesis_checks as checks
 from trainables.tasks import nlu
@@ -98,7 +98,7 @@ def planned(folder, **space):
 @pytest.mark.parametrize("how", WRITTEN)
 def test_a_renamed_copy_of_a_pretraining_corpus_is_noticed(how, learnt, tmp_path):
     texts = [*map(WRITTEN[how], PUBLIC[:100]), *NEW]
-    with pytest.raises(InvalidInput, match="has not learnt from the records of json_lines") as told:
+    with refused("has not learnt from the records of json_lines") as told:
         require_unlearnt(learnt, corpus_in(tmp_path, texts))
     assert not any(character.isdigit() for character in str(told.value).replace(learnt, "")), (
         "no count"

@@ -21,6 +21,7 @@ from engine_checks import (
 
 from tests.models._builds import TYPES, built
 from tests.models.test_own_draws import built as own
+from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from tests.whole_trial.small import NUM_RECORDS, Utterances, model_and_loader
 from trainables.engines import _check, _private
@@ -131,7 +132,7 @@ CASES = [(kind, *what) for kind, each in BROKEN.items() for what in each]
 
 def require_stopped(engine):
     before = weights_of(engine)
-    with pytest.raises(TrialFailed, match=r"got [\d.]+(e-\d+)? C: nothing of the step") as found:
+    with refused(r"got [\d.]+(e-\d+)? C: nothing of the step", TrialFailed) as found:
         engine.step(0, 0)
     figure = float(str(found.value).rpartition(" got ")[2].partition(" C")[0])
     assert TOLERANCE < figure < 10
@@ -236,7 +237,7 @@ def test_a_sum_of_thousands_of_records_ends_no_trial(way, monkeypatch):
         monkeypatch.setattr(_private, "MOST_AT_FIRST", most)
         made = engine_on(mechanism("dp_sgd", **whole), table, model=WAYS[way](WIDTHS))
         fails = most == len(table)
-        with pytest.raises(TrialFailed, match="nothing of") if fails else nullcontext():
+        with refused("nothing of", TrialFailed) if fails else nullcontext():
             made.step(0, 0)
 
 
@@ -354,7 +355,7 @@ def test_a_model_that_mixes_records_is_found():
     mech = mechanism("dp_sgd", max_grad_norm=1.0)
     table = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
     made = engine_on(mech, table, [[0], [1], [2]], model=Mixes())
-    with pytest.raises(TrialFailed, match="nothing of the step is released"):
+    with refused("nothing of the step is released", TrialFailed):
         made.step(0, 0)
 
 
@@ -447,7 +448,7 @@ def test_a_trial_ends_before_its_epoch_is_reported_or_saved(
 
     monkeypatch.setattr(PrivateEngine, "run_epoch", counted)
     monkeypatch.setattr(LinearEntry, "add_gradient", breaks)
-    with pytest.raises(TrialFailed, match=rf"in epoch {broken_epoch} within 0\.0001 C"):
+    with refused(rf"in epoch {broken_epoch} within 0\.0001 C", TrialFailed):
         run(place, tmp_path / "trial", config("dp_sgd"))
     assert len(epochs) == broken_epoch
     saved = checkpoint.load(tmp_path / "trial") if broken_epoch > 1 else None

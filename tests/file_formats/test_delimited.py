@@ -10,7 +10,7 @@ SECRET = "xylophone"
 
 
 def read(path, content, *, header=None):
-    path.write_text(content, encoding="utf-8")
+    path.write_text(content)
     return list(open_source(path, options=Options(header=header)).utterances())
 
 

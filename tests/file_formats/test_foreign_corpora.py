@@ -127,7 +127,7 @@ def fasttext(path, given):
 def excel_csv(path, given):
     """As a German Excel saves a table: semicolons, a byte order mark, German names."""
     rows = "".join(f'{n};"{s.text}";{s.intent}\r\n' for n, s in enumerate(given))
-    path.write_text("\ufeffNr;Äußerung;Absicht\r\n" + rows, encoding="utf-8", newline="")
+    path.write_text("\ufeffNr;Äußerung;Absicht\r\n" + rows, newline="")
 
 
 def utf_16(path, given):

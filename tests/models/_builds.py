@@ -183,5 +183,5 @@ def save_model(folder, built, config, *, schema=SCHEMA, **about):
         "slots": schema.slots,
         "schema_source": schema.source,
     }
-    (folder / "model.json").write_text(json.dumps(fields | about), encoding="utf-8")
+    (folder / "model.json").write_text(json.dumps(fields | about))
     return folder

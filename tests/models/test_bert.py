@@ -51,7 +51,7 @@ def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path):
     assert build(config, schema=SCHEMA, seed=0).provenance.startswith(
         "first 3 layers of the public encoder in a local folder (bert, 3"
     )
-    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    (tmp_path / "config.json").write_text("{")
     assert model_part(name="bert", encoder=str(tmp_path)).num_layers == 4, "refused later"
 
 

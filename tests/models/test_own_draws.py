@@ -42,7 +42,7 @@ number = 3
 @pytest.fixture
 def built(tmp_path, monkeypatch):
     """In training mode, of seed 0."""
-    (tmp_path / "drawn_tagger.py").write_text(CODE, encoding="utf-8")
+    (tmp_path / "drawn_tagger.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     return of_seed(0)
 
@@ -57,7 +57,7 @@ def of_seed(seed, factory="drawn_tagger:build"):
 def test_neither_score_may_be_drawn_in_eval_mode(part, tmp_path, monkeypatch):
     name = f"random_{len(part)}"
     drawn = CODE.replace(part, f"{part} + torch.rand(1)")
-    (tmp_path / f"{name}.py").write_text(drawn, encoding="utf-8")
+    (tmp_path / f"{name}.py").write_text(drawn)
     monkeypatch.syspath_prepend(tmp_path)
     with refused("deterministic in eval mode"):
         of_seed(0, f"{name}:build")

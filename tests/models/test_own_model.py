@@ -31,7 +31,7 @@ __all__ = ["place"]
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "own_model.md"
 EXAMPLE, SPACE = (
-    re.search(rf"```{language}\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    re.search(rf"```{language}\n(.*?)```", GUIDE.read_text(), re.DOTALL)[1]
     for language in ("python", "yaml")
 )
 
@@ -40,7 +40,7 @@ EXAMPLE, SPACE = (
 def here(tmp_path, monkeypatch):
     """A working directory with the guide's code; what is imported of it is forgotten."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_tagger.py").write_text(EXAMPLE, encoding="utf-8")
+    (tmp_path / "my_tagger.py").write_text(EXAMPLE)
     before, path = set(sys.modules), list(sys.path)
     yield tmp_path
     for name in set(sys.modules) - before:
@@ -59,7 +59,7 @@ def model(**fields):
 def replaced(here, old, new, *, name="other"):
     """The example with other words, as a module of its own."""
     assert old in EXAMPLE
-    (here / f"{name}.py").write_text(EXAMPLE.replace(old, new), encoding="utf-8")
+    (here / f"{name}.py").write_text(EXAMPLE.replace(old, new))
     return f"{name}:build"
 
 
@@ -127,7 +127,7 @@ def test_a_tied_weight_is_clipped_once_and_exactly(here, tied):
     """Its gradient is the sum over both uses, its norm counts once, as in a loop over records;
     a checkpoint has it under both names, and the model that is read back is tied again."""
     name = f"tied_{len(tied)}"
-    (here / f"{name}.py").write_text(with_tied(tied), encoding="utf-8")
+    (here / f"{name}.py").write_text(with_tied(tied))
     found = model(factory=f"{name}:build").eval()
     names = [n for n, p in found.named_parameters() if p.requires_grad]
     everything = found.state_dict()
@@ -199,7 +199,7 @@ def test_the_id_goes_with_the_source(here):
 
     first = planned()
     assert planned().id == first.id
-    (here / "my_tagger.py").write_text(EXAMPLE + "\n# another\n", encoding="utf-8")
+    (here / "my_tagger.py").write_text(EXAMPLE + "\n# another\n")
     assert planned().id != first.id
     again = parse(first.model_dump(mode="json"))  # as a sweep keeps it
     assert again.id == first.id
@@ -220,7 +220,7 @@ def test_a_trial_of_own_code(here, place, engine, tied):
     """Tied weights or not: stopped after an epoch and gone on with, it learns; its audit passes;
     what it saved is read back where its code is named, and only there."""
     if tied:
-        (here / "my_tagger.py").write_text(with_tied("two layers"), encoding="utf-8")
+        (here / "my_tagger.py").write_text(with_tied("two layers"))
     options = {"buckets": 60, "width": 16}
     about = {"factory": "my_tagger:build", "word_buckets": 60, "options": options}
     own = config(
@@ -245,7 +245,7 @@ def test_a_trial_of_own_code(here, place, engine, tied):
     found = saved.load(folder, factory="my_tagger:build")
     said = found.read([saved.unlabelled(["call", "ann"])])
     assert said.intents.shape == (1,)
-    (here / "my_tagger.py").write_text(EXAMPLE + "\n# later\n", encoding="utf-8")
+    (here / "my_tagger.py").write_text(EXAMPLE + "\n# later\n")
     with pytest.warns(UserWarning, match="has another source than the one"):
         saved.load(folder, factory="my_tagger:build")
     assert json.loads((folder / "model" / "model.json").read_text())["model"]["options"] == options

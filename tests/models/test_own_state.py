@@ -49,12 +49,12 @@ def code(*, init="", forward="", methods="", header="", build=""):
     return HEADER + header + "\n" + made
 
 
-CASES = yaml.safe_load(Path(__file__).with_name("own_code.yaml").read_text(encoding="utf-8"))
+CASES = yaml.safe_load(Path(__file__).with_name("own_code.yaml").read_text())
 
 
 def write(here, made):
-    (here / "own.py").write_text(made, encoding="utf-8")
-    (here / "own_helper.py").write_text(HELPER, encoding="utf-8")
+    (here / "own.py").write_text(made)
+    (here / "own_helper.py").write_text(HELPER)
 
 
 LATE = CASES["late"]

@@ -21,7 +21,7 @@ LINES = ["from 1 0 0", "boston 0 1 0", "to 0 0 1", "flights 2 2 2"]
 def vectors(request, tmp_path):
     path = tmp_path / "words.vec"
     header = ["4 3"] if request.param != "glove text" else []
-    path.write_text("\n".join(header + LINES) + "\n", encoding="utf-8")
+    path.write_text("\n".join(header + LINES) + "\n")
     return str(path)
 
 
@@ -37,7 +37,7 @@ def test_words_of_a_file_may_hold_spaces(tmp_path):
     """As in GloVe 840B."""
     path = tmp_path / "words.txt"
     words = (". . . 5 5 5", " name@domain.com 6 6 6", "at name@domain.com 7 7 7")
-    path.write_text("\n".join([*LINES, *words, "last 8 8 8"]), encoding="utf-8")
+    path.write_text("\n".join([*LINES, *words, "last 8 8 8"]))
     assert [word for word, _ in VectorFile(str(path)).lines()][4:6] == [". . .", " name@domain.com"]
     assert VectorFile(str(path)).look_up(["Last"])[1].tolist() == [[8, 8, 8]]
 
@@ -98,7 +98,7 @@ def test_frozen_vectors_leave_no_parameters(vectors):
 )
 def test_a_damaged_file_is_named_by_line(tmp_path, line, message):
     path = tmp_path / "words.txt"
-    path.write_text("\n".join([*LINES, line]), encoding="utf-8")
+    path.write_text("\n".join([*LINES, line]))
     with refused(message, InvalidData, hides="short"):
         VectorFile(str(path)).look_up(["from"])
 

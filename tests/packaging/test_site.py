@@ -26,7 +26,7 @@ def test_the_site_builds_and_asks_no_other_machine(tmp_path):
     made = {path.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("*.html")}
     assert {page.with_suffix(".html") for page in pages if page.name != "README.md"} <= made
     for page in made:
-        text = (tmp_path / "site" / page).read_text(encoding="utf-8")
+        text = (tmp_path / "site" / page).read_text()
         loaded = re.findall(r"<(?:script|img|link)[^>]* (?:src|href)=\"(https?:[^\"]+)\"", text)
         assert loaded == [], page
 

@@ -27,7 +27,7 @@ def _official(place):
 
 @cache
 def _pairs(place):
-    with gzip.open(place, "rt", encoding="utf-8") as file:
+    with gzip.open(place, "rt") as file:
         return tuple(json.loads(line)["lispress"] for line in file)
 
 

@@ -46,7 +46,7 @@ def test_no_place_rounds_an_epsilon_by_itself():
         for house in HOUSES
         for path in (ROOT / house).rglob("*.py")
         if path.name != "rounding.py"
-        for value in own_roundings(path.read_text(encoding="utf-8"))
+        for value in own_roundings(path.read_text())
     }
     assert not found
 

@@ -141,14 +141,6 @@ def test_a_damaged_data_file_is_refused_before_anything_starts(place, line, dama
     assert not (place / "home" / "toy").exists()
 
 
-def test_a_port_that_is_taken(place, line):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        assert f"port {port} is taken" in line.refused("ui", "--port", str(port))
-
-
 @pytest.mark.parametrize("variable", ["SWEEP_HOME", "SWEEP_DATA_DIR", "SWEEP_CACHE_DIR"])
 @pytest.mark.parametrize(
     ("where", "reason"),

@@ -220,7 +220,7 @@ def test_a_signal_while_the_interpreter_ends_changes_nothing():
 class AtEnd:  # deleted with the modules, when Python has given the signals up
     def __del__(self, sleep=time.sleep, write=os.write):
         write(1, b"ready\\n")
-        sleep(3)
+        sleep(1)
 """,
     )
     process.send_signal(signal.SIGTERM)

@@ -19,7 +19,7 @@ def printed_names():
     """Names that commands print documents under, read from their source."""
     found = set()
     for path in Path(commands.__path__[0]).glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print_json":
                 assert isinstance(node.args[0], ast.Constant), path.name
                 found.add(str(node.args[0].value))

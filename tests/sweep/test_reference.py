@@ -13,7 +13,7 @@ def test_the_pages_are_current():
     made = pages()
     assert {path.name for path in _PAGES.iterdir()} == set(made)
     for name, text in made.items():
-        assert (_PAGES / name).read_text(encoding="utf-8") == text, name
+        assert (_PAGES / name).read_text() == text, name
 
 
 def test_the_summary_of_each_command_is_one_line():

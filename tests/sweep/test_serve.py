@@ -86,8 +86,9 @@ def test_what_is_no_answer_of_mlflow_has_no_experiment(page):
         assert serve.mlflow_experiment(f"http://{serve.HOST}:{port}") is None
 
 
-def test_a_server_that_speaks_something_else_is_in_the_way(settings, monkeypatch, capsys):
-    """One line of the command, exit code 2."""
+@pytest.mark.parametrize("speaks", [True, False])
+def test_a_server_that_speaks_something_else_is_in_the_way(settings, speaks, monkeypatch, capsys):
+    """Or nothing. One line of the command, exit code 2."""
 
     def speak(server):
         with suppress(OSError):
@@ -98,9 +99,12 @@ def test_a_server_that_speaks_something_else_is_in_the_way(settings, monkeypatch
                     caller.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
                     caller.recv(1_000)
 
+    ask = serve._open
+    monkeypatch.setattr(serve, "_open", lambda url, timeout: ask(url, timeout=timeout / 10))
     monkeypatch.setenv("SWEEP_HOME", str(settings.home))
     with socket.create_server((serve.HOST, 0)) as server:
-        threading.Thread(target=speak, args=(server,), daemon=True).start()
+        if speaks:
+            threading.Thread(target=speak, args=(server,), daemon=True).start()
         port = server.getsockname()[1]
         assert run(["ui", "--port", str(port)]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
@@ -111,7 +115,7 @@ def test_a_server_that_ends_names_its_log(settings, silent_port, monkeypatch):
     monkeypatch.setattr(serve.sys, "executable", "/bin/false")
     log = settings.home / "mlflow-server.log"
     with (
-        pytest.raises(TrialFailed, match=f"did not start; its log is {log}$"),
+        refused(f"did not start; its log is {log}$", TrialFailed),
         serve.mlflow_server(settings, port=silent_port),
     ):
         pass

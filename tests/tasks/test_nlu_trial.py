@@ -37,7 +37,7 @@ def place(tmp_path_factory):
             tags = ["O"] * (len(tokens) - 1) + [f"B-{slot}"]
             records.append({"tokens": tokens, "tags": tags, "intent": intent})
     write_lines(folder / "utterances.jsonl", records)
-    (folder / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    (folder / "schema.json").write_text(json.dumps(SCHEMA))
     return folder
 
 

@@ -124,6 +124,6 @@ def test_trials_share_a_shadow_where_it_would_be_the_same(tmp_path, monkeypatch)
     assert num_trained(learning_rate_decay="linear") == 3
     assert num_trained(gradient_clip_norm=1.0) == 3
     assert num_trained() == 3
-    with (place / "encoder.json").open("a", encoding="utf-8") as file:
+    with (place / "encoder.json").open("a") as file:
         file.write(" ")
     assert num_trained() == 4

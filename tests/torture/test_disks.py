@@ -18,6 +18,7 @@ from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
 from sweep.store import sweeps as store
 from tests.libraries import IGNORED
+from tests.refusals import refused
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import without_mlflow
 from tests.torture.disks import remount_read_only, small_disk
@@ -67,7 +68,7 @@ def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(number, every, tmp
         with (
             without_mlflow(),
             failing_flushes(number, after=after),
-            pytest.raises(StorageFailed, match=WORDS[number]) as failure,
+            refused(WORDS[number], StorageFailed) as failure,
         ):
             run_toy(folder)
         home = settings_in(folder).home
@@ -110,7 +111,7 @@ def test_a_folder_that_is_removed_under_the_sweep_is_one_sentence(tmp_path):
 
     settings = settings_in(tmp_path)
     prepared = prepare_space(space_in(tmp_path), settings=settings)
-    with without_mlflow(), pytest.raises(InvalidData, match=r"cannot read .*: it does not exist"):
+    with without_mlflow(), refused(r"cannot read .*: it does not exist", InvalidData):
         runner.start(prepared, settings, function=TOY, watch=watch)
     assert store.names(home) == []
 
@@ -159,7 +160,7 @@ def test_nothing_starts_on_a_read_only_disk(tmp_path):
         settings = settings_in(tmp_path)
         prepared = prepare_space(space_in(tmp_path), settings=settings)
         remount_read_only(settings.home)
-        with without_mlflow(), pytest.raises(StorageFailed, match=r"is read-only.*same command"):
+        with without_mlflow(), refused(r"is read-only.*same command", StorageFailed):
             runner.start(prepared, settings, function=TOY)
         remount_read_only(settings.home, read_only=False)
         with without_mlflow():

@@ -33,9 +33,9 @@ def place(tmp_path_factory):
         for _ in range(2 * NUM_RECORDS)
     ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "utterances.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "utterances.jsonl").write_text(lines)
     schema = {"intents": ["go", "stop"], "slots": ["place"], "source": "written by hand"}
-    (folder / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    (folder / "schema.json").write_text(json.dumps(schema))
     return folder
 
 

@@ -11,7 +11,7 @@ from trainables.guarantee.mechanism import Mechanism
 @pytest.fixture
 def config(tmp_path):
     place = tmp_path / "one.yaml"
-    place.write_text("engine: edp_sgd\ntraining: {num_workers: 4}\n", encoding="utf-8")
+    place.write_text("engine: edp_sgd\ntraining: {num_workers: 4}\n")
     return str(place)
 
 

@@ -9,7 +9,7 @@ import yaml
 CASES = [
     pytest.param(case, id=f"{file.stem}-{number}")
     for file in sorted(Path(__file__).with_name("refusals").glob("*.yaml"))
-    for number, case in enumerate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    for number, case in enumerate(yaml.safe_load(file.read_text()))
 ]
 
 

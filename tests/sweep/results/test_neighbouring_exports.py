@@ -27,6 +27,8 @@ from tests.tasks._pairs import SMALL
 from trainables.data.pairs import Pair, corpus_of
 from trainables.tasks.parsing import train_parser
 
+ROOT = Path(__file__).parents[3]
+
 
 def leaving(folder, place):
     """All files that may be handed on: exports, cards and the public report."""
@@ -43,52 +45,46 @@ def leaving(folder, place):
     return found | content(place)
 
 
-def test_the_table_of_private_files_names_every_file_of_a_trial(tmp_path):
-    folder = nlu_home(tmp_path / "a", corpus(), unit="record", engine="edp_sgd")
-    table = (Path(__file__).parents[3] / "docs" / "guides" / "privacy.md").read_text(
-        encoding="utf-8"
-    )
-    [record] = folder.records()
-    names = {path.name for path in folder.trial_folder(record.plan.id).iterdir()}
-    assert {"signals.npz", "manifest.json"} <= names
-    assert {name for name in names if name not in table} == set()
+def require_equal(first, other, *, name):
+    """One of the files is called so."""
+    assert any(each.endswith(name) for each in first)
+    assert first.keys() == other.keys()
+    assert [each for each in first if first[each] != other[each]] == []
 
 
 _NOT_PUBLIC = ("curator_only", "mlflow.")  # the latter: ids, paths, who ran it
-UNITS = [
-    ("record", "edp_sgd"),
-    ("group", "dp_sgd"),
-    pytest.param("record", "dp_sgd", marks=pytest.mark.slow),
-    pytest.param("group", "edp_sgd", marks=pytest.mark.slow),
-]
+SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("unit", "engine"), UNITS)
-@pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_neighbouring_utterances_leave_equal_bytes(tmp_path, unit, engine, which):
-    relation = "replace_one" if engine == "edp_sgd" else "add_or_remove_one"
-    rows = neighbours(unit, relation)[which]
-    first, other = (
-        leaving(nlu_home(tmp_path / name, one, unit=unit, engine=engine), tmp_path / f"{name} out")
-        for name, one in (("corpus", corpus()), ("neighbour", rows))
-    )
-    assert any(name.endswith("weights.safetensors") for name in first)
-    assert first.keys() == other.keys()
-    assert [name for name in first if first[name] != other[name]] == []
-
-
-def test_a_counted_number_of_records_leaves_equal_bytes(tmp_path):
-    """No epsilon holds then, and still nothing that leaves tells how many there are."""
-    homes = (("corpus", corpus()), ("one more", neighbours("record", "add_or_remove_one")[1]))
-    first, other = (
-        leaving(
-            nlu_home(tmp_path / name, rows, unit="record", engine="edp_sgd", is_counted=True),
-            tmp_path / f"{name} out",
-        )
-        for name, rows in homes
-    )
-    assert first.keys() == other.keys()
-    assert [name for name in first if first[name] != other[name]] == []
+@pytest.mark.parametrize(
+    ("unit", "engine", "which", "is_counted"),
+    [
+        ("record", "edp_sgd", 0, False),
+        ("group", "dp_sgd", 0, False),
+        # No epsilon holds then, and still nothing that leaves tells how many there are.
+        ("record", "edp_sgd", 1, True),
+        pytest.param("record", "edp_sgd", 1, False, marks=SLOW),
+        pytest.param("group", "dp_sgd", 1, False, marks=SLOW),
+        *(
+            pytest.param(*kind, which, False, marks=SLOW)
+            for kind in (("record", "dp_sgd"), ("group", "edp_sgd"))
+            for which in (0, 1)
+        ),
+    ],
+)
+def test_neighbouring_utterances_leave_equal_bytes(tmp_path, unit, engine, which, is_counted):
+    """And the table of private files names every file of a trial."""
+    is_replaced = engine == "edp_sgd" and not is_counted
+    relation = "replace_one" if is_replaced else "add_or_remove_one"
+    left, table = [], (ROOT / "docs" / "guides" / "privacy.md").read_text()
+    for name, rows in (("corpus", corpus()), ("neighbour", neighbours(unit, relation)[which])):
+        home = nlu_home(tmp_path / name, rows, unit=unit, engine=engine, is_counted=is_counted)
+        [record] = home.records()
+        names = {path.name for path in home.trial_folder(record.plan.id).iterdir()}
+        assert {"signals.npz", "manifest.json"} <= names
+        assert {each for each in names if each not in table} == set()
+        left.append(leaving(home, tmp_path / f"{name} out"))
+    require_equal(*left, name="weights.safetensors")
 
 
 def public_metrics(folder, settings):
@@ -115,17 +111,14 @@ def public_metrics(folder, settings):
     return found
 
 
-@pytest.mark.slow  # MLflow makes two stores
+@SLOW  # MLflow makes two stores
 @pytest.mark.filterwarnings("ignore")
 def test_the_public_part_of_mlflow_is_equal_for_neighbours(tmp_path):
     left = []
     for name, rows in (("a", corpus()), ("b", neighbours("record", "add_or_remove_one")[0])):
         folder = nlu_home(tmp_path / name, rows, unit="record", engine="dp_sgd")
         left.append(public_metrics(folder, settings_in(tmp_path / name)))
-    first, other = left
-    assert any(name.endswith("privacy_card.json") for name in first)
-    assert first.keys() == other.keys()
-    assert [name for name in first if first[name] != other[name]] == []
+    require_equal(*left, name="privacy_card.json")
 
 
 METHODS = {
@@ -139,11 +132,11 @@ METHODS = {
 }
 PAIRS = [
     ("one stage", "add_or_remove_one", 0),
-    pytest.param("one stage", "replace_one", 0, marks=pytest.mark.slow),
-    pytest.param("one stage", "replace_one", 1, marks=pytest.mark.slow),
-    pytest.param("one stage", "add_or_remove_one", 1, marks=pytest.mark.slow),
-    pytest.param("two stages, a parser", "add_or_remove_one", 0, marks=pytest.mark.slow),
-    pytest.param("couples", "replace_one", 1, marks=pytest.mark.slow),
+    pytest.param("one stage", "replace_one", 0, marks=SLOW),
+    pytest.param("one stage", "replace_one", 1, marks=SLOW),
+    pytest.param("one stage", "add_or_remove_one", 1, marks=SLOW),
+    pytest.param("two stages, a parser", "add_or_remove_one", 0, marks=SLOW),
+    pytest.param("couples", "replace_one", 1, marks=SLOW),
 ]
 
 
@@ -163,10 +156,7 @@ def test_neighbouring_pairs_leave_equal_bytes(tmp_path, monkeypatch, method, rel
             filters=Filters(min_words=0, patterns={}),
         )
         found.append(left | content(to.parent))
-    first, other = found
-    assert "made.card.json" in first
-    assert first.keys() == other.keys()
-    assert [name for name in first if first[name] != other[name]] == []
+    require_equal(*found, name="made.card.json")
 
 
 def test_parsers_of_neighbouring_pairs_are_equal_files(tmp_path, monkeypatch):

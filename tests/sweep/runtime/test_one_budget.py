@@ -18,6 +18,7 @@ from sweep.spending.gate import open_gate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
+from tests.refusals import refused
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.runtime.test_private_selection import Crash, _crash, _fourth_call
@@ -110,7 +111,7 @@ def test_two_copies_do_not_run_at_a_time(tmp_path):
     copy, link = (store.open_sweep(home, name) for name in ("copy", "link"))
     with folder.hold_lock():
         for other, words in ((copy, "a copy of copy"), (link, "is running: ")):
-            with pytest.raises(InvalidInput, match=words), other.hold_lock():
+            with refused(words), other.hold_lock():
                 pass
     for other in (copy, link, folder):
         with other.hold_lock():
@@ -148,10 +149,10 @@ def test_without_its_charges_a_sweep_does_not_go_on(tmp_path, lost):
         keep = {"ledger": 0, "older": len(before) - 2, "half": 1}[lost]
         for entry in before[:keep]:
             Ledger(home / FILE).charge(entry)
-    with pytest.raises(InvalidInput, match="expected the ledger to have every epoch of toy"):
+    with refused("expected the ledger to have every epoch of toy"):
         resume(folder, tmp_path)
     new = prepare_space(space_in(tmp_path, name="new"), settings=settings_in(tmp_path))
-    with without_mlflow(), pytest.raises(InvalidData, match="a whole ledger with --budget-total"):
+    with without_mlflow(), refused("a whole ledger with --budget-total", InvalidData):
         runner.start(new, settings_in(tmp_path), function=TOY, budget_total=1e9)
     assert store.names(home) == ["toy"]
     assert ledger_check.repair(settings_in(tmp_path)) == []
@@ -218,7 +219,7 @@ def test_a_filter_that_was_changed_is_refused(tmp_path):
     whole = [path.read_bytes() for path in logs]
     for change in _EDITS.values():
         edit(folder, change)
-        with pytest.raises(InvalidInput, match=r"^expected .*fixed before the first trial"):
+        with refused(r"^expected .*fixed before the first trial"):
             resume(SweepFolder(folder.path), tmp_path)
         for path, content in zip(logs, whole, strict=True):
             path.write_bytes(content)

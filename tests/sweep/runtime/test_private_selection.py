@@ -23,6 +23,7 @@ from sweep.spending.ledger import FILE, SELECTION, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import LOG, SweepFolder, Vault
 from tests.libraries import IGNORED
+from tests.refusals import refused
 from tests.sweep import toy_trial
 from tests.sweep.logs import rewrite_sweep
 from tests.sweep.sweeps import (
@@ -36,7 +37,7 @@ from tests.sweep.sweeps import (
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables.accountants import certify
 from trainables.cards.page import to_markdown
-from trainables.errors import InvalidData, InvalidInput, SweepError, TrialFailed
+from trainables.errors import InvalidData, SweepError, TrialFailed
 from trainables.guarantee.releases import Number
 from trainables.privacy.claim import nearest_gaussian_mu
 from trainables.privacy.from_config import with_noise
@@ -336,7 +337,7 @@ def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(place, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(toy_trial, "_fault", break_one)
-        with pytest.raises(TrialFailed, match="a draw failed, so nothing is released") as failure:
+        with refused("a draw failed, so nothing is released", TrialFailed) as failure:
             place.run()
     assert toy_trial.PRIVATE not in str(failure.value)
     assert "ValueError" not in str(failure.value), "what went wrong is an outcome of that trial"
@@ -350,14 +351,13 @@ def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(place, monkeyp
 # ---- numbers and budgets
 
 
-def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, monkeypatch, capsys):
+def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(place, monkeypatch, line):
     draw(monkeypatch, 0)
     law = {"strategy": "private_selection", "num_trials": {"law": "poisson", "mean": 2}}
     assert place.run(search=law).records() == []
     assert len(place.ledger.entries()) == 1
     monkeypatch.setenv("SWEEP_HOME", str(place.settings.home))
-    assert cli.run(["show", "toy"]) == 0
-    assert "No trial was drawn, which a poisson law allows" in capsys.readouterr().out
+    assert "No trial was drawn, which a poisson law allows" in line.says("show", "toy")
 
 
 def test_a_configuration_that_is_drawn_twice_is_two_trials(place):
@@ -375,7 +375,7 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(place):
     prepared = place.prepare()
     room = 1.5 * prepared.price.epsilon_selected
     place.start(prepared, budget_total=room)
-    with pytest.raises(InvalidInput, match="exceeds --budget-total"):
+    with refused("exceeds --budget-total"):
         place.start(place.prepare(name="other"), budget_total=room)
     assert place.names() == ["toy"]
     assert len(place.ledger.entries()) == 1
@@ -383,7 +383,7 @@ def test_a_total_over_all_sweeps_is_checked_before_the_start(place):
 
 def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(place, monkeypatch):
     monkeypatch.setattr(Ledger, "charge", lambda *args, **kwargs: "no room is left")
-    with pytest.raises(InvalidInput, match="no room is left"):
+    with refused("no room is left"):
         place.start(place.prepare(), budget_total=1e3)
     assert place.names() == []
 
@@ -398,7 +398,7 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(pla
         return [replace(found[0], config=with_noise(first, 0.1)), *found[1:]]
 
     monkeypatch.setattr(search, "draw_points", draw_with_less_noise)
-    with pytest.raises(InvalidInput, match="the same epsilon for every point"):
+    with refused("the same epsilon for every point"):
         place.start(place.prepare())
     assert place.ledger.entries() == []
     assert place.names() == []
@@ -407,21 +407,19 @@ def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(pla
 # ---- unsealing
 
 
-def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, capsys):
+def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, line):
     number = 20  # so many that they cost more than the choice
     draw(monkeypatch, number)
     make_store(place.settings)
     folder, ledger = run_toy(place.path, **_fields()).folder, place.ledger
     monkeypatch.setenv("SWEEP_HOME", str(place.settings.home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert cli.run(["unseal", "toy"]) == 2
-    assert "expected --yes" in capsys.readouterr().err
+    assert "expected --yes" in line.refused("unseal", "toy")
     assert len(folder.records()) == 1
 
     before = ledger.entries()
     errors = sorted(r.metrics["ser"] or 0.0 for r in Vault(folder).draws.records())
-    assert cli.run(["unseal", "toy", "--yes"]) == 0
-    assert f"{number} trials together cost epsilon" in capsys.readouterr().out
+    assert f"{number} trials together cost epsilon" in line.says("unseal", "toy", "--yes")
     assert sorted(r.metrics["ser"] or 0.0 for r in folder.records()) == errors
     assert not Vault(folder).path.exists()
 
@@ -432,15 +430,14 @@ def test_unsealing_says_yes_and_charges_the_composition(place, monkeypatch, caps
     assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
     assert spent.num_trials == number
 
-    assert cli.run(["unseal", "toy", "--yes"]) == 2
-    assert "unsealed already" in capsys.readouterr().err
-    assert cli.run(["resume", "toy"]) == 0
+    assert "unsealed already" in line.refused("unseal", "toy", "--yes")
+    line.says("resume", "toy")
     assert len(folder.records()) == number
     assert len(ledger.entries()) == len(before) + number + 1
-    assert cli.run(["ledger", "--check"]) == 0
+    line.says("ledger", "--check")
     _remove(place.settings.home, "jsonl", "head")  # it is checked like any other sweep
-    assert cli.run(["ledger", "--check", "--json"]) == 1
-    out = capsys.readouterr().out
+    code, out, _ = line("ledger", "--check", "--json")
+    assert code == 1
     assert len(json.loads(out[out.index("{") :])["missing"]) == number
 
 
@@ -490,7 +487,7 @@ def test_a_vault_that_has_lost_something_is_not_opened(place):
     shutil.copytree(home, kept)
     for lost, damage in _LOST.items():
         damage(home, Vault(folder).path)
-        with pytest.raises(InvalidData, match=r"^expected "):
+        with refused(r"^expected ", InvalidData):
             place.unseal()
         assert not folder.is_unsealed, lost
         assert len(folder.records()) == 1, lost
@@ -528,7 +525,7 @@ def test_a_copy_of_a_private_selection_releases_no_second_best(place, monkeypatc
     home = place.settings.home
     shutil.copytree(home / "toy", home / "copy")
     for name in ("toy", "copy"):
-        with pytest.raises(InvalidInput, match="expected one folder of the private selection"):
+        with refused("expected one folder of the private selection"):
             place.resume(name)
     shutil.rmtree(home / "toy")
     (home / "copy").rename(home / "renamed")
@@ -584,12 +581,12 @@ def test_an_unsealing_that_crashed_is_finished_by_the_next(place, monkeypatch, s
 
 def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path):
     run_untracked(tmp_path / "plain")
-    with pytest.raises(InvalidInput, match="its trials are not sealed"):
+    with refused("its trials are not sealed"):
         Place(tmp_path / "plain").unseal()
     place = Place(tmp_path / "tight")
     place.path.mkdir()
     folder = place.run(budget={"total": 1.01 * place.prepare().price.epsilon_selected})
-    with pytest.raises(InvalidInput, match=r"exceeds budget\.total=.* they stay sealed"):
+    with refused(r"exceeds budget\.total=.* they stay sealed"):
         place.unseal()
     assert len(folder.records()) == 1
     assert len(place.ledger.entries()) == 1

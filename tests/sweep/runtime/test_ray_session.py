@@ -20,6 +20,7 @@ from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
 from sweep.runtime.runner import _require_answer as require_answer
 from sweep.runtime.runner import require_executor
+from tests.refusals import refused
 from trainables.errors import InvalidInput, SweepError
 
 ROOT = Path(__file__).parents[3]
@@ -96,7 +97,7 @@ def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(monke
 
 def test_a_node_that_never_comes_up_is_one_sentence(monkeypatch):
     starts(monkeypatch, [Exception(SLOW)] * 3)
-    with pytest.raises(SweepError, match="3 tries"):
+    with refused("3 tries", SweepError):
         ray_session._start_local(num_cpus=2)
 
 
@@ -119,7 +120,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(ended, mon
         assert ended == [0]
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
         with (
-            pytest.raises(SweepError, match="start a new process"),
+            refused("start a new process", SweepError),
             ray_session.session(RunSettings()),
         ):
             raise AssertionError("a dead Ray is used")
@@ -191,7 +192,7 @@ def test_agents_end_with_a_raylet_that_was_killed(ended, monkeypatch, still_call
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "ray://127.0.0.1:{}", "localhost:{}"])
 def test_an_address_that_does_not_answer_is_refused_at_once(silent_port, form):
     address, started = form.format(silent_port), time.monotonic()
-    with pytest.raises(InvalidInput, match=rf"got '{address}': nothing answers there"):
+    with refused(rf"got '{address}': nothing answers there"):
         require_executor(RunSettings(executor="gang", address=address))
     assert time.monotonic() - started < 10
 
@@ -204,7 +205,7 @@ def test_an_address_that_answers_is_tried():
 
 def test_the_address_that_auto_stands_for_must_answer(silent_port, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{silent_port}")
-    with pytest.raises(InvalidInput, match=rf"got '127.0.0.1:{silent_port}': nothing answers"):
+    with refused(rf"got '127.0.0.1:{silent_port}': nothing answers"):
         require_executor(RunSettings(address="auto"))
 
 
@@ -212,7 +213,7 @@ def test_the_address_that_auto_stands_for_must_answer(silent_port, monkeypatch):
     "address", ["", "local", "nowhere", "127.0.0.1", "ray://127.0.0.1", "http://127.0.0.1:8265"]
 )
 def test_an_address_of_another_form_is_refused_at_once(address):
-    with pytest.raises(InvalidInput, match=rf"address to be HOST:PORT .* or auto .*'{address}'"):
+    with refused(rf"address to be HOST:PORT .* or auto .*'{address}'"):
         require_executor(RunSettings(address=address))
 
 
@@ -310,7 +311,7 @@ def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
     place = str(ray_files / folder)
     monkeypatch.setenv(name, place)
     with (
-        pytest.raises(InvalidInput, match=rf"{why}.*{name}='{place}': set RAY_TMPDIR to another"),
+        refused(rf"{why}.*{name}='{place}': set RAY_TMPDIR to another"),
         ray_session.session(RunSettings(dashboard=False)),
     ):
         raise AssertionError("Ray has started")
@@ -320,13 +321,13 @@ def test_a_temporary_folder_that_ray_cannot_use_is_one_line(
 def test_a_ray_that_was_imported_without_its_environment_is_refused(monkeypatch):
     """It would listen on every interface, or accept calls without a token."""
     monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
-    with pytest.raises(InvalidInput, match="without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"):
+    with refused("without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0"):
         require_executor(RunSettings())
     require_executor(RunSettings(executor="local"))
 
 
 def test_a_local_ray_without_tokens_is_refused(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(InvalidInput, match=r"RAY_AUTH_MODE to be token.*got 'disabled'"):
+    with refused(r"RAY_AUTH_MODE to be token.*got 'disabled'"):
         require_executor(RunSettings())
     require_executor(RunSettings(executor="local"))

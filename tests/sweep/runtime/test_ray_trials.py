@@ -33,6 +33,7 @@ from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.libraries import IGNORED
+from tests.refusals import refused
 from tests.sweep.ray_metrics import own_ray
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
@@ -184,7 +185,7 @@ def test_what_tune_does_not_explore_is_not_trained(gang, cluster, tmp_path, monk
     monkeypatch.setattr(tune.tune, "Tuner", Idle)
     monkeypatch.setattr(tune, "gang", gang)
     jobs, diary = make_jobs(tmp_path), Diary()
-    with pytest.raises(SweepError, match="Ray Tune ended before every trial had begun"):
+    with refused("Ray Tune ended before every trial had begun", SweepError):
         run_trials(jobs, events=diary, settings=ALONE)
     assert diary.events == []
     assert [list(job.folder.iterdir()) for job in jobs] == [[], []]
@@ -413,7 +414,7 @@ def test_trials_wait_for_each_other_once_the_first_one_says_that_memory_is_short
 )
 def test_too_few_resources_are_refused_once_the_cluster_is_known(cluster, change, named, tmp_path):
     diary = Diary()
-    with pytest.raises(InvalidInput, match=named):
+    with refused(named):
         run_trials(
             make_jobs(tmp_path),
             events=diary,

@@ -15,7 +15,7 @@ from sweep.store.sweeps import open_sweep
 from tests.tiny_space import write_tiny_space
 
 RECIPE = Path(str(resources.files("sweep"))) / "deploy" / "slurm.sbatch"
-TEXT = RECIPE.read_text(encoding="utf-8")
+TEXT = RECIPE.read_text()
 # Options of sbatch (Slurm 24.05).
 SBATCH = {
     *("array", "cpus-per-task", "gpus-per-task", "job-name", "mem", "nodes", "ntasks-per-node"),

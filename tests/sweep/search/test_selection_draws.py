@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 
 from search_spaces import space as spaces
 from search_spaces.search import NumTrials
@@ -27,10 +28,7 @@ def _probability(law, mean, number):
         return np.asarray(stats.poisson.pmf(number, mean))
     if law == "geometric":
         return np.asarray((1 - 1 / mean) ** (number - 1) / mean)
-    low, high = 1e-12, 1 - 1e-12
-    for _ in range(200):  # gamma, by bisection of the mean (1 / gamma - 1) / ln(1 / gamma)
-        gamma = (low + high) / 2
-        low, high = (gamma, high) if (1 / gamma - 1) / -math.log(gamma) > mean else (low, gamma)
+    gamma = brentq(lambda each: (1 / each - 1) / -math.log(each) - mean, 1e-12, 1 - 1e-9)
     return np.asarray((1 - gamma) ** number / (number * -math.log(gamma)))
 
 

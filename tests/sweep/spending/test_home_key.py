@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweep.spending.home_key import HomeKey
-from trainables.errors import InvalidData, InvalidInput
+from tests.refusals import refused
+from trainables.errors import InvalidData
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_a_process_that_comes_second_takes_the_key_of_the_first(key):
 def test_a_damaged_key_is_no_new_one(key, content):
     key.read()
     key.file.write_bytes(content)
-    with pytest.raises(InvalidData, match=f"expected 32 bytes in .*, got {len(content)}$"):
+    with refused(f"expected 32 bytes in .*, got {len(content)}$", InvalidData):
         HomeKey(key.file).read()
     assert key.file.read_bytes() == content
 
@@ -71,13 +72,13 @@ def test_a_damaged_key_is_no_new_one(key, content):
 def test_a_name_under_a_lost_key_is_damage_and_no_fingerprint(key):
     name = key.name_of("abc")
     key.file.unlink()
-    with pytest.raises(InvalidData, match="restore it from a copy"):
+    with refused("restore it from a copy", InvalidData):
         HomeKey(key.file).name_of(name)
 
 
 @pytest.mark.parametrize("text", ["", "../x", ".hidden", "a/b", "a b", "ä", "x" * 129])
 def test_what_is_no_fingerprint_names_no_file(key, text):
-    with pytest.raises(InvalidInput, match="expected a data set's fingerprint"):
+    with refused("expected a data set's fingerprint"):
         key.name_of(text)
 
 
@@ -144,5 +145,5 @@ def test_a_damaged_list_is_refused_and_counts_as_no_small_one(key, tmp_path, dam
     kept = {"cut": -3, "cut by a hash": -8, "empty": 16}
     other = content + b"x" if damage == "longer" else bytes(16) + content[16:]
     path.write_bytes(content[: kept[damage]] if damage in kept else other)
-    with pytest.raises(InvalidData, match=r"restore the key or the file from a copy"):
+    with refused(r"restore the key or the file from a copy", InvalidData):
         HomeKey(key.file).overlaps("a")

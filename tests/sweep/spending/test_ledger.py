@@ -1,7 +1,6 @@
 """The ledger takes several writers, survives kills, and recognises shared records."""
 
 import hashlib
-import json
 import math
 import multiprocessing
 import os
@@ -12,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from sweep import cli
 from sweep.spending.ledger import FILE, Ledger, entry_for
+from tests.refusals import refused
 from trainables.accountants import certify, release
 from trainables.config import TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
@@ -109,7 +108,7 @@ def test_an_attempt_is_charged_once_and_a_replay_again(ledger):
     assert (
         both.epsilon == certify(replayed, delta=1e-5, effort="total").epsilon > three.total.epsilon
     )
-    with pytest.raises(InvalidInput, match="first_epoch < epochs"):
+    with refused("first_epoch < epochs"):
         entry("t1", first_epoch=2, epochs=2)
 
 
@@ -157,7 +156,7 @@ def test_what_is_written_is_keyed_and_private(tmp_path, ledger):
     assert ledger.spend(fingerprint).num_trials == 2
     for mode in (0o644, 0o640, 0o610, 0o604, 0o602, 0o601):
         (tmp_path / "ledger.key").chmod(mode)
-        with pytest.raises(InvalidInput, match=f"readable by its owner only, got mode {mode:o}$"):
+        with refused(f"readable by its owner only, got mode {mode:o}$"):
             Ledger(tmp_path / FILE).spend("aaa")
 
 
@@ -180,7 +179,7 @@ def test_a_lost_key_loses_no_entry(tmp_path, ledger):
         lambda: again.charge(entry("t2"), budget_total=1e9),
         again.datasets,
     ):
-        with pytest.raises(InvalidData, match=r"expected the key .* restore it from a copy"):
+        with refused(r"expected the key .* restore it from a copy", InvalidData):
             ask()
     assert len(again.entries()) == 1
 
@@ -191,9 +190,9 @@ def test_a_budget_counts_everything_that_went_before(ledger):
     planned = [release(mechanism())] * 3
     total = certify([release(mechanism())] * 4, delta=1e-5, effort="total").epsilon
     ledger.require_within("aaa", planned, budget_total=total * 1.0001)
-    with pytest.raises(InvalidInput, match="3 planned trials would raise it to") as refused:
+    with refused("3 planned trials would raise it to") as problem:
         ledger.require_within("aaa", planned, budget_total=total * 0.9999)
-    assert f"{spent:.4g} is spent" in str(refused.value)
+    assert f"{spent:.4g} is spent" in str(problem.value)
     assert len(ledger.entries()) == 1, "nothing is charged by asking"
     with pytest.raises(InvalidInput, match="no noise is added"):
         ledger.require_within("aaa", [release(mechanism("sgd"))], budget_total=1e9)
@@ -225,28 +224,21 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger):
     assert "no theorem covers" in reason
 
 
-def test_the_command_shows_the_spend(tmp_path, monkeypatch, capsys):
+def test_the_command_shows_the_spend(tmp_path, monkeypatch, line):
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
-    assert cli.run(["ledger"]) == 0
-    assert "Nothing has been charged" in capsys.readouterr().out
+    assert "Nothing has been charged" in line.says("ledger")
     book = Ledger(tmp_path / FILE)
     book.key.register("aaa", [b"one"])
     book.charge(entry("t1"))
     book.charge(entry("t2", mechanism=mechanism("sgd")))
-    assert cli.run(["ledger", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["datasets"]
-    assert (row["dataset"], row["dataset_name"], row["num_trials"]) == (
-        book.key.name_of("aaa"),
-        "atis",
-        2,
-    )
+    (row,) = line.facts("ledger")["datasets"]
+    said = (row["dataset"], row["dataset_name"], row["num_trials"])
+    assert said == (book.key.name_of("aaa"), "atis", 2)
     assert row["total"]["epsilon"] == "inf"
     monkeypatch.setenv("COLUMNS", "200")
-    assert cli.run(["ledger", "atis"]) == 0
-    assert "for the rest" in capsys.readouterr().out.replace("\n", " ")
-    assert cli.run(["ledger", "missing"]) == 2
-    assert cli.run(["ledger", "--delta", "2"]) == 2
-    assert "expected 0 < delta < 1" in capsys.readouterr().err
+    assert "for the rest" in line.says("ledger", "atis").replace("\n", " ")
+    line.refused("ledger", "missing")
+    assert "expected 0 < delta < 1" in line.refused("ledger", "--delta", 2)
 
 
 def _charge_within(path, writer, count, limit):
@@ -289,7 +281,7 @@ def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(t
     one = certify([release(mechanism())], delta=1e-5, effort="total").epsilon * 1.0001
     assert ledger.charge(entry("first"), budget_total=one) is None
     assert "exceeds --budget-total" in str(ledger.charge(entry("second"), budget_total=one))
-    with pytest.raises(InvalidInput, match="to stay within"):
+    with refused("to stay within"):
         ledger.require_within("aaa", [release(mechanism())], budget_total=one)
     ledger.charge(entry("beside", sweep_name="another"))
     assert {e.trial for e in ledger.beside(entry())} == {"beside"}
@@ -311,7 +303,7 @@ def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger):
     spent = ledger.spend("aaa", exact=True)
     assert (spent.total.delta, spent.total.epsilon) == (1e-8, dear)
     between = (cheap + dear) / 2
-    with pytest.raises(InvalidInput, match="to stay within"):
+    with refused("to stay within"):
         ledger.require_within("aaa", [], budget_total=between)
     assert ledger.charge(entry("t3", mechanism=loose), budget_total=between) is not None
     # An entry of the same attempt replaces what is there, so nothing is added to the total.

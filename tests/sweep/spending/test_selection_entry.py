@@ -15,6 +15,7 @@ from sweep.spending.ledger import (
     selection_charge,
     selection_entry,
 )
+from tests.refusals import refused
 from trainables.accountants import RdpFilter, certify
 from trainables.errors import InvalidData
 from trainables.guarantee.releases import BestOf, Gaussian, Number, Training, Unaccounted
@@ -169,6 +170,6 @@ def test_charging_again_after_a_crash_adds_what_is_missing_alone(ledger, monkeyp
 
 
 def test_without_the_selection_nothing_is_unsealed(ledger):
-    with pytest.raises(InvalidData, match=r"expected the ledger's entry of s@1, got none"):
+    with refused(r"expected the ledger's entry of s@1, got none", InvalidData):
         charge_composed(ledger, [draw("a")], sweep="s@1")
     assert ledger.entries() == []

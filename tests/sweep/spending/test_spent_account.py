@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from sweep.spending.gate import total_refusal
 from sweep.spending.ledger import FILE, Entry, Ledger
+from tests.refusals import refused
 from trainables.accountants import Account, RdpFilter, Release, certify
-from trainables.errors import InvalidInput
 from trainables.guarantee import account as account_module
 from trainables.guarantee import renyi
 from trainables.guarantee.releases import (
@@ -276,7 +276,7 @@ def test_totals_of_couples_are_for_one_record_replaced(tmp_path):
     )
     assert ledger.charge(first, budget_total=limit) is None
     assert "exceeds --budget-total" in str(ledger.charge(second, budget_total=limit))
-    with pytest.raises(InvalidInput, match="expected the data set's total epsilon to stay within"):
+    with refused("expected the data set's total epsilon to stay within"):
         ledger.require_within(first.dataset, [COUPLE], budget_total=limit, delta=DELTA)
     kept = RdpFilter.of(both.epsilon, delta=DELTA)
     most = max(

@@ -30,7 +30,7 @@ def test_plain_data_come_back_equal(tmp_path_factory, value):
     path = tmp_path_factory.getbasetemp() / "value.json"
     files.write_json(path, value)
     assert files.read_json(path) == value
-    assert path.read_text(encoding="utf-8") == files.indented_json(value)
+    assert path.read_text() == files.indented_json(value)
 
 
 def test_no_number_is_written_that_json_does_not_have():

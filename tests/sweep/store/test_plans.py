@@ -12,6 +12,7 @@ from search_spaces.paths import label, setting, short
 from sweep.store import plans
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, create
+from tests.refusals import refused
 from tests.sweep.logs import rewrite_sweep
 from trainables.config import parse
 from trainables.errors import InvalidData
@@ -93,7 +94,7 @@ def test_a_trial_with_a_missing_or_wrong_field_is_damaged(field, value, tmp_path
     assert SweepFolder(folder.path).plan() == plan
     rewrite_sweep(folder, "planned", damage)
     place = rf"line 2 is without a valid planned\.plan\.trials\.0\.{field}"
-    with pytest.raises(InvalidData, match=place):
+    with refused(place, InvalidData):
         SweepFolder(folder.path).plan()
 
 

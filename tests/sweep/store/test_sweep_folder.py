@@ -22,8 +22,9 @@ from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.state import TrialStatus, with_leakage
 from sweep.store.sweeps import SweepFolder
+from tests.refusals import refused
 from trainables.config import parse
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 from trainables.files import read_yaml
 from trainables.result import EpochReport, TrialResult
 
@@ -297,9 +298,9 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(files):
     process.start()
     assert mine.recv() == "locked"
     assert files.is_running
-    with pytest.raises(InvalidInput, match=r"toy is running: `sweep stop toy`"), files.hold_lock():
+    with refused(r"toy is running: `sweep stop toy`"), files.hold_lock():
         pass
-    with pytest.raises(InvalidInput, match="is running"):
+    with refused("is running"):
         files.delete()
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
@@ -333,9 +334,9 @@ def test_a_running_sweep_keeps_its_plan_and_its_folder(files):
     other = SweepFolder(files.path)
     plan = files.plan()
     with files.hold_lock():
-        with pytest.raises(InvalidInput, match="running"):
+        with refused("running"):
             other.replace_plan(other.space(), replace(plan, trials=()))
-        with pytest.raises(InvalidInput, match="running"):
+        with refused("running"):
             other.delete()
         files.replace_plan(files.space(), replace(plan, trials=plan.trials[:1]))
     assert len(files.plan().trials) == 1, "who holds the lock may"
@@ -349,13 +350,13 @@ def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(files):
         pass
     files.delete()
     assert [path.name for path in files.path.parent.iterdir()] == []
-    with pytest.raises(InvalidInput, match="no sweep named toy: it was deleted"), other.hold_lock():
+    with refused("no sweep named toy: it was deleted"), other.hold_lock():
         pass
 
 
 def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(files, monkeypatch):
     monkeypatch.setattr(SweepFolder, "require_at_rest", lambda self: None)  # it was at rest
-    with files.hold_lock(), pytest.raises(InvalidInput, match="running"):
+    with files.hold_lock(), refused("running"):
         SweepFolder(files.path).delete()
     assert files.plan() == PLAN
 
@@ -422,10 +423,10 @@ def test_a_damaged_log_is_one_problem_with_the_next_step(files, damage):
     again = SweepFolder(files.path)
     named = rf"expected whole entries in {path}, .*: restore the sweep's folder from a copy"
     for use in (again.records, again.state, again.plan, again.about, again.start_trial):
-        with pytest.raises(InvalidData, match=named):
+        with refused(named, InvalidData):
             use(*[TRIAL] * (use == again.start_trial))
     path.unlink()
-    with pytest.raises(InvalidData, match=f"cannot read {path}: it does not exist"):
+    with refused(f"cannot read {path}: it does not exist", InvalidData):
         again.records()
 
 
@@ -441,7 +442,7 @@ def test_a_restored_copy_of_a_log_is_read_anew(files, tmp_path):
 def test_nothing_is_recorded_in_a_folder_that_was_removed(files):
     files.plan()
     shutil.rmtree(files.path)
-    with pytest.raises(InvalidData, match="cannot read"):
+    with refused("cannot read", InvalidData):
         files.note(budget_total=8.0)
     assert not files.path.exists()
 

@@ -15,10 +15,11 @@ from sweep.store import sweeps as store
 from sweep.store.data_sets import open_data
 from sweep.store.plans import Plan
 from sweep.store.sweeps import LOG, Vault, require_storage, storage_faults
+from tests.refusals import refused
 from tests.sweep.store.test_sweep_folder import TRIAL
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import data_config
-from trainables.errors import InvalidInput, StorageFailed
+from trainables.errors import StorageFailed
 
 PLAN = Plan(name="toy", trials=(TRIAL,))
 
@@ -91,7 +92,7 @@ def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(home, space, monke
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fail)
-            with pytest.raises(StorageFailed, match="run the same command again"):
+            with refused("run the same command again", StorageFailed):
                 create(home, space)
         assert sorted(home.rglob("*")) == before
     assert create(home, space).plan() == PLAN
@@ -99,7 +100,7 @@ def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(home, space, monke
 
 def test_a_home_that_is_a_file_is_refused_with_its_name(home, space):
     home.write_text("a file")
-    with pytest.raises(InvalidInput, match=f"^cannot write to SWEEP_HOME={home}: "):
+    with refused(f"^cannot write to SWEEP_HOME={home}: "):
         create(home, space)
 
 
@@ -129,18 +130,18 @@ def test_facts_are_added_and_none_is_lost(folder):
 
 def test_a_trial_is_found_by_the_beginning_of_its_id(folder):
     assert folder.plan_of(TRIAL.id) == folder.plan_of(TRIAL.id[:4]) == TRIAL
-    with pytest.raises(InvalidInput, match=r"the id of a trial of toy, got 'zz': no trial$"):
+    with refused(r"the id of a trial of toy, got 'zz': no trial$"):
         folder.plan_of("zz")
     twin = replace(TRIAL, id=f"{TRIAL.id[:4]}twin")
     folder.replace_plan(folder.space(), Plan(name="toy", trials=(TRIAL, twin)))
-    with pytest.raises(InvalidInput, match=r": 2 trials$"):
+    with refused(r": 2 trials$"):
         folder.plan_of(TRIAL.id[:4])
     assert folder.plan_of(twin.id) == twin
 
 
 def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder):
     with (
-        pytest.raises(StorageFailed, match=r"trials are paused; .* `sweep resume toy` continues$"),
+        refused(r"trials are paused; .* `sweep resume toy` continues$", StorageFailed),
         storage_faults(folder),
     ):
         raise OSError(28, "No space left on device")
@@ -160,7 +161,7 @@ def test_a_folder_that_cannot_be_made_is_named_by_its_variable(name, field, tmp_
     settings = replace(settings_in(tmp_path), **{field: tmp_path / "file"})
     data = data_config(name="video", num_utterances=1000)
     for use in (require_storage, partial(open_data, data)):
-        with pytest.raises(InvalidInput, match=f"^cannot write to {name}="):
+        with refused(f"^cannot write to {name}="):
             use(settings)
 
 
@@ -168,14 +169,14 @@ def test_a_folder_that_cannot_be_made_is_named_by_its_variable(name, field, tmp_
 
 
 def test_a_name_is_given_once(folder):
-    with pytest.raises(InvalidInput, match="a sweep named toy exists"):
+    with refused("a sweep named toy exists"):
         store.create(folder.path.parent, folder.space(), folder.plan(), about={})
     assert [path.name for path in folder.path.parent.iterdir()] == ["toy"]
 
 
 @pytest.mark.parametrize("name", ["../toy", "toy/../toy", "/etc", "", "Toy", ".toy", "cache"])
 def test_a_name_never_leaves_the_home(folder, name):
-    with pytest.raises(InvalidInput, match=r"^name: "):
+    with refused(r"^name: "):
         store.open_sweep(folder.path.parent, name)
 
 
@@ -185,16 +186,16 @@ def test_a_name_never_leaves_the_home(folder, name):
 def test_the_names_of_the_homes_own_files_are_no_sweeps(folder, name):
     """A sweep of such a name would be deleted with the record hashes, say, in it."""
     home, space = folder.path.parent, rename(folder.space(), name)
-    with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
+    with refused(r"^name: expected a name other than the home's own"):
         store.create(home, space, folder.plan(), about={})
     (home / name).mkdir()
     (home / name / LOG).write_text("{}")
-    with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
+    with refused(r"^name: expected a name other than the home's own"):
         store.open_sweep(home, name)
 
 
 def test_an_unknown_name_says_which_there_are(folder):
-    with pytest.raises(InvalidInput, match=r"no sweep named other in .*; there are: toy"):
+    with refused(r"no sweep named other in .*; there are: toy"):
         store.open_sweep(folder.path.parent, "other")
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from sweep import cli
 from sweep.results.export_documents import SynthesisFile
 from sweep.synthesis import synthesize, trained_text
 from sweep.synthesis.data_card import Draws, Filters, data_card, to_markdown
@@ -57,15 +56,14 @@ def test_one_trial_has_the_bounds_of_its_privacy_card():
     assert meaning(card.epsilon, delta=summary.delta).max_tpr_01pct > 2 * card.max_tpr_01pct
 
 
-def test_the_command_says_what_its_filters_dropped(monkeypatch, capsys):
+def test_the_command_says_what_its_filters_dropped(monkeypatch, line):
     """A filter that rejects nearly all was to be seen in the card alone."""
     card = card_of(trained(UTTERANCES))
     drawn = card.drawn.model_copy(update={"drawn": 91, "dropped": {"length": 80, "email": 10}})
     shown = [card, card.model_copy(update={"drawn": drawn})]
     monkeypatch.setattr(trained_text, "open_trained", lambda folder: trained(UTTERANCES))
     monkeypatch.setattr(synthesize, "write_utterances", lambda *_, **__: shown.pop())
-    assert cli.run(["synthesize", "model", "--to", "made.jsonl"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    command = ("synthesize", "model", "--to", "made.jsonl")
+    said = " ".join(line.says(*command).split())
     assert "1 utterance of 91 drawn (dropped: 80 by length, 10 by email); epsilon" in said
-    assert cli.run(["synthesize", "model", "--to", "made.jsonl"]) == 0
-    assert "dropped" not in capsys.readouterr().out
+    assert "dropped" not in line.says(*command)

@@ -286,7 +286,7 @@ def test_no_drawn_text_has_a_nul(tmp_path):
         filters=Filters(patterns={}, min_words=0),
     )
     for file in (to, tmp_path / "trial" / "synthetic.jsonl"):
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text().splitlines()
         assert not any("\0" in json.loads(line)["utterance"] for line in lines)
 
 

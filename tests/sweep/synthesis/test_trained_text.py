@@ -38,6 +38,6 @@ _WHOLE = {
     ],
 )
 def test_what_is_wrong_is_in_the_line(tmp_path, about, why):
-    (tmp_path / "synthesis.json").write_text(json.dumps(about), encoding="utf-8")
+    (tmp_path / "synthesis.json").write_text(json.dumps(about))
     with refused(f"of this version in .*, got another: .*{why}"):
         open_trained(tmp_path)
