@@ -109,14 +109,9 @@ def _train(**training):
     return model.groups[0].weight.detach().flatten()
 
 
-def test_a_new_optimiser_takes_the_steps(drop_in):
-    drop_in("optimizers", "signs", OPTIMIZER)
-    weights = _train(optimizer="signs")
-    torch.testing.assert_close(weights, torch.full((3,), -2 * 0.25))
-
-
-def test_a_new_course_sets_the_learning_rate(drop_in):
+@pytest.mark.parametrize(("course", "rate"), [("constant", 0.25), ("halved", 0.125)])
+def test_a_new_optimiser_takes_the_steps_at_the_rate_of_a_new_course(course, rate, drop_in):
     drop_in("optimizers", "signs", OPTIMIZER)
     drop_in("learning_rates", "halved", COURSE)
-    weights = _train(optimizer="signs", learning_rate_decay="halved")
-    torch.testing.assert_close(weights, torch.full((3,), -2 * 0.125))
+    weights = _train(optimizer="signs", learning_rate_decay=course)
+    torch.testing.assert_close(weights, torch.full((3,), -2 * rate))
