@@ -125,7 +125,8 @@ def plan_point(space: SearchSpace, point: Point, *, account: Accounting) -> Plan
         accountant=summary.accountant,
         warnings=summary.warnings,
     )
-    known = trial.fields | {name: getattr(trial, name) for name in PLANNED_NAMES}
+    read = trial.fields if point.later else {}
+    known = read | {name: getattr(trial, name) for name in PLANNED_NAMES}
     if (broken := broken_constraint(point.later, known)) is not None:
         return replace(trial, reason=broken.why, refused_by="constraint")
     over = None
