@@ -10,6 +10,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -177,7 +178,7 @@ def test_no_process_is_left_not_even_an_orphan():
         time.sleep(60)
         """
     )
-    group = [int(pid) for pid in _descendants(process.pid)]
+    group = [each.pid for each in psutil.Process(process.pid).children(recursive=True)]
     assert len(group) == 2
     process.send_signal(signal.SIGTERM)
     assert ending(process)[0] == 143
@@ -225,8 +226,3 @@ class AtEnd:  # deleted with the modules, when Python has given the signals up
     )
     process.send_signal(signal.SIGTERM)
     assert ending(process) == (0, "", "")
-
-
-def _descendants(pid):
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return children + [found for child in children for found in _descendants(int(child))]
