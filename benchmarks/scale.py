@@ -121,11 +121,11 @@ def command(home: Path, *words: str) -> tuple[float, float, float]:
     """(seconds, seconds of the processor, MB at the most) of a command of `sweep`."""
     code = (
         "import resource, sys; from sweep import cli; code = cli.run(sys.argv[1:]);"
-        " print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr);"
+        " used = resource.getrusage(resource.RUSAGE_SELF);"
+        " print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, file=sys.stderr);"
         " sys.exit(code)"
     )
     started = time.perf_counter()
-    before = os.times()
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
         env={**os.environ, "SWEEP_HOME": str(home)},
@@ -134,10 +134,7 @@ def command(home: Path, *words: str) -> tuple[float, float, float]:
         text=True,
         check=True,
     )
-    after = os.times()
-    processor = after.children_user + after.children_system
-    processor -= before.children_user + before.children_system
-    memory = int(done.stderr.splitlines()[-1]) / 1024
+    processor, memory = map(float, done.stderr.splitlines()[-1].split())
     return time.perf_counter() - started, processor, memory
 
 

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from sweep import phases
 from sweep.settings import Settings
-from sweep.store.data_sets import TrainingData, open_data, open_pair_data, training_data
+from sweep.store.data_sets import TrainingData, open_data, open_pair_data
 from trainables import accountants, catalogue, engines
 from trainables.config import (
     DataConfig,
@@ -91,7 +91,9 @@ class Accounting:
 
     def data_of(self, config: TrialConfig) -> TrainingData:
         """The data set of a config. Raises: InvalidInput for data that cannot be used."""
-        return training_data(config, self.settings)
+        if config.generates:
+            return open_pair_data(config.data, self.settings)
+        return open_data(config.data, self.settings)
 
 
 def _require_model(config: TrialConfig, settings: Settings) -> None:

@@ -17,7 +17,6 @@ from sweep.settings import Settings
 from sweep.spending.gate import unpaid
 from sweep.spending.ledger import FILE, SELECTION, Entry, Ledger, entry_for, selection_entry
 from sweep.store import sweeps as store
-from sweep.store.data_sets import training_data
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, Vault
 from trainables import catalogue, formats
@@ -118,7 +117,7 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
         prepared = prepare_space(folder.space(), settings=settings)
         assert prepared.price is not None
         what, delta = prepared.price.release, prepared.price.delta
-        data = training_data(prepared.plan.to_run[0].config, settings)
+        data = Accounting(settings).data_of(prepared.plan.to_run[0].config)
         ledger.key.register(data.fingerprint, data.texts())
         ledger.charge(selection_entry(what, delta=delta, data=data, sweep=sweep))
         return

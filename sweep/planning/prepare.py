@@ -88,9 +88,8 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
 
 def _of_models(plan: Plan) -> list[str]:
     """The notes of the models in the plan."""
-    names = {str(trial.fields.get("model", {}).get("name")) for trial in plan.to_run}
-    known = sorted(names & set(catalogue.names("models")))
-    notes = (getattr(catalogue.entry("models", name), "NOTE", None) for name in known)
+    names = sorted({trial.config.model.name for trial in plan.to_run})
+    notes = (getattr(catalogue.entry("models", name), "NOTE", None) for name in names)
     return [note for note in notes if note is not None]
 
 

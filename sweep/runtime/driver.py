@@ -76,7 +76,7 @@ def run_trials(
                 for event, reply in asked:
                     reply(events(event))
     except _Refused as refused:
-        raise refused.error from None
+        raise refused.args[0] from None
     except KeyboardInterrupt:
         raise Interrupted("the sweep was interrupted; its workers have stopped") from None
 
@@ -110,8 +110,7 @@ class Driver:
         records = self.folder.records(running=False)
         jobs = [job_of(record.plan, self.folder) for record in records if record.status.is_resumed]
         if source is not None and not jobs:
-            first = source.next()
-            jobs = [] if first is None else [first]  # Ray need not start for a search that is over
+            jobs = [*filter(None, [source.next()])]  # Ray need not start for a search that is over
         try:
             run_trials(jobs, events=self, settings=settings, source=source)
         finally:
@@ -136,9 +135,13 @@ class Driver:
             self._fail(event.trial_id, event.reason)
         record = self.folder.record(priced.trial, running=True)
         seconds = None if event.report is None else event.report.seconds
-        shown = replace(Progress.of(record), reason=record.reason or "", seconds_per_epoch=seconds)
-        if record.status is not TrialStatus.INTERRUPTED:  # one that is denied another epoch waits
-            shown = replace(shown, status=record.status)
+        is_denied = record.status is TrialStatus.INTERRUPTED  # it waits
+        shown = replace(
+            Progress.of(record),
+            status=TrialStatus.PLANNED if is_denied else record.status,
+            reason=record.reason or "",
+            seconds_per_epoch=seconds,
+        )
         self.watch(event.trial_id, shown)
         if self.delivery is not None:
             self.delivery.mark(event.trial_id)
@@ -218,9 +221,6 @@ class Driver:
 
 class _Refused(BaseException):
     """An error of the driver, which no trial takes for its own failure."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
 
 
 def _run_here(

@@ -108,8 +108,8 @@ class RunSettings(Share):
     grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
     max_epochs: int = 1_000  # the scheduler's horizon
     function: str = TRIAL_FUNCTION  # "module:name" of the trial function
-    data_dir: Path = field(default_factory=lambda: Path("data"))
-    cache_dir: Path = field(default_factory=lambda: Path(".cache"))
+    data_dir: Path = Path("data")
+    cache_dir: Path = Path(".cache")
     sealed: bool = False  # the number of trials is secret: nothing of Ray's may depend on it
     dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
 

@@ -25,6 +25,7 @@ from trainables.system import disk, processes
 NAMESPACE = "dp-nlu-sweep"
 _PACKAGES = Path(__file__).parents[2]  # the folder of what workers import
 _STARTS = 3
+_ANSWER_SECONDS = 120.0  # of a node
 _callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
 files: list[Path] = []  # folders of a session of our own that are removed with it
@@ -324,12 +325,12 @@ def cluster_size() -> Machine:
     )
 
 
-def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.0) -> None:
+def require_shared(writes: Sequence[Path], *, reads: Path) -> None:
     """Check that every node of the cluster sees the same folders as this process. In each of
     `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it.
 
     Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
-    answered after `timeout` seconds.
+    answered in time.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -349,11 +350,11 @@ def require_shared(writes: Sequence[Path], *, reads: Path, timeout: float = 120.
                 asked[name] = call.remote(wanted)
         for name, answer in asked.items():
             try:
-                unseen = ray.get(answer, timeout=timeout)
+                unseen = ray.get(answer, timeout=_ANSWER_SECONDS)
             except ray.exceptions.RayError as error:
                 raise InvalidInput(
-                    f"expected every node of the cluster to answer within {timeout:g} seconds, got"
-                    f" {type(error).__name__} from {name}"
+                    "expected every node of the cluster to answer within"
+                    f" {_ANSWER_SECONDS:g} seconds, got {type(error).__name__} from {name}"
                 ) from None
             if unseen is not None:
                 raise InvalidInput(

@@ -32,13 +32,12 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder, about, require_storage
-from sweep.tracking.delivery import PATIENCE_SECONDS, Delivery, StoreAway, is_tracked, open_store
+from sweep.tracking.delivery import Delivery, StoreAway, is_tracked, open_store
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.corpus import Corpus
 from trainables.errors import InvalidData, InvalidInput, SweepError, words_of
 
-_PATIENCE_WHEN_STOPPING = 3.0  # seconds for the tracking store
 _DRY_RUN_SECONDS = 5.0  # of trials before the sweep is created
 
 
@@ -80,14 +79,16 @@ def start(
         if selected is not None or time.monotonic() - begun < _DRY_RUN_SECONDS:
             rehearse(trial.config, account, function)
     ledger = Ledger(settings.home / FILE)
-    for lost in ledger_check.check(settings) if budget_total is not None else ():
-        if lost.epochs:
-            raise InvalidData(
-                f"expected a whole ledger with --budget-total, got {lost.problem} ({lost.sweep}):"
-                " `sweep ledger --check` lists what is missing, --repair charges it"
-            )
-    if budget_total is not None and selected is None:  # which is charged before anything starts
-        require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
+    if budget_total is not None:
+        for lost in ledger_check.check(settings):
+            if lost.epochs:
+                raise InvalidData(
+                    f"expected a whole ledger with --budget-total, got {lost.problem}"
+                    f" ({lost.sweep}): `sweep ledger --check` lists what is missing, --repair"
+                    " charges it"
+                )
+        if selected is None:  # which is charged before anything starts
+            require_total(price(plan.to_run, account), ledger, budget_total=budget_total)
     if settings.tracking:
         open_store(settings)
     facts = {**about(command), "budget_total": budget_total, "tracking": settings.tracking}
@@ -125,7 +126,7 @@ def resume(
     is_over = not (prepared.plan.to_choose or any(waiting))
     if prepared.space.search.is_private_selection:
         if folder.is_unsealed or store.Vault(folder).is_over:
-            problem = Delivery(settings, folder).close(timeout=PATIENCE_SECONDS)
+            problem = Delivery(settings, folder).close()
             return Run(folder=folder, tracking_problem=problem)
         prepared, is_over = prepare_space(prepared.space, settings=settings), False
     require_storage(settings)
@@ -158,9 +159,7 @@ class _Execution:
                     self._run_trials(delivery)
                 finally:
                     phases.enter(phases.DELIVERING)
-                    is_stopping = bool(interrupts.now.number)
-                    patience = _PATIENCE_WHEN_STOPPING if is_stopping else PATIENCE_SECONDS
-                    missing = delivery.close(timeout=patience)
+                    missing = delivery.close()
                     interrupts.now.is_requested = lambda: False
         except Interrupted:
             raise Interrupted(f"interrupted; {further}") from None

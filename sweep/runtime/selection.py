@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sweep.guard import Guard
@@ -15,7 +14,6 @@ from sweep.planning.accounting import Accounting
 from sweep.planning.plan import plan_point
 from sweep.planning.prepare import Prepared
 from sweep.planning.pricing import price as priced_trials
-from sweep.planning.selection_price import SelectionPrice
 from sweep.results.selected_trial import release_all, release_best
 from sweep.results.tables.progress import Progress
 from sweep.runtime.driver import Driver, Watch
@@ -31,10 +29,10 @@ from sweep.spending.ledger import (
     selection_charge,
     selection_entry,
 )
-from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.plans import Plan
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import SweepFolder, Vault
-from sweep.tracking.delivery import PATIENCE_SECONDS, Delivery, is_tracked, open_store
+from sweep.tracking.delivery import Delivery, is_tracked, open_store
 from trainables.accountants import certify, release
 from trainables.errors import InvalidData, InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
@@ -54,8 +52,9 @@ def execute(
     """Draw from the plan where that has not been done, charge the selection, run what was drawn
     and release the best.
 
-    Raises: InvalidInput where the data set's total does not permit the selection; TrialFailed where
-    a trial failed, and then nothing is released.
+    Raises: InvalidInput where the data set's total does not permit the selection, or the price does
+    not cover the release of a trial that was drawn; TrialFailed where a trial failed, and then
+    nothing is released.
     """
     vault, trials, price = Vault(folder), prepared.plan.to_run, prepared.price
     assert price is not None
@@ -64,9 +63,23 @@ def execute(
             f"expected one folder of the private selection {folder.name}, got a copy,"
             f" {copies[0]}: the best of either would be a release of its own"
         )
-    if not vault.is_sealed:
-        _draw(folder, vault, trials, price, account)
     ledger, name = Ledger(account.settings.home / FILE), folder.ledger_name
+    if not vault.is_sealed:  # drawn by the home's key and the sweep's id
+        space, drawn = folder.space(), []
+        random = search.random_of(ledger.key.read(), str(folder.about()["id"]))
+        number = search.draw_number(search.law_of(space), random)
+        for point in search.draw_points(space, trials, number, random):
+            trial = plan_point(space, point, account=account)
+            what = release(account(trial.config).mechanism) if trial.runs else None
+            if what not in price.configurations:
+                raise InvalidInput(
+                    "expected the same epsilon for every point of the space with strategy"
+                    " private_selection: a value inside a range changes it"
+                )
+            # The same configuration may be drawn twice, and is then two trials; from their names
+            # no number follows.
+            drawn.append(replace(trial, id=f"draw-{random.bytes(4).hex()}-{trial.id}"))
+        vault.seal(space, Plan(name=space.name, trials=tuple(drawn)))
     if selection_charge(ledger, name) is None:  # as a whole, before anything starts
         data, limit = account.data_of(trials[0].config), folder.about().get("budget_total")
         ledger.key.register(data.fingerprint, data.texts())
@@ -107,36 +120,6 @@ def execute(
         watch("sealed", shown)
 
 
-def _draw(
-    folder: SweepFolder,
-    vault: Vault,
-    trials: Sequence[PlannedTrial],
-    price: SelectionPrice,
-    account: Accounting,
-) -> None:
-    """Draw trials by the home's key and the sweep's id, and write them to the vault.
-
-    Raises: InvalidInput for one whose release is not covered by the price.
-    """
-    space = folder.space()
-    secret = Ledger(account.settings.home / FILE).key.read()
-    random = search.random_of(secret, str(folder.about()["id"]))
-    number = search.draw_number(search.law_of(space), random)
-    drawn = []
-    points = search.draw_points(space, trials, number, random)
-    names = [f"draw-{random.bytes(4).hex()}" for _ in points]  # from which no number follows
-    for name, point in zip(names, points, strict=True):
-        trial = plan_point(space, point, account=account)
-        if not trial.runs or release(account(trial.config).mechanism) not in price.configurations:
-            raise InvalidInput(
-                "expected the same epsilon for every point of the space with strategy"
-                " private_selection: a value inside a range changes it"
-            )
-        # The same configuration may be drawn twice, and is then two trials.
-        drawn.append(replace(trial, id=f"{name}-{trial.id}"))
-    vault.seal(space, Plan(name=space.name, trials=tuple(drawn)))
-
-
 def require_sealed(folder: SweepFolder) -> Vault:
     """The vault of an ended private selection.
 
@@ -169,7 +152,18 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     tracker = open_store(settings) if is_tracked(settings, folder) else None
     with folder.hold_lock():
         entries = _entries(folder, vault, settings)
-        _require_room(folder, ledger, entries)
+        releases = [entry.release for entry in entries]
+        delta = min((entry.delta for entry in entries), default=1.0)
+        together = certify(releases, delta=delta, effort="total").epsilon if releases else 0.0
+        total, limit = folder.space().budget.total, folder.about().get("budget_total")
+        if total is not None and together > total:
+            raise InvalidInput(
+                f"the trials of {folder.name} cost epsilon {format_epsilon(together)} together,"
+                f" which exceeds budget.total={total:g}: they stay sealed"
+            )
+        selection = selection_charge(ledger, folder.ledger_name)
+        if releases and limit is not None and selection is not None:
+            ledger.require_within(selection.dataset, releases, budget_total=limit, delta=delta)
         charge_composed(ledger, entries, sweep=folder.ledger_name)
         folder.note(unsealed=time.time())
         release_all(folder, vault)
@@ -178,7 +172,7 @@ def unseal(folder: SweepFolder, settings: Settings) -> str | None:
     if tracker is not None:
         with guard:
             tracker.delete(folder)  # runs with the figures from before
-    return guard.problem or Delivery(settings, folder).close(timeout=PATIENCE_SECONDS)
+    return guard.problem or Delivery(settings, folder).close()
 
 
 def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entry]:
@@ -209,20 +203,3 @@ def _entries(folder: SweepFolder, vault: Vault, settings: Settings) -> list[Entr
         )
         for each in entries
     ]
-
-
-def _require_room(folder: SweepFolder, ledger: Ledger, entries: Sequence[Entry]) -> None:
-    if not entries:
-        return
-    releases, delta = [entry.release for entry in entries], min(entry.delta for entry in entries)
-    together = certify(releases, delta=delta, effort="total")
-    total = folder.space().budget.total
-    if total is not None and together.epsilon > total:
-        raise InvalidInput(
-            f"the trials of {folder.name} cost epsilon {format_epsilon(together.epsilon)} together,"
-            f" which exceeds budget.total={total:g}: they stay sealed"
-        )
-    limit = folder.about().get("budget_total")
-    selection = selection_charge(ledger, folder.ledger_name)
-    if limit is not None and selection is not None:
-        ledger.require_within(selection.dataset, releases, budget_total=limit, delta=delta)

@@ -55,8 +55,8 @@ class Entry:
     dataset_name: str = ""  # for people
     sweep: str  # `SweepFolder.ledger_name` at the time of the charge
     trial: str
-    attempt: int
-    first_epoch: int
+    attempt: int = 1
+    first_epoch: int = 0
     epochs: int
     delta: float
     at: float = 0.0  # seconds since 1970
@@ -88,7 +88,7 @@ def entry_for(mechanism: Mechanism, *, epochs: int, first_epoch: int = 0, **who:
             f"expected first_epoch < epochs, got first_epoch={first_epoch}, epochs={epochs}"
         )
     return Entry(
-        **{"attempt": 1, **who},
+        **who,
         first_epoch=first_epoch,
         epochs=epochs,
         delta=mechanism.delta,
@@ -308,8 +308,6 @@ def selection_entry(release: Release, *, delta: float, data: TrainingData, sweep
         dataset_name=data.name,
         sweep=sweep,
         trial=SELECTION,
-        attempt=1,
-        first_epoch=0,
         epochs=1,
         delta=delta,
         release=release,

@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -196,12 +196,10 @@ class ChainedLog(Generic[_Entry]):
         if content is None:
             return -1, ""
         line = content.rstrip(b"\n")
-        try:
+        with suppress(KeyError, TypeError, ValueError, OverflowError):
             if _is_whole(line):
                 fields = json.loads(b"{" + line[_BODY:])
                 return int(fields["lines"]), str(fields["last"])
-        except (KeyError, TypeError, ValueError, OverflowError):
-            pass
         raise InvalidData(f"expected the head of a log in {self._head}: {self._advice}")
 
     def _write_head(self, position: _Position) -> None:

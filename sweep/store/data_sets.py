@@ -9,10 +9,12 @@ from sweep import phases
 from sweep.settings import Settings
 from sweep.store.sweeps import require_storage
 from trainables import catalogue
-from trainables.config import DataConfig, TrialConfig
+from trainables.config import DataConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.errors import InvalidData
+
+TrainingData = Corpus | PairCorpus
 
 
 @lru_cache(maxsize=16)
@@ -44,16 +46,3 @@ def is_at_hand(config: DataConfig, settings: Settings) -> bool:
     except InvalidData:
         return False
     return True
-
-
-TrainingData = Corpus | PairCorpus
-
-
-def training_data(config: TrialConfig, settings: Settings) -> TrainingData:
-    """The data set of a config.
-
-    Raises: InvalidInput for data that cannot be used.
-    """
-    if config.generates:
-        return open_pair_data(config.data, settings)
-    return open_data(config.data, settings)

@@ -15,7 +15,7 @@ from trainables.errors import InvalidInput
 from trainables.privacy.summary import plain
 from trainables.system.disk import flush
 
-_MAX_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 
 
 def write_text(path: Path, text: str) -> None:
@@ -63,4 +63,4 @@ def read_json(path: str | Path) -> Any:
 
     Raises: InvalidData for a file that is missing or damaged.
     """
-    return files.read_json(path, max_bytes=_MAX_BYTES)
+    return files.read_json(path, max_bytes=MAX_BYTES)

@@ -13,14 +13,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sweep.store.files import write_json
+from sweep.store.files import MAX_BYTES, write_json
 from trainables.errors import InvalidData, one_line
 from trainables.files import file_text
 
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "roc.json", "attack_scores.npz"})
 _TRANSIENT = ("checkpoint", ".")
-_MAX_BYTES = 1 << 30
 _MAX_NAME = 300  # characters of a name in a message
 _LOOKED_AT = "privacy_card.json"  # what tables read
 
@@ -110,7 +109,7 @@ def require_whole(folder: Path) -> None:
 
 def _read(place: str) -> Manifest:
     try:
-        manifest = Manifest.model_validate_json(file_text(place, max_bytes=_MAX_BYTES))
+        manifest = Manifest.model_validate_json(file_text(place, max_bytes=MAX_BYTES))
     except ValidationError:
         raise InvalidData(f"expected a manifest in {place}, got a damaged one") from None
     for name in manifest.files:

@@ -245,11 +245,6 @@ class TrialState:
         return self.rows[-1]["epochs_done"] if self.rows else 0
 
     @property
-    def seconds_spent(self) -> float:
-        """Seconds so far, those of measuring included once it has its result."""
-        return (self.result and self.result["seconds"].get("total")) or self.seconds
-
-    @property
     def is_over(self) -> bool:
         """Whether it has ended: it has its result, or failed."""
         return self.result is not None or self.failed is not None
@@ -317,7 +312,7 @@ class TrialState:
             status=status,
             epochs_done=result["epochs_done"],
             metrics=with_leakage(result["metrics"] | panel["metrics"]),
-            seconds=self.seconds_spent,
+            seconds=result["seconds"].get("total") or self.seconds,  # those of measuring, too
             # A scheduler also ends trials after their last epoch, which stops nothing.
             reason=result["reason"] if result["stopped_early"] else None,
             notes=(*result["notes"], *panel["notes"]),

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
+from sweep import interrupts, phases
 from sweep.guard import Guard
 from sweep.settings import Settings, hide_passwords, sqlite_uri
 from sweep.store.sweeps import SweepFolder
@@ -17,7 +19,9 @@ from trainables.errors import InvalidInput
 if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
 
-PATIENCE_SECONDS = 60.0  # that the end of a sweep waits; the rest is delivered later
+# Seconds without a trial after which the end of a sweep waits no longer; also after an interrupt.
+_PATIENCE, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
+_SAYING = 10.0  # seconds between two words on how far the last delivery is
 _REST = 5.0  # seconds after a failure
 _GATHERING = 1.0  # seconds: trials marked within them are delivered together
 _REFUSED = (400, 401, 403, 404, 501)  # HTTP statuses of what would be refused again
@@ -57,7 +61,6 @@ class Delivery:
     def __init__(self, settings: Settings, folder: SweepFolder) -> None:
         self._settings, self._folder = settings, folder
         self._tracker: Tracker | None = None
-        self._is_tracked = is_tracked(settings, folder)
         usual = (sqlite_uri(settings.home / "mlflow.db"), os.environ.get("MLFLOW_TRACKING_URI"))
         uri = settings.tracking_uri
         option = "" if uri in usual else f" --tracking-uri {hide_passwords(uri)}"
@@ -65,9 +68,11 @@ class Delivery:
         self._guard = Guard("MLflow", then=lambda p: later if may_pass(p) else "the sweep goes on")
         self._changed = threading.Condition()
         self._marked: set[str] = set()
-        self._closing = False
+        self._closing = self._given_up = False
+        self._num_done, self._said = 0, 0.0  # trials of this delivery; when that was said
         self._thread = threading.Thread(target=self._work, name="delivery", daemon=True)
-        self._thread.start()
+        if is_tracked(settings, folder):
+            self._thread.start()
 
     def mark(self, trial_id: str) -> None:
         """Mark a trial as changed on disk."""
@@ -75,21 +80,25 @@ class Delivery:
             self._marked.add(trial_id)
             self._changed.notify_all()
 
-    def close(self, *, timeout: float) -> str | None:
-        """Deliver the sweep as it is at its end, or for `timeout` seconds; returns why that is
-        incomplete, or None. Nothing is delivered of a sweep of which no trial has begun.
+    def close(self) -> str | None:
+        """Deliver the sweep as it is at its end, for as long as the store takes trials; returns why
+        that is incomplete, or None. Nothing is delivered of a sweep of which no trial has begun.
         """
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join(timeout)
+        while self._thread.is_alive() and not self._given_up:
+            before, signal = self._num_done, interrupts.now.number
+            self._thread.join(_PATIENCE_WHEN_STOPPING if signal else _PATIENCE)
+            self._given_up = bool(signal) or self._num_done == before
         if self._thread.is_alive():
+            self._thread.join(1.0)  # it ends before the next trial
             with self._guard:
                 raise TimeoutError("the tracking store is slow")
         return self._guard.problem
 
     def _work(self) -> None:
-        is_last = not self._is_tracked
+        is_last = False
         while not is_last:
             with self._changed:
                 self._changed.wait_for(lambda: self._marked or self._closing)
@@ -98,21 +107,30 @@ class Delivery:
                 taken, self._marked = self._marked, set()
                 is_last = self._closing
             with self._guard:
-                self._deliver(None if is_last else taken)
+                if self._folder.state().begun:
+                    self._deliver(None if is_last else taken)
             if self._guard.problem is not None:
                 with self._changed:
                     self._marked |= taken
 
     def _deliver(self, trial_ids: set[str] | None) -> None:
-        if not self._folder.state().begun:
-            return
         # After a failure the store is opened anew, and what it has is read again.
         tracker, self._tracker = self._tracker or open_store(self._settings), None
         try:
-            tracker.deliver(self._folder, trial_ids)
+            tracker.deliver(self._folder, trial_ids, self._count)
         except Exception as problem:
             tracker = open_store(self._settings)  # which names what is wrong with all of it
             if may_pass(problem):
                 raise
-            tracker.deliver(self._folder, trial_ids)  # a run that was deleted is made anew
+            # A run that was deleted is made anew.
+            tracker.deliver(self._folder, trial_ids, self._count)
         self._tracker = tracker
+
+    def _count(self, number: int, total: int) -> None:
+        """The trial of this `number` of `total` comes next."""
+        self._num_done += 1
+        if self._given_up:  # this thread writes nothing behind the back of a caller who goes on
+            raise SystemExit
+        if self._closing and time.monotonic() - self._said > _SAYING:
+            self._said = time.monotonic()
+            phases.enter(f"{phases.DELIVERING}: {number} of {total} trials")

@@ -16,10 +16,11 @@ import math
 import os
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from dashboards import report
@@ -41,9 +42,6 @@ from trainables.privacy.from_config import claims_privacy
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
 from trainables.system import disk
 from trainables.system.locks import alone
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
 
 CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag that names figures
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
@@ -72,6 +70,15 @@ _MOST_RUNS = 50_000  # that MLflow returns at once
 _LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 500, 5000
 
 
+class _Known(NamedTuple):
+    """A run with what was logged, in less memory than MLflow's own object."""
+
+    id: str
+    started: int  # milliseconds
+    tags: dict[str, str]
+    metrics: dict[str, float]
+
+
 class Tracker:
     """Writes sweeps to one MLflow store. Not for several threads at once."""
 
@@ -97,7 +104,7 @@ class Tracker:
         self._settings = settings
         self._is_remote = settings.tracking_uri.startswith(("http://", "https://", "databricks"))
         self._sweep = ""  # the id of the sweep whose runs these are, by trial
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, _Known] = {}
         try:
             settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             # MLflow fails where two processes create the tables of a database.
@@ -117,21 +124,46 @@ class Tracker:
                 hide_passwords(f"tracking store {uri} does not answer ({first_line(problem)})")
             ) from None
 
-    def deliver(self, folder: SweepFolder, trial_ids: Collection[str] | None = None) -> None:
+    def deliver(
+        self,
+        folder: SweepFolder,
+        trial_ids: Collection[str] | None = None,
+        count: Callable[[int, int], object] = lambda number, total: None,
+    ) -> None:
         """Update the sweep's runs to the state on disk: those of the trials `trial_ids` of a sweep
-        that runs, or those of every trial that has begun, and the sweep has ended.
+        that runs, or those of every trial that has begun, and the counts, the best trial and the
+        report of a sweep that has ended. `count` is called before each trial, with its number and
+        that of all.
 
-        Raises: whatever MLflow raises. What it refuses of one trial, it raises after the others.
+        Raises: whatever MLflow or `count` does; what is refused of one trial after the others.
         """
-        self._read_runs(folder)
-        running = trial_ids is not None
+        about, running = folder.about(), trial_ids is not None
+        if self._sweep != about["id"]:  # what MLflow has is read once
+            runs = self.runs_of(about["id"])
+            if "" not in runs:
+                tags = {
+                    "sweep.name": folder.name,
+                    "sweep.source": folder.space().source,
+                    "sweep.id": about["id"],
+                    "mlflow.source.name": "sweep",
+                    "mlflow.source.git.commit": about["git_commit"],
+                    **{f"version.{name}": words for name, words in about["versions"].items()},
+                }
+                runs[""] = self.create(folder.name, started=about["created"], tags=tags)
+            run = runs[""]
+            self.client.update_run(run.id, status="RUNNING")
+            self.log(run, tags={"sweep.status": "running"})
+            if not self.client.list_artifacts(run.id):
+                self.client.log_text(run.id, format_yaml(folder.state().space), "space.yaml")
+            self._runs, self._sweep = runs, about["id"]
         records = [
             folder.record(trial, running=running)
             for trial in folder.plan().trials
             if trial_ids is None or trial.id in trial_ids
         ]
         refused: Exception | None = None
-        for record in records:
+        for number, record in enumerate(records, start=1):
+            count(number, len(records))
             try:
                 if record.status.has_begun:
                     self._deliver_trial(folder, record)
@@ -140,46 +172,72 @@ class Tracker:
                     raise
                 refused = refused or problem
         if not running:
-            self._end(folder, records)
+            finished = [record for record in records if record.status.is_finished]
+            is_over = not any(record.status.is_pending for record in records)
+            found, status = summary_of(records), "FINISHED" if is_over else "KILLED"
+            tags = {
+                "sweep.status": status.lower(),
+                "mlflow.note.content": READING,
+                CURATOR: f"best_{MIA_AUC}" if f"best_{MIA_AUC}" in found else "",
+            }
+            when = max((r.ended_at or 0.0 for r in finished), default=float(about["created"]))
+            run = self._runs[""]
+            self.log(run, metrics=_metrics(found, step=len(finished), when=when), tags=tags)
+            self.client.set_terminated(run.id, status=status, end_time=int(1000 * when))
+            for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
+                page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
+                name = "report.html" if place == 1 else f"report-{place}.html"
+                self.client.log_text(run.id, report.html(page, public=True), name)
         if refused is not None:
             raise refused
 
     def delete(self, folder: SweepFolder) -> None:
         """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""
         for run in self.runs_of(folder.about()["id"]).values():
-            self.client.delete_run(run.info.run_id)
+            self.client.delete_run(run.id)
 
-    def runs_of(self, sweep_id: str) -> dict[str, Run]:
+    def runs_of(self, sweep_id: str) -> dict[str, _Known]:
         """The runs of a sweep as MLflow has them, by the trial's id; that of the sweep is ""."""
         mine = f"tags.`sweep.id` = '{sweep_id}'"
         found = self.client.search_runs([self.experiment_id], mine, max_results=_MOST_RUNS)
-        return {run.data.tags.get("sweep.trial", ""): run for run in found}
+        return {
+            run.data.tags.get("sweep.trial", ""): _Known(
+                run.info.run_id, run.info.start_time, dict(run.data.tags), dict(run.data.metrics)
+            )
+            for run in found
+        }
 
-    def create(self, name: str, *, started: float, tags: Fields) -> Run:
-        """Create a run."""
-        known = {tag.key: tag.value for tag in _tags(tags, {})}
-        when = _milliseconds(started)
-        return self.client.create_run(self.experiment_id, when, known, name[:_LONGEST_NAME])
+    def create(self, name: str, *, started: float, tags: Fields) -> _Known:
+        """Create a run, whose `tags` never change."""
+        when, known = int(1000 * started), _tags(tags, {})
+        run = self.client.create_run(self.experiment_id, when, known, name[:_LONGEST_NAME])
+        return _Known(run.info.run_id, when, {}, {})
 
     def log(
-        self, run: Run, *, params: Fields | None = None, metrics: Sequence[Any] = (), tags: Fields
+        self,
+        run: _Known,
+        *,
+        params: Fields | None = None,
+        metrics: Sequence[Any] = (),
+        tags: Fields,
     ) -> None:
         """Log parameters, metrics and tags, each cut to MLflow's limits. The tags come last,
         because they mark the rest as complete.
         """
-        from mlflow.entities import Param
+        from mlflow.entities import Param, RunTag
 
         given = [
             Param(accepted(key), _in_utf8(value)[:_LONGEST_PARAM])
             for key, value in (params or {}).items()
         ]
-        kept = _tags(tags, run.data.tags)
+        kept = _tags(tags, run.tags)
+        last = [RunTag(*tag) for tag in kept.items()]
         is_one = len(given) + len(metrics) <= _BATCH  # which MLflow writes in this order
-        self.client.log_batch(run.info.run_id, metrics, given, kept if is_one else [])
+        self.client.log_batch(run.id, metrics, given, last if is_one else [])
         if not is_one:
-            self.client.log_batch(run.info.run_id, tags=kept)
-        run.data.tags.update({tag.key: tag.value for tag in kept})
-        run.data.metrics.update({metric.key: metric.value for metric in metrics})
+            self.client.log_batch(run.id, tags=last)
+        run.tags.update(kept)
+        run.metrics.update({metric.key: metric.value for metric in metrics})
 
     # ---- the store
 
@@ -239,31 +297,10 @@ class Tracker:
 
     # ---- a sweep
 
-    def _read_runs(self, folder: SweepFolder) -> None:
-        """Read the sweep's run and those of its trials once; make the former with its artifacts."""
-        about = folder.about()
-        if self._sweep == about["id"]:
-            return
-        runs = self.runs_of(about["id"])
-        if "" not in runs:
-            tags = {
-                "sweep.name": folder.name,
-                "sweep.source": folder.space().source,
-                "sweep.id": about["id"],
-                "mlflow.source.name": "sweep",
-                "mlflow.source.git.commit": about["git_commit"],
-                **{f"version.{name}": words for name, words in about["versions"].items()},
-            }
-            runs[""] = self.create(folder.name, started=about["created"], tags=tags)
-        run_id = runs[""].info.run_id
-        self.client.update_run(run_id, status="RUNNING")
-        self.log(runs[""], tags={"sweep.status": "running"})
-        if not self.client.list_artifacts(run_id):
-            self.client.log_text(run_id, format_yaml(folder.state().space), "space.yaml")
-        self._runs, self._sweep = runs, about["id"]
-
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
-        """Update a trial's run."""
+        """Update a trial's run. That of an ended one gets its config and, as far as they are there,
+        the card, ROC curves and figures.
+        """
         plan, rows, status = record.plan, folder.epochs(record.plan.id), record.status
         panel = folder.state().trial(plan.id).panel
         compared = panel and panel["time"]
@@ -272,7 +309,7 @@ class Tracker:
         if run is None:
             begun = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
             own = {
-                "mlflow.parentRunId": self._runs[""].info.run_id,
+                "mlflow.parentRunId": self._runs[""].id,
                 "engine": plan.engine,
                 "sweep.trial": plan.id,
                 "sweep.name": folder.name,
@@ -281,7 +318,7 @@ class Tracker:
                 "sweep.id": self._sweep,
             }
             run = self._runs[plan.id] = self.create(plan.name, started=begun, tags=own)
-        known, run_id = run.data.tags, run.info.run_id
+        known, run_id = run.tags, run.id
         is_changed = state != known.get(_STATE)
         # Those of a trial that began anew stand beside the epochs that no longer count.
         times, last = [str(row["time"]) for row in rows], known.get(_EPOCH, "")
@@ -290,13 +327,24 @@ class Tracker:
             return
         curves, metrics = learning_curves(plan.task), list[Any]()
         for row in new:
-            by_name = {name: row["metrics"].get(name) for name in curves}
-            metrics += _metrics(by_name, step=row["epochs_done"], when=row["time"])
+            found = {name: row["metrics"].get(name) for name in curves}
+            metrics += _metrics(found, step=row["epochs_done"], when=row["time"])
         tags = {"sweep.status": status.value, "sweep.reason": ""}
         if status.is_over:
-            self._log_artifacts(folder, run_id, record)
+            source = folder.trial_folder(plan.id)
+            files = {"config.yaml": (source / "config.yaml").read_text(encoding="utf-8")}
+            if (card := record.privacy) is not None:  # its fields, not the file
+                files |= {JSON: indented_json(card.to_dict()), MARKDOWN: to_markdown(card)}
+            if status.is_finished:
+                files[_TABLE] = json.dumps(figure_table(record))
+            with TemporaryDirectory() as place:  # one call for all of them
+                for name, content in files.items():
+                    Path(place, name).write_text(content, encoding="utf-8")
+                self.client.log_artifacts(run_id, place)
+            for picture in source.glob("roc.*"):
+                self.client.log_artifact(run_id, str(picture), CURATOR)
             shown = headline(record) if status.is_finished else {}
-            final = {key: v for key, (_, v) in shown.items() if v != run.data.metrics.get(key)}
+            final = {key: v for key, (_, v) in shown.items() if v != run.metrics.get(key)}
             when = compared or record.ended_at or time.time()
             # First, because MLflow shows figures in the order in which they came.
             metrics = [*_metrics(final, step=record.epochs_done, when=when), *metrics]
@@ -306,7 +354,7 @@ class Tracker:
             self.client.set_terminated(
                 run_id,
                 status="FAILED" if status is TrialStatus.FAILED else "FINISHED",
-                end_time=run.info.start_time + _milliseconds(record.seconds),
+                end_time=run.started + int(1000 * record.seconds),
             )
         elif is_changed:
             shown_as = "RUNNING" if status is TrialStatus.RUNNING else "KILLED"
@@ -315,70 +363,32 @@ class Tracker:
         params = {} if _STATE in known else params_of(plan)
         self.log(run, params=params, metrics=metrics, tags=tags)
 
-    def _log_artifacts(self, folder: SweepFolder, run_id: str, record: TrialRecord) -> None:
-        """Log an ended trial's config and, as far as they are there, the card, ROC curves and
-        figures.
-        """
-        source = folder.trial_folder(record.plan.id)
-        files = {"config.yaml": (source / "config.yaml").read_text(encoding="utf-8")}
-        if (card := record.privacy) is not None:  # its fields, not the file
-            files |= {JSON: indented_json(card.to_dict()), MARKDOWN: to_markdown(card)}
-        if record.status.is_finished:
-            files[_TABLE] = json.dumps(figure_table(record))
-        for name, content in files.items():
-            self.client.log_text(run_id, content, name)
-        for picture in source.glob("roc.*"):
-            self.client.log_artifact(run_id, str(picture), CURATOR)
-
-    def _end(self, folder: SweepFolder, records: Sequence[TrialRecord]) -> None:
-        """Write the counts, the best trial and the report on the sweep's run."""
-        run, created = self._runs[""], float(folder.about()["created"])
-        finished = [record for record in records if record.status.is_finished]
-        is_over = not any(record.status.is_pending for record in records)
-        found, status = summary_of(records), "FINISHED" if is_over else "KILLED"
-        tags = {"sweep.status": status.lower(), "mlflow.note.content": READING}
-        tags[CURATOR] = f"best_{MIA_AUC}" if f"best_{MIA_AUC}" in found else ""
-        when = max((record.ended_at or 0.0 for record in finished), default=created)
-        self.log(run, metrics=_metrics(found, step=len(finished), when=when), tags=tags)
-        run_id = run.info.run_id
-        self.client.set_terminated(run_id, status=status, end_time=_milliseconds(when))
-        for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
-            page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
-            name = "report.html" if place == 1 else f"report-{place}.html"
-            self.client.log_text(run_id, report.html(page, public=True), name)
-
 
 def _metrics(found: Mapping[str, float | None], *, step: int, when: float) -> list[Any]:
     """Figures for MLflow, except infinities and missing values, unknown to it."""
     from mlflow.entities import Metric
 
     return [
-        Metric(name, value, _milliseconds(when), step)
+        Metric(name, value, int(1000 * when), step)
         for name, value in found.items()
         if value is not None and math.isfinite(value)
     ]
 
 
-def _tags(given: Fields, known: Mapping[str, str]) -> list[Any]:
+def _tags(given: Fields, known: Mapping[str, str]) -> dict[str, str]:
     """Tags within MLflow's limits. An empty one that is not `known` would be a line of nothing on
     the run's page.
     """
-    from mlflow.entities import RunTag
-
-    return [
-        RunTag(key, _in_utf8(value)[:_LONGEST_TAG])
+    return {
+        key: _in_utf8(value)[:_LONGEST_TAG]
         for key, value in given.items()
         if value not in (None, "") or key in known
-    ]
+    }
 
 
 def _in_utf8(value: Any) -> str:
     """The value in characters that every store keeps."""
     return str(value).replace("\0", "").encode("utf-8", "replace").decode()
-
-
-def _milliseconds(seconds: float) -> int:
-    return int(seconds * 1000)
 
 
 # ---- names, figures and words of a run; pure

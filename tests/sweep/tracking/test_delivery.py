@@ -10,6 +10,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from sweep import phases
 from sweep.settings import from_environment
 from sweep.tracking import delivery as delivery_thread
 from sweep.tracking.delivery import Delivery, StoreAway, may_pass
@@ -59,7 +60,7 @@ def test_a_store_that_is_away_is_one_line_and_gets_all_later(
     delivery = Delivery(settings, sweep)
     delivery.mark(ids[0])
     wait_until(lambda: not problems)
-    assert delivery.close(timeout=60) is None
+    assert delivery.close() is None
     assert capsys.readouterr().err == f"MLflow failed (away): {LATER}\n"
     assert set(runs_in(settings)) == {"", *ids}
 
@@ -75,7 +76,7 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
 ):
     early = until(sweep, 1, tmp_path / "early")
     first, *_ = ids
-    assert Delivery(settings, early).close(timeout=60) is None
+    assert Delivery(settings, early).close() is None
     delivery = Delivery(settings, sweep)
     delivery.mark(ids[1])
     wait_until(lambda: delivery._tracker is not None)
@@ -84,7 +85,7 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
     delivery.mark(first)
     wait_until(lambda: first in runs_in(settings))
     assert runs_in(settings)[first].info.run_id != gone
-    assert delivery.close(timeout=60) is None
+    assert delivery.close() is None
     assert capsys.readouterr().err == ""
     assert set(runs_in(settings)) == {"", *ids}
 
@@ -92,13 +93,13 @@ def test_a_run_that_was_deleted_meanwhile_is_made_anew_without_a_line(
 def test_marks_of_one_moment_are_one_delivery(sweep, settings, monkeypatch, ids):
     monkeypatch.setattr(delivery_thread, "_GATHERING", 1.0)
     calls = []
-    monkeypatch.setattr(Tracker, "deliver", lambda self, folder, ids=None: calls.append(ids))
+    monkeypatch.setattr(Tracker, "deliver", lambda self, folder, ids, count: calls.append(ids))
     delivery = Delivery(settings, sweep)
     first, second, _ = ids
     for name in (second, first, second):
         delivery.mark(name)
     wait_until(lambda: calls)
-    assert delivery.close(timeout=60) is None
+    assert delivery.close() is None
     assert calls == [{first, second}, None]
 
 
@@ -106,16 +107,33 @@ def test_a_store_that_stays_away_is_the_reason_in_one_line(problems, sweep, sett
     problems += [OSError("no route\nand more")] * 999
     delivery = Delivery(settings, sweep)
     delivery.mark(ids[0])
-    assert delivery.close(timeout=60) == "no route"
+    assert delivery.close() == "no route"
 
 
-def test_a_store_that_does_not_return_does_not_hold_the_sweep(sweep, settings, monkeypatch, capsys):
-    over = threading.Event()
-    monkeypatch.setattr(Tracker, "deliver", lambda *_, **__: over.wait(60))
+def test_a_store_is_waited_for_while_it_takes_trials(sweep, settings, monkeypatch, capsys):
+    """And is left alone afterwards: its folder may be removed."""
+    over, written, words, tracker = threading.Event(), [], [], Tracker(settings)
+
+    def deliver(self, folder, ids, count):
+        for number in range(13):
+            time.sleep(0.2)
+            if number == 12:
+                over.wait(60)
+            count(number, 12)
+        written.append(ids)
+
+    monkeypatch.setattr(Tracker, "deliver", deliver)
+    changes = {"open_store": lambda settings: tracker, "_PATIENCE": 1.2, "_SAYING": 0.0}
+    for name, value in changes.items():
+        monkeypatch.setattr(delivery_thread, name, value)
     delivery = Delivery(settings, sweep)
-    assert delivery.close(timeout=0.1) == "the tracking store is slow"
+    with phases.listener(words.append):
+        assert delivery.close() == "the tracking store is slow"
+    assert words[-1] == "delivering results: 11 of 12 trials"
     assert capsys.readouterr().err == f"MLflow failed (the tracking store is slow): {LATER}\n"
     over.set()
+    delivery._thread.join(60)
+    assert not written
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password(settings, silent_port):
@@ -134,6 +152,6 @@ def test_a_started_sweep_keeps_its_choice_unless_another_is_named(
     sweep.note(tracking=started_with)
     chosen = from_environment({"SWEEP_HOME": str(settings.home)}, tracking=named)
     assert chosen.names_tracking is (named is not None)
-    assert Delivery(chosen, sweep).close(timeout=60) is None
+    assert Delivery(chosen, sweep).close() is None
     client = MlflowClient(settings.tracking_uri)
     assert (client.get_experiment_by_name(EXPERIMENT) is not None) is expected
