@@ -104,6 +104,7 @@ nlu_rate = partial(public, task="nlu", written="rate")
 text_figure = partial(public, task="synthesis")
 text_count = partial(text_figure, written="count")
 text_rate = partial(text_figure, written="rate")
+text_share = partial(text_rate, better="higher", has_ceiling=True)
 
 
 @cache

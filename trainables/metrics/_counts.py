@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ Align = Literal["name", "edit"]
 Match = Literal["span", "value"]
 Integers = NDArray[np.int64]
 Key = tuple[str, Hashable]  # a slot's name and its span or value, which must agree for a match
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,17 +157,16 @@ def count_frames(
     aligner = align_by_name if align == "name" else align_by_edit
     rows = np.empty((len(references), len(NAMES)), dtype=np.int64)
     for index, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
-        words = _at(tokens, index)
+        words = tokens[index] if tokens else None
+        theirs = hypothesis_tokens[index] if hypothesis_tokens else words
         right = slot_keys(reference.slots, match=match, tokens=words)
-        guess = slot_keys(
-            hypothesis.slots, match=match, tokens=_at(hypothesis_tokens, index) or words
-        )
+        guess = slot_keys(hypothesis.slots, match=match, tokens=theirs)
         correct, substituted, deleted, inserted = aligner(right, guess)
         matched = correct if align == "name" else _intersection(right, guess)
         strict_counts = (matched, len(right), len(guess))
         if reference_tags is not None and hypothesis_tags is not None:
-            mine, theirs = slots_strict(reference_tags[index]), slots_strict(hypothesis_tags[index])
-            strict_counts = (_intersection(mine, theirs), len(mine), len(theirs))
+            one, other = slots_strict(reference_tags[index]), slots_strict(hypothesis_tags[index])
+            strict_counts = (_intersection(one, other), len(one), len(other))
         intent_error = reference.intent not in (NO_INTENT, hypothesis.intent)
         frame_error = intent_error or substituted + deleted + inserted > 0
         rows[index] = (
@@ -187,7 +185,3 @@ def _intersection(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     if first == second:  # most utterances of a good model
         return len(first)
     return sum((Counter(first) & Counter(second)).values())
-
-
-def _at(values: Sequence[Item] | None, index: int) -> Item | None:
-    return None if values is None else values[index]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure, text_count, text_figure, text_rate
+from trainables.figures import Figure, text_count, text_figure, text_rate, text_share
 from trainables.metrics import text_space
 from trainables.parse.function_types import occurrences
 from trainables.parse.graph import graph, is_well_formed
@@ -55,22 +55,14 @@ FIGURES = (
         unit="nats",
         has_ceiling=True,
     ),
-    text_rate(
-        name="function_type_overlap",
-        label="function-type overlap",
-        better="higher",
-        objective=True,
-        is_listed=True,
-        has_ceiling=True,
+    text_share(
+        name="function_type_overlap", label="function-type overlap", objective=True, is_listed=True
     ),
     text_rate(name="well_formed_rate", label="well-formed programs", better="higher"),
     text_count(name="num_function_types", label="function types"),
     *(
-        text_rate(
-            name=f"function_top{k}",
-            label=f"agreement on the {k} most frequent function types",
-            better="higher",
-            has_ceiling=True,
+        text_share(
+            name=f"function_top{k}", label=f"agreement on the {k} most frequent function types"
         )
         for k in TOP
     ),
@@ -99,14 +91,7 @@ FIGURES = (
         better="lower",
         unit="nats per token",
     ),
-    text_rate(
-        name="word_type_overlap",
-        label="word-type overlap",
-        better="higher",
-        objective=True,
-        is_listed=True,
-        has_ceiling=True,
-    ),
+    text_share(name="word_type_overlap", label="word-type overlap", objective=True, is_listed=True),
     text_count(name="num_word_types", label="word types"),
     text_rate(name="distinct_rate", label="distinct texts", better="higher"),
 )

@@ -22,23 +22,24 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _TAIL = 50.0 * (1.0 - 0.95)  # percent of resampled values on either side of a 95 % interval
 _CONFIDENCE = 0.95
+_RATES = {"tpr_1pct": 0.01, "tpr_01pct": 0.001}  # the largest false-positive rate of each TPR
 # What `figures` gives of one attack, by its own names.
 OF_SCORES = (
     Figure(name="auc", label="AUC", better="lower", written="rate", has_bounds=True),
     *(
         figure
-        for name, share in (("tpr_1pct", "1 %"), ("tpr_01pct", "0.1 %"))
+        for name, max_fpr in _RATES.items()
         for figure in (
             Figure(
                 name=name,
-                label=f"TPR at {share} FPR",
+                label=f"TPR at {100 * max_fpr:g} % FPR",
                 better="lower",
                 written="rate",
                 has_bounds=True,
             ),
             Figure(
                 name=f"{name}_low_resolution",
-                label=f"whether few records determine the TPR at {share} FPR",
+                label=f"whether few records determine the TPR at {100 * max_fpr:g} % FPR",
             ),
         )
     ),
@@ -187,7 +188,7 @@ def figures(scores: Floats, member: Bools) -> dict[str, float]:
     """
     curve, area = roc(scores, member), auc(scores, member)
     result = {"auc": area.value, "auc_low": area.low, "auc_high": area.high}
-    for name, max_fpr in (("tpr_1pct", 0.01), ("tpr_01pct", 0.001)):
+    for name, max_fpr in _RATES.items():
         rate = tpr_at_fpr(curve, max_fpr)
         result |= {
             name: rate.value,
@@ -238,7 +239,7 @@ def dp_inconsistencies(
     factor = math.exp(min(epsilon, 700.0))
     if curve.advantage - band > max_advantage(epsilon, delta):
         broken.append("advantage")
-    for name, max_fpr in (("tpr_1pct", 0.01), ("tpr_01pct", 0.001)):
+    for name, max_fpr in _RATES.items():
         allowed = math.floor(max_fpr * curve.num_nonmembers + 1e-9)
         # Both at one threshold, which the non-members set.
         fpr_high = clopper_pearson(allowed, curve.num_nonmembers)[1]

@@ -19,29 +19,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.figures import text_count, text_rate
+from trainables.figures import text_count, text_share
 
 FIGURES = (
-    text_rate(
-        name="mauve",
-        label="MAUVE",
-        better="higher",
-        objective=True,
-        is_listed=True,
-        has_ceiling=True,
-    ),
-    text_rate(name="mauve_smoothed", label="MAUVE*", better="higher", has_ceiling=True),
+    text_share(name="mauve", label="MAUVE", objective=True, is_listed=True),
+    text_share(name="mauve_smoothed", label="MAUVE*"),
     text_count(name="mauve_num_texts", label="texts that MAUVE compared"),
     text_count(name="mauve_num_clusters", label="clusters that MAUVE compared"),
-    text_rate(
-        name="neighbour_precision",
-        label="precision by neighbours",
-        better="higher",
-        has_ceiling=True,
-    ),
-    text_rate(
-        name="neighbour_recall", label="recall by neighbours", better="higher", has_ceiling=True
-    ),
+    text_share(name="neighbour_precision", label="precision by neighbours"),
+    text_share(name="neighbour_recall", label="recall by neighbours"),
 )
 FEATURES = "tfidf-char2-5-svd128"
 SCALE = 5.0  # of the divergence inside the exponential
