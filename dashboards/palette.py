@@ -54,8 +54,15 @@ def colour(engine: str, *, dark: bool = False) -> str:
 
 
 def mark(engine: str, decay: str) -> Mark:
-    """The mark of a trial: that of its engine, or else of its noise decay."""
-    return look(engine).mark or decay_mark(decay)
+    """The mark of a trial: that of its engine, or else of its noise decay.
+
+    >>> [mark(catalogue.default("engines"), decay) for decay in ("linear", "unknown")]
+    ['triangle', 'circle']
+    """
+    own = look(engine).mark
+    if own is None and decay in catalogue.names("schedules"):
+        own = getattr(catalogue.entry("schedules", decay), "MARK", None)
+    return own or "circle"
 
 
 def name(engine: str) -> str:
@@ -69,14 +76,10 @@ def name(engine: str) -> str:
 
 def words(engine: str, decay: str) -> str:
     """The displayed name of an engine and, where shown separately, its decay."""
-    if not shows_decay(engine):
-        return name(engine)
-    return f"{name(engine)}, {'no decay' if decay == 'none' else f'{decay} decay'}"
-
-
-def shows_decay(engine: str) -> bool:
-    """Whether charts show the decays of an engine separately."""
-    return look(engine).mark is None
+    found = look(engine)
+    if found.mark is not None:
+        return found.label
+    return f"{found.label}, {'no decay' if decay == 'none' else f'{decay} decay'}"
 
 
 def band(epsilon: float | None) -> str:
@@ -98,18 +101,6 @@ def look(engine: str) -> Look:
     if engine not in catalogue.names("engines"):
         return Look(label=engine, light=_OTHER[0], dark=_OTHER[1])
     found: Look = catalogue.entry("engines", engine).LOOK
-    return found
-
-
-def decay_mark(decay: str) -> Mark:
-    """The mark of a decay.
-
-    >>> decay_mark("linear"), decay_mark("unknown")
-    ('triangle', 'circle')
-    """
-    if decay not in catalogue.names("schedules"):
-        return "circle"
-    found: Mark = getattr(catalogue.entry("schedules", decay), "MARK", "circle")
     return found
 
 
