@@ -64,8 +64,8 @@ def union_of(section: str, *, kind: str | None = None) -> Any:
     names = catalogue.names(SHELVES[section], kind=kind)
     every = dict.fromkeys(class_of(section, name) for name in names)
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
-    one_of = Union[tuple(every)]  # noqa: UP007
-    return Annotated[one_of, Field(discriminator=tag), WrapValidator(partial(_shared, section))]
+    marks = Field(discriminator=tag), WrapValidator(partial(_shared, section))
+    return Annotated[Union[tuple(every)], *marks]  # noqa: UP007
 
 
 # The sections in use by what they were made of: ten thousand trials of a plan differ in few.
