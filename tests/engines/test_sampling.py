@@ -66,10 +66,11 @@ def test_coins_come_from_the_key_and_not_from_the_seed(sampling):
     """And change by the epoch."""
     mech = mechanism("dp_sgd", sampling=sampling)
 
-    def records(epoch=0, **how):
+    def records(epoch=0, mech=mech, **how):
         return of_trial(mech, **how).draw(epoch, 0).records.tolist()
 
     assert records() == records(seed=1)
+    assert records(mech=mechanism()) != records(mech=mechanism(), seed=1), "of shuffled epochs"
     assert records() != records(1)
     for other in ({"key": public_key(1, "sampling")}, {"trial_id": "u"}, {"attempt": 1}):
         assert records() != records(**other)

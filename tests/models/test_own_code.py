@@ -67,18 +67,7 @@ def test_what_cannot_be_trained_is_refused(here, old, new, problem):
 
 
 @pytest.mark.parametrize("deep", [False, True])
-@pytest.mark.parametrize(
-    ("change", "is_large"),
-    [
-        ("self.few.append(1)", False),
-        ("self.many.append(1)", True),
-        ("self.vector.data += 1", False),
-        ("self.matrix.data += 1", True),
-        ("self.matrix += 1", False),  # torch knows
-        ("self.training = False", False),
-        ("self.intents.training = False", False),
-    ],
-)
+@pytest.mark.parametrize(("change", "is_large"), CASES["large"].items())
 def test_what_is_large_is_compared_at_epochs_alone(here, change, is_large, deep):
     made = "self.few, self.many = [2] * 9, list(range(40_000))\n"
     made += "self.vector, self.matrix = torch.zeros(1_000), torch.zeros(1_100, 1_000)"

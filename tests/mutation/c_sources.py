@@ -9,23 +9,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from .operators import pairs_in
+
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
 _FAULTS = (
     ("constant", re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+|\d+)(?![\w.]|\])"), lambda t: f"({t} + 1)"),
     ("constant", re.compile(r"(?<![\w.])\d+\.\d*(?:e-?\d+)?f?"), lambda t: f"(2 * {t})"),
-    ("comparison", re.compile(r" (<=|>=|<|>|==|!=) "), lambda t: _OTHER[t.strip()]),
-    ("operator", re.compile(r" (\+|-|\*|/|&|\||\^|<<|>>) "), lambda t: _OTHER[t.strip()]),
-    ("operator", re.compile(r" (\+=|-=|\*=|\^=|\|=) "), lambda t: _OTHER[t.strip()]),
+    ("comparison", re.compile(r" (<=|>=|<|>|==|!=) "), lambda t: f" {_OTHER[t.strip()]} "),
+    ("operator", re.compile(r" (\+|-|\*|/|&|\||\^|<<|>>) "), lambda t: f" {_OTHER[t.strip()]} "),
+    ("operator", re.compile(r" (\+=|-=|\*=|\^=|\|=) "), lambda t: f" {_OTHER[t.strip()]} "),
     ("statement left out", re.compile(r"(?<=\n)[ \t]+[^;{}\n#]*[^;{}\n ] ?[-+*^|]?= [^;{}\n]*;"),
      lambda t: ";" if not re.match(r"\s*(const |static |float|double|int|uint|__m|for)", t) else t),
     ("function left out", re.compile(r"\b(sqrtf|logf|cosf|sinf|sqrt|log|fabsf)\("), lambda t: "("),
 )  # fmt: skip
-_OTHER = {
-    "<=": " < ", ">=": " > ", "<": " <= ", ">": " >= ", "==": " != ", "!=": " == ",
-    "+": " - ", "-": " + ", "*": " / ", "/": " * ", "&": " | ", "|": " & ", "^": " | ",
-    "<<": " >> ", ">>": " << ", "+=": " -= ", "-=": " += ", "*=": " /= ", "^=": " |= ",
-    "|=": " &= ",
-}  # fmt: skip
+_OTHER = pairs_in(
+    "<= <, >= >, < <=, > >=, == !=, != ==, + -, - +, * /, / *, & |, | &, ^ |, << >>, >> <<, += -=,"
+    " -= +=, *= /=, ^= |=, |= &="
+)
 
 
 @dataclass(frozen=True)

@@ -14,23 +14,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+
+def pairs_in(text: str) -> dict[str, str]:
+    """What stands in place of what, from words in twos."""
+    return dict(pair.split() for pair in text.split(", "))
+
+
 COMPARE: dict[type, tuple[type, ...]] = {
     ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE),
     ast.GtE: (ast.Gt, ast.Lt), ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
 }  # fmt: skip
 ARITHMETIC: dict[type, type] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.BitOr: ast.BitAnd,
-    ast.BitAnd: ast.BitOr, ast.BitXor: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
-}  # fmt: skip
-_PAIRS = (
-    *(("min", "max"), ("minimum", "maximum"), ("amin", "amax"), ("argmin", "argmax")),
-    *(("floor", "ceil"), ("log", "log1p"), ("exp", "expm1"), ("isf", "ppf"), ("sf", "cdf")),
-    *(("add_", "sub_"), ("mul_", "div_"), ("mean", "sum"), ("any", "all")),
-    *(("zeros", "ones"), ("zeros_like", "ones_like"), ("new_zeros", "new_ones")),
+    getattr(ast, one): getattr(ast, other)
+    for one, other in pairs_in(
+        "Add Sub, Sub Add, Mult Div, Div Mult, FloorDiv Mult, Mod Mult, Pow Mult, BitOr BitAnd,"
+        " BitAnd BitOr, BitXor BitOr, LShift RShift, RShift LShift"
+    ).items()
+}
+_PAIRS = pairs_in(
+    "min max, minimum maximum, amin amax, argmin argmax, floor ceil, log log1p, exp expm1, isf ppf,"
+    " sf cdf, add_ sub_, mul_ div_, mean sum, any all, zeros ones, zeros_like ones_like,"
+    " new_zeros new_ones"
 )
-RENAMED = dict(_PAIRS) | {b: a for a, b in _PAIRS}
+RENAMED = _PAIRS | {b: a for a, b in _PAIRS.items()}
 _UNWRAPPED = {"sqrt", "abs", "exp", "expm1", "log", "log1p", "square", "ceil", "floor", "sorted"}
 _LEFT_OUT = _UNWRAPPED | {
     *("sqrt_", "square_", "abs_", "clamp", "clamp_", "clip", "reciprocal", "nan_to_num"),
