@@ -26,6 +26,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -444,7 +445,7 @@ def about(command: Sequence[str]) -> dict[str, Any]:
     return {
         "command": [hide_passwords(word) for word in command],
         "git_commit": _git_commit(),
-        "versions": {"python": platform.python_version(), **dict(_versions())},
+        "versions": dict(_versions()),
         "machine": platform.machine(),
     }
 
@@ -466,12 +467,13 @@ def _git_commit() -> str | None:
     return found.decode().strip()
 
 
-def _versions() -> Iterator[tuple[str, str]]:
+@cache
+def _versions() -> Mapping[str, str]:
+    found = {"python": platform.python_version()}
     for package in _PACKAGES:
-        try:
-            yield package, metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 @contextmanager
