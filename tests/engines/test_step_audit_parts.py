@@ -62,7 +62,7 @@ def test_what_is_compared_are_the_steps_releases(by_record):
     """Each call's, from the first to the last, times M, on either side; in the layout's groups."""
     made, toy = mechanism(), ChosenByRecord if by_record else ChosenGradients
     table, pairs = _audit._inputs(made)
-    left, right, groups = _audit._release(made, pairs[1], table, 2, 3, (5, 6), toy)
+    left, right, groups = _audit._release(made, pairs[1], table, 2, 3, (5, 6), toy, {})
     assert groups == list(_GROUPS)
     for units, side in ((pairs[1].left, left), (pairs[1].right, right)):
         engine = _audit._engine(made, units, table, (5, 6), toy)

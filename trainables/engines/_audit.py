@@ -95,7 +95,9 @@ def _audit_epoch(
     worst = min(range(len(pairs)), key=lambda number: found[number].estimate)
     # New calls on the worst pair, so that its choice causes no bias.
     again = max(2, calls // 4)
-    left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, (seed, 1), model)
+    left, right, groups = _release(
+        mechanism, pairs[worst], table, epoch, again, (seed, 1), model, {}
+    )
     multiplier = effective_multiplier(left, right, groups=groups, false_alarm=false_alarm / 4)
     bound = distinguish(left, right, groups=groups, delta=_DELTA, false_alarm=false_alarm / 4)
     epsilon = gaussian_epsilon(1 / claimed, _DELTA)
@@ -161,13 +163,12 @@ def _release(
     epoch: int,
     calls: int,
     names: tuple[int, int],
-    model: _Toy = ChosenGradients,
-    known: dict[_Units, np.ndarray] | None = None,
+    model: _Toy,
+    sides: dict[_Units, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
     """The releases of `calls` steps on either input, times M: [calls, D] each, and the groups.
-    `known` takes those of each input, and has some.
+    `sides` takes those of each input, and has some.
     """
-    sides = {} if known is None else known
     groups: list[slice] = []
     for units in (pair.left, pair.right):
         if units in sides:
