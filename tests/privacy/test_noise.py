@@ -240,7 +240,7 @@ def test_a_target_is_multiplied_once_whichever_pass_it_takes():
         assert target.tolist() == [3.0] * 10
 
 
-def test_a_key_shows_nothing(tmp_path):
+def test_a_key_shows_nothing():
     key = SecretKey(b"s" * 32)
     assert "s" * 4 not in f"{key} {key!r}"
     with pytest.raises(TypeError, match="not pickled"):

@@ -42,7 +42,7 @@ def test_one_process_has_no_share_of_a_gpu(share):
         spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": share}})
 
 
-def test_a_gpu_that_the_machine_lacks_is_refused(tmp_path, monkeypatch):
+def test_a_gpu_that_the_machine_lacks_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     space = spaces.parse({"name": "s", "resources": {"executor": "local", "gpus_per_worker": 1}})
     with refused(r"gpus_per_worker to fit on 0 GPUs, .*per_worker=1$"):

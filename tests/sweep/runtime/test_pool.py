@@ -41,7 +41,7 @@ def play_scene(scene, *, count=1, verdict=lambda event: GO_ON):
 
     async def play():
         pool = Pool(jobs(count))
-        seen = []
+        seen = pool.seen = []
 
         async def driver():
             while True:
@@ -50,7 +50,7 @@ def play_scene(scene, *, count=1, verdict=lambda event: GO_ON):
                     await pool.answer(number, verdict(event))
 
         driving = asyncio.create_task(driver())
-        await asyncio.wait_for(scene(pool, seen), timeout=60)
+        await asyncio.wait_for(scene(pool), timeout=60)
         driving.cancel()
         return seen
 
@@ -85,7 +85,7 @@ def kinds(events):
 
 
 def test_a_trial_that_tune_has_not_begun_is_not_trained():
-    async def scene(pool, seen):
+    async def scene(pool):
         assert await waits(pool.take(0, "g"))
         assert await pool.unfinished_trials() == {"t0": "ready"}
         assert await waits(pool.explore("t0", 0))
@@ -97,12 +97,12 @@ def test_a_trial_that_tune_has_not_begun_is_not_trained():
 
 
 def test_an_epoch_waits_for_tune_and_is_then_charged():
-    async def scene(pool, seen):
+    async def scene(pool):
         await taken(pool)
         asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
         assert await pool.explore("t0", 1) == (2, epoch(1))
         await asyncio.sleep(WAIT)
-        assert kinds(seen) == ["started"], "the driver has not been asked"
+        assert kinds(pool.seen) == ["started"], "the driver has not been asked"
         assert await waits(pool.explore("t0", 2)), "which permits it"
         assert await asked == GO_ON
 
@@ -110,7 +110,7 @@ def test_an_epoch_waits_for_tune_and_is_then_charged():
 
 
 def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other():
-    async def scene(pool, seen):
+    async def scene(pool):
         await taken(pool)
         asked = asyncio.create_task(pool.send(report("t0", 1, 1)))
         await asyncio.sleep(WAIT)
@@ -124,7 +124,7 @@ def test_a_trial_that_tune_stops_keeps_its_epoch_and_trains_no_other():
 
 
 def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails():
-    async def scene(pool, seen):
+    async def scene(pool):
         assert await waits(pool.explore("t0", 0))
         await pool.leave("t0", "its trial of Ray Tune failed")
         assert (await taken(pool, trial="t1")).trial_id == "t1"
@@ -133,7 +133,7 @@ def test_a_trial_that_no_gang_has_is_over_when_its_tune_trial_fails():
 
 
 def test_a_budget_that_says_no_ends_the_trial():
-    async def scene(pool, seen):
+    async def scene(pool):
         await taken(pool)
         verdict, _ = await asyncio.gather(pool.send(report("t0", 1, 1)), permit(pool))
         assert verdict == Verdict("epsilon budget")
@@ -149,7 +149,7 @@ def test_a_budget_that_says_no_ends_the_trial():
 def test_a_tune_trial_of_a_slot_takes_one_trial_after_another():
     """Also after a restart, which gives it the same trial until that is over."""
 
-    async def scene(pool, seen):
+    async def scene(pool):
         for explorer in ("slot 0", "slot 0", "slot 1"):
             assert await waits(pool.explore(explorer, 0))
         following = asyncio.create_task(pool.explore("slot 0", 1))
@@ -172,7 +172,7 @@ def test_a_tune_trial_of_a_slot_takes_one_trial_after_another():
 
 
 def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
-    async def scene(pool, seen):
+    async def scene(pool):
         attempts = [(await taken(pool, f"g{i}")).attempt for i in range(4)]
         assert attempts == [1, 2, 3, 4]
         reason = "RuntimeError at step.py:7"
@@ -185,7 +185,7 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often():
 
 
 def test_an_older_attempt_is_not_listened_to():
-    async def scene(pool, seen):
+    async def scene(pool):
         await taken(pool, "g0")
         await taken(pool, "g1")
         assert not (await pool.send(report("t0", 1, 1))).go_on
@@ -196,7 +196,7 @@ def test_an_older_attempt_is_not_listened_to():
 
 
 def test_what_is_left_of_a_dead_group_takes_no_trial_from_its_successor():
-    async def scene(pool, seen):
+    async def scene(pool):
         dead, alive = (asyncio.create_task(pool.take(0, g)) for g in ("g0", "g1"))
         assert await dead is None
         assert await waits(pool.explore("t0", 0))
@@ -209,7 +209,7 @@ def test_what_is_left_of_a_dead_group_takes_no_trial_from_its_successor():
 def test_a_gang_beyond_the_limit_ends_after_its_trial():
     """Its workers' death changes nothing: the trial is its own until the end."""
 
-    async def scene(pool, seen):
+    async def scene(pool):
         await taken(pool)
         await taken(pool, slot=1, trial="t1")
         late = asyncio.create_task(pool.take(2, "g"))
@@ -229,7 +229,7 @@ def test_a_gang_beyond_the_limit_ends_after_its_trial():
 
 
 def test_a_closed_pool_ends_gangs_and_tune_trials():
-    async def scene(pool, seen):
+    async def scene(pool):
         await taken(pool)
         idle = asyncio.create_task(pool.take(1, "g"))
         following = asyncio.create_task(pool.explore("t0", 1))
@@ -243,7 +243,7 @@ def test_a_closed_pool_ends_gangs_and_tune_trials():
 
 
 def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once():
-    async def scene(pool, seen):
+    async def scene(pool):
         assert await waits(pool.explore("t0", 0))
         assert await waits(pool.take(0, "g"))
         assert await pool.unfinished_trials() == {"t1": "ready"}

@@ -104,7 +104,7 @@ def test_overlaps_are_exactly_the_shared_records(tmp_path_factory, sets, doubled
         assert key.overlaps(f"d{one}") == again.overlaps(f"d{one}") == expected
 
 
-def test_records_that_were_cut_into_other_tokens_are_the_same(key, tmp_path):
+def test_records_that_were_cut_into_other_tokens_are_the_same(key):
     """`sweep init --tokenize punctuation` makes other tokens of the same text."""
     key.register("space", [b"play it, maria!", b"stop", b"go on"])
     key.register("punctuation", [b"play it , maria !", b"stop"])
@@ -112,7 +112,7 @@ def test_records_that_were_cut_into_other_tokens_are_the_same(key, tmp_path):
     assert key.overlaps("punctuation") == {key.name_of("space"): 2}
 
 
-def test_a_later_data_set_is_seen_by_one_that_was_asked_before(key, tmp_path):
+def test_a_later_data_set_is_seen_by_one_that_was_asked_before(key):
     key.register("a", [b"x", b"y"])
     assert key.overlaps("a") == {}
     HomeKey(key.file).register("b", [b"y", b"z"])
@@ -122,7 +122,7 @@ def test_a_later_data_set_is_seen_by_one_that_was_asked_before(key, tmp_path):
     assert key.overlaps("a") == {key.name_of("b"): 1}, "an answer is the caller's own"
 
 
-def test_a_registered_data_set_is_not_read_again(key, tmp_path):
+def test_a_registered_data_set_is_not_read_again(key):
     """A million records are hashed once."""
 
     def never():
