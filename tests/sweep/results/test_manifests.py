@@ -76,9 +76,8 @@ def flip(path):
 def test_a_damaged_trial_is_not_exported(toy, tmp_path, damage):
     record = toy.records()[1]
     DAMAGES[damage](toy.trial_folder(record.plan.id))
-    with pytest.raises(SweepError) as problem:
+    with refused("^", SweepError):
         export_trial(toy, record, tmp_path / "out")
-    assert "\n" not in str(problem.value)
     assert not (tmp_path / "out").exists()
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
