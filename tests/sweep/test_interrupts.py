@@ -208,7 +208,7 @@ def test_a_signal_to_a_forked_process_is_not_this_ones():
 def test_a_signal_that_was_ignored_stays_ignored():
     """A shell starts background jobs so, and `nohup` does."""
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
-    process = start('print("ready", flush=True); time.sleep(1.0)', before=ignored)
+    process = start('print("ready", flush=True); time.sleep(0.5)', before=ignored)
     process.send_signal(signal.SIGINT)
     assert ending(process) == (0, "", "")
 
