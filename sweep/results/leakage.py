@@ -61,13 +61,14 @@ def write_panels(folder: SweepFolder) -> tuple[str, ...]:
         _judge_pool(pool)
     correct_bounds(ended)
     found, broken = select.baselines([each.record for each in ended]), []
+    by_id = {each.record.plan.id: each for each in ended}
     for each in ended:
         plan = each.record.plan
         claim = violation(each.known, plan.config.data.split)
         if claim is not None:
             broken.append(plan.id)
         try:
-            each.metrics.update(against_baseline(each, found, ended))
+            each.metrics.update(against_baseline(each, found, by_id))
         except InvalidData as problem:
             each.note(problem)
         panel = {"metrics": each.metrics, "notes": each.notes, "violation": claim}
@@ -147,10 +148,10 @@ def correct_bounds(ended: Sequence[Ended]) -> None:
 
 
 def against_baseline(
-    trial: Ended, found: Sequence[select.Group], ended: Sequence[Ended]
+    trial: Ended, found: Sequence[select.Group], ended: Mapping[str, Ended]
 ) -> dict[str, float]:
     """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records, of the
-    baseline with the same seed, or of its first trial. `found` are the baselines among `ended`.
+    baseline with the same seed, or of its first trial. `found` are the baselines of the `ended`.
 
     Raises: InvalidData for a damaged file.
     """
@@ -159,8 +160,7 @@ def against_baseline(
     if group is None:
         return {}
     same_seed = (r for r in group.records if r.plan.seed == record.plan.seed)
-    wanted = next(same_seed, group.records[0]).plan.id
-    (base,) = (each for each in ended if each.record.plan.id == wanted)
+    base = ended[next(same_seed, group.records[0]).plan.id]
     result = evidence.mean_ser_change([trial.place], [base.place]) or {}
     if trial.signals is not None and base.signals is not None:
         sides = ((trial.signals, trial.place), (base.signals, base.place))

@@ -126,7 +126,7 @@ class Panel(TypedDict):
     time: float
 
 
-_NO_PANEL: Panel = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
+NO_PANEL: Panel = {"metrics": {}, "notes": [], "violation": None, "time": 0.0}
 
 
 class _Entry(BaseModel):
@@ -306,7 +306,7 @@ class TrialState:
                 seconds=self.seconds,
                 reason=self.failed if status is TrialStatus.FAILED else plan.reason or self.denied,
             )
-        result, panel = self.result, self.panel or _NO_PANEL
+        result, panel = self.result, self.panel or NO_PANEL
         return TrialRecord(
             plan=plan,
             status=status,

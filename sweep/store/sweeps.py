@@ -220,9 +220,9 @@ class SweepFolder:
         self.add(log.Released.model_validate(fields))
 
     def write_panel(self, trial_id: str, panel: Mapping[str, Any]) -> bool:
-        """Record the comparison of the trial with others; False where it is unchanged."""
-        before = self.state().trial(trial_id).panel
-        if before and plain(before) == plain({**panel, "time": before["time"]}):
+        """Record the comparison of the trial with others; False where it says nothing new."""
+        before = self.state().trial(trial_id).panel or log.NO_PANEL
+        if plain(before) == plain({**panel, "time": before["time"]}):
             return False
         fields = {"trial": trial_id, "panel": {**panel, "time": time.time()}}
         self.add(log.Compared.model_validate(fields))

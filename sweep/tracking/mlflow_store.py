@@ -332,11 +332,19 @@ class Tracker:
         tags = {"sweep.status": status.value, "sweep.reason": ""}
         if status.is_over:
             source = folder.trial_folder(plan.id)
-            files = {"config.yaml": (source / "config.yaml").read_text(encoding="utf-8")}
-            if (card := record.privacy) is not None:  # its fields, not the file
-                files |= {JSON: indented_json(card.to_dict()), MARKDOWN: to_markdown(card)}
-            if status.is_finished:
-                files[_TABLE] = json.dumps(figure_table(record))
+            files = {_TABLE: json.dumps(figure_table(record))} if status.is_finished else {}
+            # Of one that was only compared since, the rest is there.
+            if not (compared and known.get(_STATE, "").startswith(status)):
+                files["config.yaml"] = (source / "config.yaml").read_text(encoding="utf-8")
+                if (card := record.privacy) is not None:  # its fields, not the file
+                    files |= {JSON: indented_json(card.to_dict()), MARKDOWN: to_markdown(card)}
+                # MLflow's duration is that of the work: a paused trial has not worked while it
+                # waited.
+                self.client.set_terminated(
+                    run_id,
+                    status="FAILED" if status is TrialStatus.FAILED else "FINISHED",
+                    end_time=run.started + int(1000 * record.seconds),
+                )
             with TemporaryDirectory() as place:  # one call for all of them
                 for name, content in files.items():
                     Path(place, name).write_text(content, encoding="utf-8")
@@ -350,12 +358,6 @@ class Tracker:
             metrics = [*_metrics(final, step=record.epochs_done, when=when), *metrics]
             tags |= result_tags(record, shown)
             tags |= _TABLES if status.is_finished else {}
-            # MLflow's duration is that of the work: a paused trial has not worked while it waited.
-            self.client.set_terminated(
-                run_id,
-                status="FAILED" if status is TrialStatus.FAILED else "FINISHED",
-                end_time=run.started + int(1000 * record.seconds),
-            )
         elif is_changed:
             shown_as = "RUNNING" if status is TrialStatus.RUNNING else "KILLED"
             self.client.update_run(run_id, status=shown_as)

@@ -271,7 +271,8 @@ def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path):
     ]
     mine = trial(tmp_path / "mine", seed=1, error=0.2)
     groups = select.groups([each.record for each in base])
-    assert leakage.against_baseline(mine, groups, [*base, mine])["delta_ser_percent"] == 0
+    by_id = {each.record.plan.id: each for each in base}
+    assert leakage.against_baseline(mine, groups, by_id)["delta_ser_percent"] == 0
 
 
 @pytest.mark.parametrize(

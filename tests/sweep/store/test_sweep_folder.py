@@ -179,7 +179,9 @@ def test_a_finished_trial_has_its_result_and_its_comparison(files):
 
 def test_a_comparison_that_says_the_same_is_not_written_again(files):
     """Its time is when it was made, and trackers deliver what has a new time."""
-    panel = {"metrics": {"gap": math.inf}, "notes": [], "violation": None}
+    nothing = {"metrics": {}, "notes": [], "violation": None}
+    assert not files.write_panel(TRIAL.id, nothing)
+    panel = {**nothing, "metrics": {"gap": math.inf}}
     assert files.write_panel(TRIAL.id, panel)
     written = of(files).panel
     assert not files.write_panel(TRIAL.id, panel)
