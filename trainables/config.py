@@ -64,8 +64,11 @@ def union_of(section: str, *, kind: str | None = None) -> Any:
     names = catalogue.names(SHELVES[section], kind=kind)
     every = dict.fromkeys(class_of(section, name) for name in names)
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
-    marks = Field(discriminator=tag), WrapValidator(partial(_shared, section))
-    return Annotated[Union[tuple(every)], *marks]  # noqa: UP007
+    return Annotated[
+        Union[tuple(every)],  # noqa: UP007
+        Field(discriminator=tag),
+        WrapValidator(partial(_shared, section)),
+    ]
 
 
 # The sections in use by what they were made of: ten thousand trials of a plan differ in few.

@@ -51,8 +51,8 @@ class Ended:
             self.notes.append(str(problem))
 
 
-def write_panels(folder: SweepFolder) -> tuple[str, ...]:
-    """Compute and write every finished trial's panel; returns ids of trials that break their claim.
+def write_panels(folder: SweepFolder) -> None:
+    """Compute and write every finished trial's panel.
 
     A trial whose evidence is missing or damaged is left out, with a note in its panel.
     """
@@ -60,20 +60,17 @@ def write_panels(folder: SweepFolder) -> tuple[str, ...]:
     for pool in _pools(ended):
         _judge_pool(pool)
     correct_bounds(ended)
-    found, broken = select.baselines([each.record for each in ended]), []
+    found = select.baselines([each.record for each in ended])
     by_id = {each.record.plan.id: each for each in ended}
     for each in ended:
         plan = each.record.plan
         claim = violation(each.known, plan.config.data.split)
-        if claim is not None:
-            broken.append(plan.id)
         try:
             each.metrics.update(against_baseline(each, found, by_id))
         except InvalidData as problem:
             each.note(problem)
         panel = {"metrics": each.metrics, "notes": each.notes, "violation": claim}
         folder.write_panel(plan.id, panel)
-    return tuple(broken)
 
 
 def _read(folder: SweepFolder, record: TrialRecord) -> Ended:
