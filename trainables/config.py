@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 from weakref import WeakValueDictionary
 
@@ -64,21 +64,18 @@ def union_of(section: str, *, kind: str | None = None) -> Any:
     names = catalogue.names(SHELVES[section], kind=kind)
     every = dict.fromkeys(class_of(section, name) for name in names)
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
-    return Annotated[
-        Union[tuple(every)],  # noqa: UP007
-        Field(discriminator=tag),
-        WrapValidator(partial(_shared, section)),
-    ]
+    return Annotated[Union[tuple(every)], Field(discriminator=tag), _shared()]  # noqa: UP007
 
 
-# The sections in use by what they were made of: ten thousand trials of a plan differ in few.
-_SECTIONS: WeakValueDictionary[tuple[str, str], Frozen] = WeakValueDictionary()
+def _shared() -> WrapValidator:
+    """Makes equal descriptions one object: ten thousand trials of a plan differ in few sections."""
+    used: WeakValueDictionary[str, Frozen] = WeakValueDictionary()
 
+    def validate(given: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        key = repr(given)  # which tells 1 from 1.0 and true
+        return used.get(key) or used.setdefault(key, handler(given))
 
-def _shared(section: str, given: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """One object for all equal descriptions of a section."""
-    key = section, repr(given)  # which tells 1 from 1.0 and true
-    return _SECTIONS.get(key) or _SECTIONS.setdefault(key, handler(given))
+    return WrapValidator(validate)
 
 
 if TYPE_CHECKING:  # code of any entry reads these, and constants where an entry has no field
@@ -102,9 +99,7 @@ class TrialConfig(Frozen):
     model: Model = Field(default_factory=dict, validate_default=True)
     privacy: Privacy = Field(default_factory=dict, validate_default=True)
     training: Training = Field(default_factory=dict, validate_default=True)
-    evaluation: Annotated[EvaluationConfig, WrapValidator(partial(_shared, "evaluation"))] = (
-        EvaluationConfig()
-    )
+    evaluation: Annotated[EvaluationConfig, _shared()] = EvaluationConfig()
     # None without task=synthesis, whose code alone reads it.
     synthesis: Synthesis = Field(None, exclude_if=lambda part: part is None)  # type: ignore[assignment]
 
