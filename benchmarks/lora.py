@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from trainables import catalogue
 from trainables.config import model_part, parse
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
-from trainables.encoders.pieces import WordCutter, tokenizer_in
+from trainables.encoders.pieces import WordCutter
 from trainables.engines import Engine, Setup
 from trainables.engines._private import PrivateEngine
 from trainables.guarantee.noise import new_key
@@ -46,11 +47,11 @@ _DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 _SHIPPED = Path(__file__).parents[1] / "trainables" / "encoders" / "shipped" / "dialogues"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Made:
     """Columns of made records (see `data.batches.Columns`)."""
 
-    types: tuple[str, ...]
+    types: Sequence[str]
     offsets: np.ndarray
     tokens: np.ndarray
     intents: np.ndarray
@@ -83,7 +84,7 @@ def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
     inner = BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=False)
     return AdaptedEncoder(
         inner.eval().requires_grad_(False),
-        WordCutter(tokenizer_in(_SHIPPED), place="dialogues"),
+        WordCutter.of_folder(_SHIPPED, name="dialogues"),
         _SCHEMA,
         name="bert-base",
         provenance="random weights",

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.paths import set_all
 from sweep import interrupts
@@ -71,11 +71,10 @@ def run_pretraining(
     Raises: InvalidInput for a folder with another encoder.
     """
     from trainables.encoders.about import ABOUT
-    from trainables.encoders.source import Bits
     from trainables.pretraining.loop import pretrain
-    from trainables.pretraining.result import write
+    from trainables.pretraining.result import BITS, write
 
-    if bits not in get_args(Bits):
+    if bits not in BITS:
         raise InvalidInput(f"expected --bits to be 8, 16 or 32, got {bits}")
     if place.is_file():
         raise InvalidInput(f"expected --to to name a new folder, got {place}, a file")
@@ -98,7 +97,7 @@ def run_pretraining(
             with suppress(OSError):  # it has files of others
                 place.rmdir()
         raise
-    card = write(done, config, place, bits=cast(Bits, bits))
+    card = write(done, config, place, bits=bits)
     shutil.rmtree(work)
     return card
 

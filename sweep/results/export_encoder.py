@@ -52,7 +52,7 @@ def write_encoder(model_folder: Path) -> Path | None:
     state = load_file(str(model_folder / "weights.safetensors"))
     target = model_folder / FOLDER
     target.mkdir(mode=0o700)
-    save_encoder(state, source.sizes, source.tokenizer, target)
+    save_encoder(state, source.sizes, source.cutter, target)
     return target
 
 

@@ -1,12 +1,11 @@
 """An encoder of `sweep pretrain` by its description and its pretraining texts, without its weights
 (and without torch).
 
-Whether it has learnt from private records is decided by texts, not by names. The folder has the
-hashes of the texts that it was pretrained on, `learnt.npy` (uint32[n], sorted): 32 bits of BLAKE2b,
-under a fixed key because they are public, of the letters and digits of each text in lower case. So
-a renamed copy of a corpus is found, and one with other spaces, punctuation or case. A record that
-is none of the n texts counts as one with probability n / 2^32, for the encoder that ships 1 in
-96,000. Records are hashed in memory alone.
+Whether it has learnt from private records is decided by texts, not by names. Its folder has the
+hashes of its pretraining texts, `learnt.npy` (uint32[n], sorted): 32 bits of BLAKE2b, under a fixed
+key because they are public, of the letters and digits of each text in lower case. So a renamed copy
+of a corpus is found, and one with other spaces, signs or case. Another record counts as one of the
+n texts with probability n / 2^32, for the encoder that ships 1 in 96,000.
 
 Unrelated corpora share texts by chance ("yes", "play some music"): of those that this project
 reads, at most 2 % of all records, and 0.1 % of all in longer texts. More is refused (`_FEW`).
@@ -64,8 +63,8 @@ class About:
         return str(self.card.get("name", self.place.name))
 
     def public_inputs(self, *, is_private: bool) -> Iterator[str]:
-        """A sentence on the texts that fixed lists took out of its corpora, where there were lists,
-        and for private data one on the comparison that `require_unlearnt` made.
+        """In words: what fixed lists of texts took out of its corpora, and for private data the
+        comparison that `require_unlearnt` made.
         """
         if lists := self.card.get("left_out_by_the_lists_of", ()):
             number = sum(int(each.get("texts_left_out", 0)) for each in self.card["corpora"])

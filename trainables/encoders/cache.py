@@ -23,7 +23,6 @@ from trainables.data.corpus import Corpus, make_once
 from trainables.data.storage import token_places
 from trainables.errors import InvalidData
 
-Rows = Mapping[str, Tensor]
 # Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
 CachedRows = Mapping[str, NDArray[np.float16]]
 Join = Callable[[Sequence[CachedRows]], dict[str, Tensor]]  # of the encoders that read a batch
@@ -68,13 +67,10 @@ def joined(parts: Sequence[CachedRows], *, bias: float) -> dict[str, Tensor]:
     for name in dict.fromkeys(name for part in parts for name in part):
         of_each = [part[name] for part in parts if name in part]
         is_read = name in ("tokens", "records")  # by the heads; the others are scored by names
-        widths = [rows.shape[1] for rows in of_each]
-        out = np.empty((len(of_each[0]), sum(widths) + is_read), dtype=np.float32)
-        for rows, end in zip(of_each, np.cumsum(widths).tolist(), strict=True):
-            out[:, end - rows.shape[1] : end] = rows
+        constant = np.full((len(of_each[0]), int(is_read)), bias, dtype=np.float32)
+        out = np.concatenate([*of_each, constant], axis=1, dtype=np.float32)
         if is_read:
             out[:, :-1] *= np.float32(len(parts) ** -0.5)
-            out[:, -1] = bias
         found[name] = torch.from_numpy(out)
     return found
 
@@ -82,7 +78,7 @@ def joined(parts: Sequence[CachedRows], *, bias: float) -> dict[str, Tensor]:
 def cached_rows(
     corpus: Corpus,
     loader: Loader,
-    compute: Callable[[PackedBatch], Rows],
+    compute: Callable[[PackedBatch], Mapping[str, Tensor]],
     *,
     recipe: Mapping[str, Any],
     cache_dir: Path,
@@ -94,9 +90,27 @@ def cached_rows(
 
     Raises: InvalidData where the files of the cache are damaged.
     """
+
+    def make(new: Path) -> None:
+        out: dict[str, np.memmap[Any, Any]] = {}
+        ids = np.arange(corpus.num_records, dtype=np.int64)
+        for places, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
+            starts = corpus.offsets[places]
+            of_tokens = token_places(starts, corpus.offsets[places + 1] - starts)
+            for name, rows in compute(batch).items():
+                if name not in out:
+                    out[name] = np.lib.format.open_memmap(
+                        new / f"{name}.npy",
+                        mode="w+",
+                        dtype=np.float16,
+                        shape=(_length(name, corpus), rows.shape[1]),
+                    )
+                out[name][of_tokens if _is_of_tokens(name) else places] = rows.half().numpy()
+        for mapped in out.values():
+            mapped.flush()
+
     about = json.dumps([_FORMAT, corpus.fingerprint, dict(recipe)], sort_keys=True)
-    name = f"rows-{hashlib.sha256(about.encode()).hexdigest()[:24]}"
-    folder = make_once(cache_dir, name, lambda new: _write(new, corpus, loader, compute))
+    folder = make_once(cache_dir, f"rows-{hashlib.sha256(about.encode()).hexdigest()[:24]}", make)
     try:
         rows = {file.stem: np.load(file, mmap_mode="r") for file in sorted(folder.glob("*.npy"))}
     except (OSError, ValueError):
@@ -109,28 +123,6 @@ def cached_rows(
             " to compute them again"
         )
     return rows
-
-
-def _write(
-    folder: Path, corpus: Corpus, loader: Loader, compute: Callable[[PackedBatch], Rows]
-) -> None:
-    out: dict[str, np.memmap[Any, Any]] = {}
-    ids = np.arange(corpus.num_records, dtype=np.int64)
-    for places, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
-        starts = corpus.offsets[places]
-        of_tokens = token_places(starts, corpus.offsets[places + 1] - starts)
-        for name, rows in compute(batch).items():
-            if name not in out:
-                out[name] = np.lib.format.open_memmap(
-                    folder / f"{name}.npy",
-                    mode="w+",
-                    dtype=np.float16,
-                    shape=(_length(name, corpus), rows.shape[1]),
-                )
-            where = of_tokens if _is_of_tokens(name) else places
-            out[name][where] = rows.half().numpy()
-    for mapped in out.values():
-        mapped.flush()
 
 
 def _is_of_tokens(name: str) -> bool:

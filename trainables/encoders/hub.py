@@ -1,13 +1,14 @@
 """Public encoders, found in a folder, a package or on the hub, and described without torch.
 
-A name is searched in the local cache of the hub, then fetched: first its description, then, if it
-is usable, its weights. One request tests the network, so that nothing is retried without one.
+A name is searched in the hub's cache, then fetched: its description, then, if it is usable, its
+weights. One request tests the network, so that nothing is retried without one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import os
 import re
 import zipfile
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from fnmatch import filter as matching
 from functools import lru_cache
 from itertools import zip_longest
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
@@ -51,8 +52,8 @@ _PATIENCE = 10.0  # seconds for the one request
 
 
 class Packaged(NamedTuple):
-    """An encoder in packages of an extra of this project: the folder of the first one, or a zip in
-    parts, one in each, whose weights have the SHA-256 `digest` of those on the hub.
+    """An encoder in packages of an extra: the folder of the first one, or a zip in parts, one in
+    each, whose weights have the SHA-256 `digest` of those on the hub.
     """
 
     name: str
@@ -71,20 +72,17 @@ PACKAGED: Mapping[str, Packaged] = {
         digest="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
     ),
 }
-# Every family gives frozen features. The layers of `COVERED` are ours under other names, so that
-# exact clipping by record can train them (`model.name: bert`); the tables of positions of
-# `_SKIPPING` have rows at their start that no piece uses.
-COVERED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
-_OTHERS = ("albert", "deberta", "deberta-v2", "distilbert", "modernbert", "mpnet")
-FAMILIES = tuple(sorted((*COVERED, *_OTHERS)))
+FAMILIES = (
+    *("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra"),
+    *("modernbert", "mpnet", "roberta", "xlm-roberta"),
+)
+# Their tables of positions have rows at the start that no piece uses.
 _SKIPPING = ("camembert", "mpnet", "roberta", "xlm-roberta")
 _Size = Annotated[int, Field(ge=0, le=1 << 24)]
 
 
 class EncoderConfig(BaseModel):
-    """The fields of a config.json that are read here, each of its type; families give one thing
-    several names.
-    """
+    """The fields of a config.json that are read here; families give one thing several names."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -100,7 +98,7 @@ class EncoderConfig(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class PublicEncoder:
-    """An encoder: its folder, its config.json and, of one of `sweep pretrain`, its description."""
+    """An encoder: its folder, its config.json and, where `sweep pretrain` made it, its card."""
 
     name: str
     place: Path
@@ -137,11 +135,11 @@ class PublicEncoder:
     @property
     def provenance(self) -> str:
         """Its provenance, for a card, which names no path; its licence is that of its README.md."""
-        if (about := self.about) is not None:
-            start = about.card.get("starts_from", "unknown start")
+        if self.about:
             return (
-                f"the public encoder {about.name}, pretrained on {', '.join(about.corpora)}"
-                f" ({start})"
+                f"the public encoder {self.about.name}, pretrained on"
+                f" {', '.join(self.about.corpora)}"
+                f" ({self.about.card.get('starts_from', 'unknown start')})"
             )
         readme = self.place / "README.md"
         text = readme.read_bytes().decode(errors="replace") if readme.is_file() else ""
@@ -156,7 +154,7 @@ class PublicEncoder:
         """Raises: InvalidInput where it was pretrained on the corpus of that name, which no epsilon
         would cover.
         """
-        if self.about is not None and data.name in self.about.corpora:
+        if self.about and data.name in self.about.corpora:
             raise InvalidInput(
                 f"expected model.encoder without {data.name} among its public corpora, got"
                 f" {self.name}: it was trained on these records"
@@ -170,18 +168,17 @@ class PublicEncoder:
 
 def _digest_of(files: Iterable[Path]) -> str:
     """Raises: OSError where a file is missing."""
-    found = [(file, file.stat()) for file in files]
-    return _digest(tuple((file, s.st_size, s.st_mtime_ns) for file, s in found))
-
-
-@lru_cache(maxsize=32)
-def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
     found = hashlib.sha256()
-    for file, *_ in files:
-        found.update(file.name.encode())
-        with file.open("rb") as content:
-            found.update(hashlib.file_digest(content, "sha256").digest())
+    for file in files:
+        now = file.stat()
+        found.update(file.name.encode() + _content_digest(file, now.st_size, now.st_mtime_ns))
     return found.hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _content_digest(file: Path, size: int, time: int) -> bytes:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").digest()
 
 
 def package_folder(name: str) -> Path | None:
@@ -210,20 +207,16 @@ def files_of(place: Path) -> list[Path]:
     """All files of the encoder in `place`: its description, the weights, what `sweep pretrain` or
     an export has added. Others in its folder are never read or exported.
     """
-    small = [file for file in sorted(place.iterdir()) if _SMALL.fullmatch(file.name)]
-    added = [file for name in (ABOUT, MOMENTS, NAMES, LEARNT) if (file := place / name).is_file()]
-    if place / ABOUT in added:  # the card has its licences
-        small = [file for file in small if file.name not in _PAPERS]
-    return [*small, *_weight_files(place), *added]
-
-
-def _weight_files(place: Path) -> list[Path]:
-    return [place / name for name in _weights({file.name for file in place.iterdir()})]
+    names = sorted(os.listdir(place))
+    unread = _PAPERS if ABOUT in names else ()  # the card has its licences
+    small = [name for name in names if _SMALL.fullmatch(name) and name not in unread]
+    added = [name for name in (ABOUT, MOMENTS, NAMES, LEARNT) if name in names]
+    return [place / name for name in (*small, *_weights(names), *added)]
 
 
 def _weights(names: Collection[str]) -> list[str]:
-    """The files of weights that are read: safetensors where there are any, one file or an index and
-    its parts.
+    """The files of weights that are read, of a folder with these: safetensors where there are any,
+    one file or an index and its parts.
     """
     for whole in _WEIGHTS:
         if whole in names:
@@ -253,16 +246,15 @@ def public_encoder(encoder: str) -> PublicEncoder:
         if not place.is_dir():
             raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
     config = _config_in(place, encoder)
-    if _is_of_hub(encoder) and not _weight_files(place):
+    if _is_of_hub(encoder) and not _weights(os.listdir(place)):
         place = _fetch(encoder, weights=True)
     found = PublicEncoder(name, place, config, about)
     if min(config.num_layers, config.width, found.positions - 2) < 1:
         raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
-    names = {file.name for file in place.iterdir()}
     wanted = ""
-    if not _weights(names):
+    if not _weights(os.listdir(place)):
         wanted = f"weights ({' or '.join(_WEIGHTS)}, or parts with their index)"
-    elif not any(names.issuperset(each) for each in _TOKENIZERS):
+    elif not any(all((place / name).is_file() for name in each) for each in _TOKENIZERS):
         wanted = (
             "a tokenizer.json (`AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)`"
             " makes one of SentencePiece's own file)"
@@ -315,36 +307,6 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
     return config
 
 
-def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
-    """One whose first `layers` layers can be trained.
-
-    Raises: InvalidData where it cannot be found or used, InvalidInput where it has fewer layers.
-    """
-    found = public_encoder(encoder)
-    config = found.config
-    other = ""
-    if config.model_type not in COVERED:
-        other = f"family {config.model_type}"
-    elif config.activation != "gelu":
-        other = f"activation {config.activation}"
-    elif config.embedding_size not in (None, config.width):
-        other = f"embeddings of width {config.embedding_size}"
-    elif config.position_embedding_type not in (None, "absolute"):
-        other = "positions that are relative"
-    if other:
-        raise InvalidData(
-            "expected model.encoder of a family whose layers can be trained"
-            f" ({', '.join(COVERED)}; gelu, embeddings as wide as layers), got {encoder!r} with"
-            f" {other}; model.name=features reads it as it is"
-        )
-    if layers > config.num_layers:
-        raise InvalidInput(
-            f"expected model.num_layers <= {config.num_layers} with model.encoder={encoder}, got"
-            f" {layers}"
-        )
-    return found
-
-
 def _installed(encoder: str) -> Path:
     """The folder of a packaged encoder; parts are joined once, in the hub's cache.
 
@@ -361,15 +323,12 @@ def _installed(encoder: str) -> Path:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     def join(new: Path) -> None:
-        whole = new / "parts.zip"
-        parts = (next(place.glob("input/*.zip.*")) for place in places)
-        whole.write_bytes(b"".join(part.read_bytes() for part in parts))
-        with zipfile.ZipFile(whole) as packed:
+        parts = (next(place.glob("input/*.zip.*")).read_bytes() for place in places)
+        with zipfile.ZipFile(io.BytesIO(b"".join(parts))) as packed:
             for member in packed.namelist():
-                name = PurePosixPath(member).name
-                if member.count("/") == 1 and (_SMALL.fullmatch(name) or name in _WEIGHTS):
+                folder, _, name = member.partition("/")
+                if folder and (_SMALL.fullmatch(name) or name in _WEIGHTS):
                     (new / name).write_bytes(packed.read(member))
-        whole.unlink()
         if hashlib.sha256((new / WEIGHTS).read_bytes()).hexdigest() != about.digest:
             raise ValueError("other weights")
 
@@ -465,8 +424,7 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
 
     Raises: InvalidInput; InvalidData where there is no such encoder.
     """
-    is_of_words = model.get("word_vectors", "hashed") != "hashed"
-    field = "word_vectors" if is_of_words else "encoder"
+    field = "word_vectors" if model.get("word_vectors", "hashed") != "hashed" else "encoder"
     names = encoders_of(model) or (model.get(field, "scratch"),)
     found = files_digest(model) if digest else ""
     every = zip_longest(names, digest.split(","), found.split(","), fillvalue="")
@@ -479,14 +437,14 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
 
 
 def require_here(model: Mapping[str, Any], *, where: Path) -> None:
-    """Refuse an encoder that must be fetched first, a name of the hub that is not whole in its
-    cache: the folder `where`, which names it, may be another person's.
+    """Refuse an encoder of the hub that is not whole in its cache: the folder `where`, which names
+    it, may be another person's.
 
     Raises: InvalidInput.
     """
     for encoder in filter(_is_of_hub, encoders_of(model)):
         kept = _cached_folder(encoder)
-        if kept is None or not _weight_files(kept):
+        if kept is None or not _weights(os.listdir(kept)):
             raise InvalidInput(
                 f"expected model.encoder={encoder!r}, which {where} names, in the hub's cache, got"
                 " none: the hub is not asked for a folder's encoder (`hf download"

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -28,15 +27,13 @@ from trainables import catalogue
 from trainables.config import data_config
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.corpus import make_once
-from trainables.encoders.about import ABOUT, MOMENTS, NAMES, WEIGHTS
+from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS
 from trainables.encoders.hub import PublicEncoder
-from trainables.encoders.pieces import PieceTable, WordCutter, first_inside, tokenizer_in, windows
+from trainables.encoders.pieces import PieceTable, WordCutter, first_inside, windows
 from trainables.encoders.rows import BothMoments, LayerStates, NameScores, moments_of, pack, unpack
 from trainables.errors import InvalidData, one_line, words_of
 
-Bits = Literal[32, 16, 8]
-_SCALE = ".scale"
-_LARGEST = 127
+SCALE = ".scale"  # behind the name of a matrix of 8 bits: one float32 a row
 _PIECES_AT_ONCE = 4_096
 _MADE = ("health", "video")  # corpora
 _EACH = 1_000  # made utterances of each
@@ -44,40 +41,16 @@ _AT_ONCE = 100
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError)
 
 
-def save_tensors(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> None:
-    """Write tensors in so many bits; whole numbers keep their type.
-
-    In 8 bits a matrix has one float32 scale a row, and the error of an entry is at most 1/254 of
-    the largest of its row. Vectors keep 16 bits.
-    """
-    kept: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        if bits == 32 or not tensor.is_floating_point():
-            kept[name] = tensor.contiguous()
-        elif bits == 8 and tensor.dim() > 1:
-            largest = tensor.float().abs().flatten(1).amax(1)
-            scale = (largest / _LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
-            rows = (tensor.float() / _beside(scale, tensor)).round().clamp(-_LARGEST, _LARGEST)
-            kept[name], kept[name + _SCALE] = rows.to(torch.int8), scale
-        else:
-            kept[name] = tensor.half().contiguous()
-    save_file(kept, str(file), metadata={"format": "pt"})
-
-
 def load_tensors(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file of `save_tensors`, floating point as float32.
+    """The tensors of a file of 32, 16 or 8 bits, floating point as float32.
 
     Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or damaged.
     """
     found = load_file(file)
-    for name in [name for name in found if name.endswith(_SCALE)]:
-        scale, rows = found.pop(name), found[name.removesuffix(_SCALE)]
-        found[name.removesuffix(_SCALE)] = rows.float() * _beside(scale, rows)
+    for scale in [name for name in found if name.endswith(SCALE)]:
+        rows = found[name := scale.removesuffix(SCALE)]
+        found[name] = (rows.float().flatten(1) * found.pop(scale)[:, None]).view(rows.shape)
     return {k: t.float() if t.is_floating_point() else t for k, t in found.items()}
-
-
-def _beside(scale: Tensor, rows: Tensor) -> Tensor:
-    return scale.view(-1, *[1] * (rows.dim() - 1))
 
 
 class HubEncoder:
@@ -92,7 +65,7 @@ class HubEncoder:
 
     def __init__(self, public: PublicEncoder) -> None:
         self.public = public
-        self.cutter = WordCutter(tokenizer_in(public.place), place=public.name)
+        self.cutter = WordCutter.of_folder(public.place, name=public.name)
         names, moments = public.place / NAMES, public.place / MOMENTS
         self.names: NameScores | None = None
         self._moments: BothMoments | None = None
@@ -109,10 +82,7 @@ class HubEncoder:
 
     @cached_property
     def model(self) -> Any:
-        """The model of `transformers`, in eval mode.
-
-        Raises: InvalidData where its folder lacks weights of a layer, or they cannot be read.
-        """
+        """As `load_model`."""
         return load_model(self.public)
 
     @property
@@ -128,28 +98,27 @@ class HubEncoder:
         return f"utterances of the made corpora {' and '.join(_MADE)}"
 
     def moments(self, layers: tuple[int, ...], cache_dir: Path | None) -> BothMoments:
-        """Public moments of `layers`: those in its folder, else computed once for all trials that
-        share `cache_dir`.
+        """Public moments of `layers` at least: those in its folder, else computed once for all
+        trials that share `cache_dir`.
 
         Raises: InvalidData where a file of the cache is damaged.
         """
-        kept = self._moments
-        if kept is None or not set(layers) <= set(kept[0].layers):
-            if cache_dir is None:
-                return unpack(self._made_moments(layers), layers)
-            name = f"moments-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
+        if self._moments is not None and set(layers) <= set(self._moments[0].layers):
+            return self._moments
+        if cache_dir is None:
+            return unpack(self._made_moments(layers), layers)
+        name = f"moments-{self.public.digest()[:24]}-{'-'.join(map(str, layers))}"
 
-            def make(new: Path) -> None:
-                save_file(self._made_moments(layers), new / MOMENTS)
+        def make(new: Path) -> None:
+            save_file(self._made_moments(layers), new / MOMENTS)
 
-            file = make_once(cache_dir, name, make) / MOMENTS
-            try:
-                kept = unpack(load_file(file), layers)
-            except _DAMAGED:
-                raise InvalidData(
-                    f"expected the moments of an encoder in {file}, got a damaged file; delete it"
-                ) from None
-        return kept[0].of(layers), kept[1].of(layers)
+        file = make_once(cache_dir, name, make) / MOMENTS
+        try:
+            return unpack(load_file(file), layers)
+        except _DAMAGED:
+            raise InvalidData(
+                f"expected the moments of an encoder in {file}, got a damaged file; delete it"
+            ) from None
 
     def _made_moments(self, layers: tuple[int, ...]) -> dict[str, Tensor]:
         texts: set[tuple[str, ...]] = set()
@@ -172,9 +141,11 @@ class HubEncoder:
         lengths = batch.inputs["piece_lengths"].tolist()
         rows, owners = windows(batch.inputs["pieces"], lengths, self.public.positions)
         states: list[Tensor] = [torch.empty(0)] * len(rows)  # [layers + 1, pieces, D] each
-        places = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        for length, equal in groupby(places, key=lambda place: len(rows[place])):
-            same, many = list(equal), max(1, _PIECES_AT_ONCE // length)
+        of_length: dict[int, list[int]] = {}
+        for place, row in enumerate(rows):
+            of_length.setdefault(len(row), []).append(place)
+        for length, same in of_length.items():
+            many = max(1, _PIECES_AT_ONCE // length)
             for some in (same[low : low + many] for low in range(0, len(same), many)):
                 ids = torch.stack([rows[place] for place in some])
                 found = self.model(
@@ -205,7 +176,7 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
     made = {"dtype": torch.float32, "attn_implementation": "eager"}
     try:
         with quiet(), torch.random.fork_rng(devices=[]):
-            if (public.place / ABOUT).is_file():  # perhaps in 8 bits, which the library cannot read
+            if public.about is not None:  # perhaps in 8 bits, which the library cannot read
                 config = AutoConfig.from_pretrained(place, **options)
                 model = AutoModel.from_config(config, **made)
                 own = load_tensors(public.place / WEIGHTS)

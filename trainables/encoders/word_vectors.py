@@ -1,7 +1,5 @@
-"""Sources of word vectors: hashed and trained, or a public file; never the private records.
-
-A file is GloVe's package or lines of text. Its order (by frequency) decides which rows of a
-pretrained table are trained.
+"""Sources of word vectors: hashed and trained, or a public file, whose order (by frequency) decides
+which of its rows are trained; never the private records.
 """
 
 from __future__ import annotations
@@ -102,15 +100,11 @@ class VectorFile:
                 found.setdefault(word, (rank, vector))
         sample = self.first(_SCALE_OF)
         dim, scale = sample.shape[1], float(sample.std())
-        ranks = np.full(len(lower), -1, dtype=np.int64)
-        vectors = np.empty((len(lower), dim), dtype=np.float32)
-        for index, word in enumerate(lower):
-            if word in found:
-                ranks[index], vectors[index] = found[word]
-            else:
-                noise = np.random.Generator(np.random.PCG64(_hash(word)))
-                vectors[index] = scale * noise.standard_normal(dim, dtype=np.float32)
-        return ranks, vectors
+        for word in wanted - found.keys():
+            noise = np.random.Generator(np.random.PCG64(_hash(word)))
+            found[word] = -1, np.asarray(scale * noise.standard_normal(dim, dtype=np.float32))
+        ranks, vectors = zip(*(found[word] for word in lower), strict=True)
+        return np.array(ranks, dtype=np.int64), np.stack(vectors)
 
     @property
     def dim(self) -> int:

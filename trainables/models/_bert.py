@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.encoders.pieces import (
-    PieceTable,
-    WordCutter,
-    hashed_pieces,
-    piece_table,
-    with_fewer_pieces,
-)
+from trainables.encoders.pieces import PieceTable
 from trainables.encoders.rows import LayerStates
+from trainables.encoders.word_vectors import bucket
 from trainables.layers.attention import attention
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
@@ -31,8 +26,19 @@ if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
     from trainables.models.bert import Config
 
-_FEW_POSITIONS = 128  # of an encoder with fewer pieces
+_PARTS = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
 _SITES = 3  # places of dropout in a layer
+
+
+def hashed_pieces(word: str, num_buckets: int) -> list[int]:
+    """Runs of letters, single digits and signs, each hashed into 2..num_buckets-1; no vocabulary.
+
+    0 and 1 are the begin and end of a record.
+
+    >>> len(hashed_pieces("4:30pm", 100)), hashed_pieces("Paris", 9) == hashed_pieces("paris", 9)
+    (5, True)
+    """
+    return [2 + bucket(part, num_buckets - 2) for part in _PARTS.findall(word)]
 
 
 class BertLayer(nn.Module):
@@ -79,7 +85,7 @@ class Bert(NluModel):
         )
         self.sizes = sizes
         self.pooling = config.pooling
-        self.tokenizer = source.tokenizer
+        self.cutter = source.cutter
         self.word = Embedding(sizes.vocabulary, sizes.width)
         self.position = Embedding(sizes.positions, sizes.width)
         self.kind = Embedding(sizes.kinds, sizes.width)
@@ -104,29 +110,10 @@ class Bert(NluModel):
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""
-        if self.tokenizer is None:
-            size = self.sizes.vocabulary
-            cut = (hashed_pieces(word, size) for word in types)
-            return piece_table(cut, begin=0, end=1, unknown=2)
-        return WordCutter(self.tokenizer, place=self.provenance).table(types)
-
-    def keep_pieces(self, count: int) -> None:
-        """Remove all pieces but `count` (see `with_fewer_pieces`) and all but the first
-        positions.
-
-        Raises: InvalidInput for an encoder without a vocabulary, or with a smaller one.
-        """
-        self.tokenizer, kept = with_fewer_pieces(self.tokenizer, count)
-        word = Embedding(count, self.sizes.width)
-        with torch.no_grad():
-            word.weight.copy_(self.word.weight[kept])
-        word.weight.requires_grad_(self.word.weight.requires_grad)
-        self.word = word
-        positions = min(self.sizes.positions, _FEW_POSITIONS)
-        self.position.weight = nn.Parameter(self.position.weight.detach()[:positions].clone())
-        self.position.num_embeddings = positions
-        self.position.weight.requires_grad_(word.weight.requires_grad)
-        self.sizes = replace(self.sizes, vocabulary=count, positions=positions)
+        if self.cutter is not None:
+            return self.cutter.table(types)
+        cut = (hashed_pieces(word, self.sizes.vocabulary) for word in types)
+        return PieceTable(cut, begin=0, end=1, unknown=2)
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The embeddings, then each layer. The state of a token is that of its first piece, that of

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainables.encoders.about import WEIGHTS
-from trainables.encoders.hub import covered_encoder
-from trainables.encoders.pieces import WordCutter, tokenizer_in
-from trainables.encoders.source import Bits, load_model, save_tensors
-
-if TYPE_CHECKING:
-    from trainables.models.bert import Config
+from trainables.encoders.pieces import WordCutter
+from trainables.encoders.source import load_model
+from trainables.models.bert import Config, covered_encoder
 
 _TABLES = {
     "word.weight": "embeddings.word_embeddings.weight",
@@ -51,12 +49,12 @@ class BertSizes:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """An encoder's sizes, its weights by `transformers` name and its tokenizer, if it has them."""
+    """An encoder's sizes, its weights by `transformers` name and its pieces, if it has them."""
 
     sizes: BertSizes
     provenance: str
     weights: Mapping[str, Tensor] | None = None
-    tokenizer: Any = None
+    cutter: WordCutter | None = None
 
 
 def source_of(config: Config) -> Source:
@@ -76,7 +74,7 @@ def source_of(config: Config) -> Source:
             intermediate=config.intermediate_size,
         )
         return Source(sizes, "trained from random weights")
-    public = covered_encoder(config.encoder, layers=layers)
+    public = covered_encoder(config)
     model = load_model(public, num_hidden_layers=layers)
     weights, about = dict(model.state_dict()), model.config
     positions = _TABLES["position.weight"]
@@ -91,24 +89,22 @@ def source_of(config: Config) -> Source:
         kinds=about.type_vocab_size,
         eps=about.layer_norm_eps,
     )
-    tokenizer = tokenizer_in(public.place)
-    WordCutter(tokenizer, place=public.name)  # refuses one that cannot be used
-    return Source(sizes, f"first {layers} layers of {public.provenance}", weights, tokenizer)
+    cutter = WordCutter.of_folder(public.place, name=public.name)
+    return Source(sizes, f"first {layers} layers of {public.provenance}", weights, cutter)
 
 
 def save_encoder(
-    state: Mapping[str, Tensor], sizes: BertSizes, tokenizer: Any, place: Path, *, bits: Bits = 32
+    state: Mapping[str, Tensor], sizes: BertSizes, cutter: WordCutter | None, place: Path
 ) -> None:
-    """Write configuration, weights and pieces of a `_bert.Bert` of this state, without its heads.
-    `tokenizer` is None where pieces are hashed.
-
-    `transformers` opens them where the weights have 32 or 16 bits.
+    """Write the encoder of a `_bert.Bert` of this state, without its heads, as `transformers` opens
+    it. `cutter` is None where pieces are hashed.
     """
-    weights = {name: tensor.detach() for name, tensor in state.items()}
-    save_tensors(to_transformers(weights, sizes.layers), place / WEIGHTS, bits=bits)
+    weights = to_transformers({n: t.detach() for n, t in state.items()}, sizes.layers)
+    tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
+    save_file(tensors, place / WEIGHTS, metadata={"format": "pt"})
     transformers_config(sizes).save_pretrained(str(place))
-    if tokenizer is not None:
-        tokenizer.save_pretrained(str(place))
+    if cutter is not None:
+        cutter.tokenizer.save_pretrained(str(place))
 
 
 def load_into(model: nn.Module, source: Source) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from trainables.encoders.about import shipped_encoders
-from trainables.encoders.hub import covered_encoder, public_encoder
-from trainables.errors import InvalidInput
+from trainables.encoders.hub import PublicEncoder, public_encoder
+from trainables.errors import InvalidData, InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
 from trainables.sections import ModelConfig
 from trainables.seeding import stream_seed
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from trainables.sections import DataConfig
 
 SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
+# Families whose layers are ours under other names, so that exact clipping can train them.
+COVERED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 _SCRATCH = With(encoder="scratch")
 
 
@@ -88,7 +90,36 @@ def require_usable(config: Config, data: DataConfig) -> None:
     Raises: InvalidInput for such an encoder.
     """
     if config.encoder != "scratch":
-        covered_encoder(config.encoder, layers=config.num_layers).refuse_learnt(data)
+        covered_encoder(config).refuse_learnt(data)
+
+
+def covered_encoder(config: Config) -> PublicEncoder:
+    """The public encoder whose first layers are trained.
+
+    Raises: InvalidData where it cannot be found or used, InvalidInput where it has fewer layers.
+    """
+    found = public_encoder(config.encoder)
+    about, other = found.config, ""
+    if about.model_type not in COVERED:
+        other = f"family {about.model_type}"
+    elif about.activation != "gelu":
+        other = f"activation {about.activation}"
+    elif about.embedding_size not in (None, about.width):
+        other = f"embeddings of width {about.embedding_size}"
+    elif about.position_embedding_type not in (None, "absolute"):
+        other = "positions that are relative"
+    if other:
+        raise InvalidData(
+            "expected model.encoder of a family whose layers can be trained"
+            f" ({', '.join(COVERED)}; gelu, embeddings as wide as layers), got {config.encoder!r}"
+            f" with {other}; model.name=features reads it as it is"
+        )
+    if config.num_layers > about.num_layers:
+        raise InvalidInput(
+            f"expected model.num_layers <= {about.num_layers} with model.encoder={config.encoder},"
+            f" got {config.num_layers}"
+        )
+    return found
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:

@@ -78,7 +78,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
     """
     import torch
 
-    from trainables.encoders.pieces import WordCutter, tokenizer_in
+    from trainables.encoders.pieces import WordCutter
     from trainables.encoders.source import load_model
     from trainables.models._hub_encoder import AdaptedEncoder
 
@@ -88,7 +88,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
             f"expected 1 <= model.lora_rank <= {public.config.width}, the width of the encoder, got"
             f" {config.lora_rank}"
         )
-    cutter = WordCutter(tokenizer_in(public.place), place=public.name)
+    cutter = WordCutter.of_folder(public.place, name=public.name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "lora"))
         return AdaptedEncoder(

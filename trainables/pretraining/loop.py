@@ -1,33 +1,63 @@
-"""The loop of a pretraining: steps over all corpora, checkpoints, progress reports."""
+"""Public pretraining: the corpora, split into training and held-out records, and the loop of steps
+over all of them, with checkpoints and progress reports.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from trainables.data.batches import PackedBatch
+from trainables import catalogue
+from trainables.data.batches import Loader, PackedBatch
+from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
+from trainables.encoders.pieces import WordCutter
+from trainables.errors import InvalidInput
 from trainables.layers.precision import passes_in
 from trainables.models import bert
 from trainables.models._bert import Bert
 from trainables.pretraining.config import PretrainingConfig
-from trainables.pretraining.corpora import PublicCorpus, open_corpora
+from trainables.pretraining.left_out import hashes_of_texts
 from trainables.seeding import generator, stream_seed
 from trainables.system import checkpoint
 
+_HELD_OUT = 0.02  # of a corpus, to see how far training is; at most:
+_MOST_HELD_OUT = 500
+_FEW_POSITIONS = 128  # of an encoder with fewer pieces
+_MARKS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _MAX_NORM = 1.0
-
-
 SMALL = LabelSchema(intents=("none",), slots=(), source="pretraining")  # an encoder's own heads
+
+
+@dataclass(frozen=True, eq=False)
+class PublicCorpus:
+    """One corpus: `train` and `held_out` are ids of its records, `left_out` counts those whose
+    text a list names, `unlabelled` those with a label outside of the schema.
+    """
+
+    corpus: Corpus
+    loader: Loader
+    train: NDArray[np.int64]
+    held_out: NDArray[np.int64]
+    left_out: int
+    unlabelled: int
+
+    @property
+    def licence(self) -> str:
+        """As its entry states it; empty where it does not."""
+        return str(getattr(catalogue.entry("datasets", self.corpus.name), "LICENCE", ""))
 
 
 class MultiCorpus(nn.Module):
@@ -90,9 +120,15 @@ def pretrain(
 ) -> Pretrained:
     """Train, from the checkpoint in `folder` where there is one.
 
-    Raises: InvalidInput for an encoder or a corpus that cannot be used.
+    Raises: InvalidInput for an encoder, a vocabulary or a corpus that cannot be used.
     """
-    encoder = _encoder(config)
+    encoder = bert.build(config.encoder, schema=SMALL, seed=config.seed)
+    if config.vocabulary is not None:
+        keep_pieces(encoder, config.vocabulary)
+    if config.frozen_layers:
+        tables = (encoder.word, encoder.position, encoder.kind, encoder.embedding_norm)
+        for part in (*tables, *encoder.layers[: config.frozen_layers]):
+            part.requires_grad_(False)
     corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
     width = encoder.intent_head.in_features
     with torch.random.fork_rng(devices=[]):
@@ -104,19 +140,77 @@ def pretrain(
     return Pretrained(encoder, corpora, accuracy, seconds)
 
 
-def _encoder(config: PretrainingConfig) -> Bert:
-    """The encoder before its first step.
+def open_corpora(
+    config: PretrainingConfig, encoder: Bert, *, data_dir: Path, cache_dir: Path
+) -> tuple[PublicCorpus, ...]:
+    """All corpora of a pretraining, in its order.
 
-    Raises: InvalidInput for a vocabulary with an encoder that supports none.
+    Raises: InvalidInput for one that is missing, damaged or without a record to train on.
     """
-    encoder = bert.build(config.encoder, schema=SMALL, seed=config.seed)
-    if config.vocabulary is not None:
-        encoder.keep_pieces(config.vocabulary)
-    if config.frozen_layers:
-        tables = (encoder.word, encoder.position, encoder.kind, encoder.embedding_norm)
-        for part in (*tables, *encoder.layers[: config.frozen_layers]):
-            part.requires_grad_(False)
-    return encoder
+    leave_out = hashes_of_texts(config.leave_out)
+    found = []
+    for number, each in enumerate(config.corpora):
+        corpus = open_corpus(each, data_dir=data_dir, cache_dir=cache_dir)
+        gone = np.isin(corpus.record_hashes(b""), leave_out)
+        usable = np.flatnonzero(~gone & ~corpus.outside).astype(np.int64)
+        if len(usable) < 2:
+            raise InvalidInput(f"expected at least 2 records in corpora[{number}] ({each.name})")
+        order = generator(config.seed, "pretraining", number).permutation(usable)
+        out = min(_MOST_HELD_OUT, max(1, round(_HELD_OUT * len(order))))
+        found.append(
+            PublicCorpus(
+                corpus=corpus,
+                loader=Loader(corpus, encoder.feature_table(corpus.types)),
+                train=np.sort(order[out:]),
+                held_out=np.sort(order[:out]),
+                left_out=int(gone.sum()),
+                unlabelled=int((corpus.outside & ~gone).sum()),
+            )
+        )
+    return tuple(found)
+
+
+def keep_pieces(encoder: Bert, count: int) -> None:
+    """Remove all pieces but `count`, numbered anew from 0, and all but the first positions: most
+    weights of a small encoder are its vocabulary, which a BERT has in the order of frequency.
+
+    The kept pieces are public and fixed: the special ones, each ASCII sign alone and inside of a
+    word, then the first ones of ASCII letters or digits. Every word of ASCII letters can still be
+    cut into pieces.
+
+    Raises: InvalidInput for an encoder whose tokenizer is not WordPiece, or has fewer pieces.
+    """
+    tokenizer: Any = None if encoder.cutter is None else encoder.cutter.tokenizer
+    described = {} if tokenizer is None else json.loads(tokenizer.backend_tokenizer.to_str())
+    if described.get("model", {}).get("type") != "WordPiece":
+        raise InvalidInput("expected vocabulary with an encoder of word pieces (WordPiece)")
+    before: dict[str, int] = described["model"]["vocab"]
+    bare = {p: p.removeprefix("##") for p in sorted(before, key=before.__getitem__) if p.isascii()}
+    special = [each["content"] for each in described["added_tokens"]]
+    signs = [piece for piece, sign in bare.items() if len(sign) == 1]
+    words = [piece for piece, word in bare.items() if len(word) > 1 and word.isalnum()]
+    least, kept = len(special) + len(signs), [*special, *signs, *words]
+    if not least <= count <= len(kept):
+        raise InvalidInput(f"expected vocabulary from {least} to {len(kept)}, got {count}")
+    number = {piece: place for place, piece in enumerate(kept[:count])}
+    for each in described["added_tokens"]:
+        each["id"] = number[each["content"]]
+    for name, each in described["post_processor"]["special_tokens"].items():
+        each["ids"] = [number[name]]
+    described["model"]["vocab"] = number
+    smaller = type(tokenizer)(
+        tokenizer_object=Tokenizer.from_str(json.dumps(described)),
+        **{name: getattr(tokenizer, name) for name in _MARKS},
+    )
+    encoder.cutter = WordCutter(smaller, name=encoder.provenance)
+    positions = min(encoder.sizes.positions, _FEW_POSITIONS)
+    encoder.sizes = replace(encoder.sizes, vocabulary=count, positions=positions)
+    rows = [before[piece] for piece in number]
+    for table, chosen in ((encoder.word, rows), (encoder.position, list(range(positions)))):
+        table.num_embeddings = len(chosen)
+        table.weight = nn.Parameter(
+            table.weight.detach()[chosen], requires_grad=table.weight.requires_grad
+        )
 
 
 def _train(
@@ -200,12 +294,11 @@ def _restore(model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path) -> 
     if saved is None:
         return 0, 0.0
     model.load_state_dict(saved.part("model"))
-    moments = saved.part("optimizer")
-    for number, parameter in enumerate(_parameters(optimizer)):
-        if f"{number}.exp_avg" in moments:
-            optimizer.state[parameter] = {
-                name: moments[f"{number}.{name}"] for name in ("step", "exp_avg", "exp_avg_sq")
-            }
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in saved.part("optimizer").items():
+        number, name = key.split(".")
+        moments.setdefault(int(number), {})[name] = tensor
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
     return saved.state["step"], saved.state["seconds"]
 
 
@@ -213,17 +306,10 @@ def _save(
     model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path, *, step: int, seconds: float
 ) -> None:
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    for number, parameter in enumerate(_parameters(optimizer)):
-        for name, tensor in optimizer.state.get(parameter, {}).items():
-            tensors[f"optimizer.{number}.{name}"] = tensor
-    checkpoint.save(
-        folder,
-        checkpoint.Checkpoint(tensors=tensors, state={"step": step, "seconds": seconds}),
-    )
-
-
-def _parameters(optimizer: torch.optim.AdamW) -> list[nn.Parameter]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in moments.items()}
+    state = {"step": step, "seconds": seconds}
+    checkpoint.save(folder, checkpoint.Checkpoint(tensors=tensors, state=state))
 
 
 def _accuracy(model: MultiCorpus, each: PublicCorpus, corpus: int) -> tuple[float, float]:

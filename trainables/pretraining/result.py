@@ -1,19 +1,23 @@
-"""From a finished pretraining to the encoder's folder: weights, public moments, card."""
+"""From a finished pretraining to the encoder's folder: weights, moments, scores of names, card."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from trainables.encoders.about import (
     MOMENTS,
     NAMES,
+    WEIGHTS,
     Hashes,
     about_of,
     hashes_of,
@@ -22,39 +26,77 @@ from trainables.encoders.about import (
     write_about,
     write_learnt,
 )
-from trainables.encoders.rows import BothMoments, LayerStates, Recipe, moments_of, pack
-from trainables.encoders.source import Bits, save_tensors
+from trainables.encoders.rows import (
+    BothMoments,
+    LayerStates,
+    NameScores,
+    Recipe,
+    moments_of,
+    pack,
+    tag_names,
+    with_bias,
+)
+from trainables.encoders.source import SCALE
 from trainables.models._bert import Bert
 from trainables.models._bert_weights import save_encoder
 from trainables.pretraining.config import PretrainingConfig
-from trainables.pretraining.corpora import PublicCorpus
-from trainables.pretraining.loop import Pretrained
-from trainables.pretraining.names import learn_names
+from trainables.pretraining.loop import Pretrained, PublicCorpus
 from trainables.seeding import generator
 
+BITS = (8, 16, 32)  # of a weight
+_LARGEST = 127
 _ROWS_FROM = 4_000  # public records that the moments are computed from
+_RECORDS = 3_000  # of each corpus, that names are learnt on
+_EPOCHS = 3
+_LEARNING_RATE = 0.02
+_TOKENS_AT_ONCE, _RECORDS_AT_ONCE = 1_024, 256
+_SIZE = 128  # entries of a name's vector
 
 
 def write(
-    done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32
+    done: Pretrained, config: PretrainingConfig, place: Path, *, bits: int = 32
 ) -> dict[str, Any]:
     """Write the folder of an encoder with its pieces and return its card; its weights have so many
     bits.
     """
     encoder, layers = done.encoder.eval(), config.kept_layers
     place.mkdir(parents=True, exist_ok=True)
-    save_encoder(encoder.state_dict(), encoder.sizes, encoder.tokenizer, place, bits=bits)
+    save_encoder(encoder.state_dict(), encoder.sizes, encoder.cutter, place)
     start = about_of(config.encoder.encoder)
     before = [] if start is None else [read_learnt(start)]
     write_learnt(place, [*before, *map(learnt, done.corpora)])
     found = moments(encoder, done.corpora, layers, seed=config.seed)
     save_file(pack(found), place / MOMENTS)
     names = learn_names(Recipe(encoder, layers, found), done.corpora, seed=config.seed)
-    save_tensors(vars(names), place / NAMES, bits=16 if bits == 32 else bits)
+    save_file(vars(names), place / NAMES)
+    for file, kept in ((WEIGHTS, bits), (NAMES, min(bits, 16))):
+        round_tensors(place / file, bits=kept)
     # The description last: its presence shows that the folder is complete.
     about = card(done, config)
     write_about(place, card=about, layers=layers)
     return about
+
+
+def round_tensors(file: Path, *, bits: int) -> None:
+    """Write the tensors of a file anew in so many bits; whole numbers keep their type.
+
+    In 8 bits a matrix has one float32 scale a row, and the error of an entry is at most 1/254 of
+    the largest of its row. Vectors keep 16 bits.
+    """
+    if bits == 32:
+        return
+    kept: dict[str, Tensor] = {}
+    for name, tensor in load_file(file).items():
+        if not tensor.is_floating_point():
+            kept[name] = tensor.clone()  # of what the map of the file holds
+        elif bits == 8 and tensor.dim() > 1:
+            largest = tensor.flatten(1).abs().amax(1)
+            scale = (largest / _LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+            rows = (tensor.flatten(1) / scale[:, None]).round().clamp(-_LARGEST, _LARGEST)
+            kept[name], kept[name + SCALE] = rows.to(torch.int8).view(tensor.shape), scale
+        else:
+            kept[name] = tensor.half()
+    save_file(kept, file, metadata={"format": "pt"})
 
 
 def moments(
@@ -117,3 +159,86 @@ def _version() -> str:
         return version("dp-nlu-sweep")
     except PackageNotFoundError:
         return "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Rows and labels of one corpus, and the vectors of its names."""
+
+    tokens: Tensor
+    tags: Tensor
+    tag_names: Tensor
+    records: Tensor
+    intents: Tensor
+    intent_names: Tensor
+
+
+def learn_names(recipe: Recipe, corpora: Sequence[PublicCorpus], *, seed: int) -> NameScores:
+    """Softmax regression through the names, on `_RECORDS` records of each corpus, by Adam."""
+    projection = _projection(recipe, corpora)
+    samples = [_sample(recipe, each, projection, seed=seed) for each in corpora]
+    width, of_record = samples[0].tokens.shape[1] + 1, samples[0].records.shape[1] + 1
+    tokens = torch.zeros(3 + projection.shape[1], width, requires_grad=True)
+    records = torch.zeros(projection.shape[1], of_record, requires_grad=True)
+    optimizer = torch.optim.Adam([tokens, records], lr=_LEARNING_RATE)
+    steps = _schedule(samples, seed=seed)
+    for number, (corpus, of_tokens, chosen) in enumerate(steps):
+        each = samples[corpus]
+        if of_tokens:
+            scores = with_bias(each.tokens[chosen].float()) @ tokens.t() @ each.tag_names.t()
+            gold = each.tags[chosen]
+        else:
+            scores = with_bias(each.records[chosen].float()) @ records.t() @ each.intent_names.t()
+            gold = each.intents[chosen]
+        for group in optimizer.param_groups:
+            group["lr"] = _LEARNING_RATE * (1 - number / len(steps))
+        optimizer.zero_grad()
+        F.cross_entropy(scores, gold).backward()  # type: ignore[no-untyped-call]  # torch's
+        optimizer.step()
+    return NameScores(projection, tokens.detach(), records.detach())
+
+
+def _projection(recipe: Recipe, corpora: Sequence[PublicCorpus]) -> Tensor:
+    """[E, N]: the directions in which the names of all corpora differ most."""
+    names = sorted({n for each in corpora for n in each.corpus.schema.intents})
+    slots = sorted({n for each in corpora for n in each.corpus.schema.slots})
+    rows = recipe.of_names([*names, *slots])
+    *_, directions = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
+    found: Tensor = directions[:_SIZE].t().contiguous()
+    return found
+
+
+def _sample(recipe: Recipe, each: PublicCorpus, projection: Tensor, *, seed: int) -> _Sample:
+    schema = each.corpus.schema
+    drawn = generator(seed, "names", each.corpus.name).permutation(each.train)[:_RECORDS]
+    found = []
+    for _, batch in each.loader.evaluation_batches(np.sort(drawn), max_tokens=2_048):
+        of_tokens, of_records = recipe.of_batch(batch)
+        found.append((of_tokens.half(), batch.tags, of_records.half(), batch.intents))
+    tokens, tags, records, intents = (torch.cat(part) for part in zip(*found, strict=True))
+
+    def vectors(names: Sequence[str]) -> Tensor:
+        return F.normalize(recipe.of_names(names) @ projection, dim=1)
+
+    return _Sample(
+        tokens=tokens,
+        tags=tags,
+        tag_names=tag_names(schema, vectors(schema.slots)),
+        records=records,
+        intents=intents,
+        intent_names=vectors(schema.intents),
+    )
+
+
+def _schedule(samples: Sequence[_Sample], *, seed: int) -> list[tuple[int, bool, Tensor]]:
+    """(corpus, tokens or records, which) of every step, mixed."""
+    draw = generator(seed, "names")
+    steps = []
+    for _ in range(_EPOCHS):
+        for corpus, each in enumerate(samples):
+            sizes = ((True, each.tags, _TOKENS_AT_ONCE), (False, each.intents, _RECORDS_AT_ONCE))
+            for of_tokens, labels, at_once in sizes:
+                order = torch.from_numpy(draw.permutation(len(labels)))
+                parts = torch.split(order, at_once)
+                steps += [(corpus, of_tokens, chosen) for chosen in parts]
+    return [steps[k] for k in draw.permutation(len(steps))]
