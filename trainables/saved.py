@@ -139,7 +139,7 @@ class Columns:
     def __init__(self, utterances: Sequence[Utterance], *, schema: LabelSchema) -> None:
         if not utterances or not all(each.tokens for each in utterances):
             raise InvalidInput("expected utterances of at least one token each")
-        self.types = sorted({token for each in utterances for token in each.tokens})
+        self.types: Sequence[str] = sorted({token for each in utterances for token in each.tokens})
         place, intents, tags = (
             {name: number for number, name in enumerate(names)}
             for names in (self.types, schema.intents, schema.tags)

@@ -20,8 +20,8 @@ from trainables.config import (
     part,
 )
 from trainables.data.pair_split import num_private_records
-from trainables.data.schema import declared_training_size
 from trainables.data.sizes import (
+    declared_training_size,
     num_training_records,
     require_declared_size,
     require_known_size,

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.models._builds import build_model
 from tests.models._texts import PROMPTS, TEXTS, Letters, small_lm
-from trainables.data.batches import Loader
-from trainables.data.text_keys import text_keys, token_numbers
+from trainables.data.batches import Loader, text_keys, token_numbers
 from trainables.data.texts import EncodedTexts
 
 Texts = list[list[str]]

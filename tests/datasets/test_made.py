@@ -13,15 +13,15 @@ import pytest
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.config import data_config
-from trainables.data import drawing
+from trainables.data import made
 from trainables.data.corpus import open_corpus
-from trainables.data.grammar import Domain, patterns, uniform, zipf
+from trainables.data.made import Domain, patterns, uniform, zipf
 from trainables.data.storage import normalise
 
 MADE = ("communication", "health", "video")
 
 # SHA-256 of the first 1,000 utterances of seed 0. One that changes means that every corpus made
-# before is another one: then raise grammar._ALGORITHM, or undo the change.
+# before is another one: then raise made._ALGORITHM, or undo the change.
 FIRST_THOUSAND = {
     "communication": "cf48b97d8eed20ba36e5dddfce4564244fb40985ba6556e9326a7fe86032c7e3",
     "health": "d0314e26f6070bb4706aafc600249060b9a352330178001e9998a948f244337f",
@@ -68,7 +68,7 @@ def test_a_smaller_corpus_is_the_beginning_of_a_larger_one():
 
 def test_how_much_is_drawn_at_a_time_changes_nothing(monkeypatch):
     whole = make("communication", size=3_000)
-    monkeypatch.setattr(drawing, "_CHUNK", 700)
+    monkeypatch.setattr(made, "_CHUNK", 700)
     assert make("communication", size=3_000) == whole
 
 
@@ -129,11 +129,11 @@ def test_noise_has_the_stated_rates_and_changes_nothing_else():
     noisy = config.model_copy(update={"spelling_noise": 0.2, "label_noise": 0.1})
     entry = catalogue.entry("datasets", "health")
     assert entry.recipe(noisy) != entry.recipe(config)
-    draw = drawing._Draw(entry.DOMAIN, 5, np.arange(6_000, dtype=np.uint64))
-    made = draw.utterances()
-    found = draw.with_noise(made, spelling=0.2, labels=0.1)
-    assert draw.with_noise(made, spelling=0.0, labels=0.0) == made
-    both = list(zip(made, found, strict=True))
+    draw = made._Draw(entry.DOMAIN, 5, np.arange(6_000, dtype=np.uint64))
+    before = draw.utterances()
+    found = draw.with_noise(before, spelling=0.2, labels=0.1)
+    assert draw.with_noise(before, spelling=0.0, labels=0.0) == before
+    both = list(zip(before, found, strict=True))
     words = [p for u, v in both for p in zip(u.tokens, v.tokens, strict=True)]
     tags = [p for u, v in both for p in zip(u.tags, v.tags, strict=True)]
     assert all(a == b for a, b in words if len(a) < 3)
@@ -147,7 +147,7 @@ def test_noise_has_the_stated_rates_and_changes_nothing_else():
 def test_ranks_are_drawn_by_zipfs_law():
     # Chi-square of 20 ranks, 100,000 draws: above 62 once in a million for the right law (19 df).
     rule = zipf([str(rank) for rank in range(20)])
-    draw = drawing._Draw(TINY, 5, np.arange(100_000, dtype=np.uint64))
+    draw = made._Draw(TINY, 5, np.arange(100_000, dtype=np.uint64))
     counts = np.bincount(draw._choose(rule, "x", draw._rows), minlength=20)
 
     def distance(exponent):
@@ -163,7 +163,7 @@ def test_ranks_are_drawn_by_zipfs_law():
 def test_decisions_of_different_names_and_rows_are_independent():
     # Equal alternatives, 40,000 rows: |correlation| > 0.025 once in a million (5 / sqrt(n)).
     rule = uniform([str(i) for i in range(1_000)])
-    draw = drawing._Draw(TINY, 5, np.arange(40_000, dtype=np.uint64))
+    draw = made._Draw(TINY, 5, np.arange(40_000, dtype=np.uint64))
     one, other = (draw._choose(rule, path, draw._rows) for path in ("slot/a/0", "slot/b/0"))
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.025
     assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.025
@@ -171,9 +171,9 @@ def test_decisions_of_different_names_and_rows_are_independent():
 
 
 def test_a_grammar_that_has_not_so_many_texts_is_refused():
-    assert len(list(drawing.generate(TINY, seed=0, size=12))) == 12
+    assert len(list(made.generate(TINY, seed=0, size=12))) == 12
     with refused("at most about 12 for tiny"):
-        list(drawing.generate(TINY, seed=0, size=13))
+        list(made.generate(TINY, seed=0, size=13))
 
 
 def test_a_repeated_slot_is_drawn_twice():
@@ -214,10 +214,10 @@ def test_every_seed_size_and_grammar_has_a_cache_of_its_own():
 
 MEASURE = """
 import resource, sys
-from trainables.data import drawing
+from trainables.data import made
 from trainables.datasets.communication import DOMAIN
 peaks = []
-for number, _ in enumerate(drawing.generate(DOMAIN, seed=0, size=int(sys.argv[1])), start=1):
+for number, _ in enumerate(made.generate(DOMAIN, seed=0, size=int(sys.argv[1])), start=1):
     if number in (40_000, int(sys.argv[1])):
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 print(peaks[-1] - peaks[0])

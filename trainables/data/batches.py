@@ -1,10 +1,17 @@
-"""Packed batches from a memory-mapped corpus: tokens one record after another, no padding."""
+"""Packed batches from a memory-mapped corpus: tokens one record after another, no padding.
+
+Dropout masks and the choice among a group's records come from a public seed and the key of a text.
+Keyed by the record's index in the corpus, an added record would change the coins of all later
+records, and the sum by more than the bound of one record. Keyed by the text, they are a function of
+the record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -12,14 +19,35 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.data.storage import token_places
-from trainables.data.text_keys import text_keys, token_numbers
+from trainables.seeding import GOLDEN, mix
 
 # Ids sorted by length at a time: what evaluation holds does not grow with the corpus.
 _WINDOW = 65_536
 
 
+class Batch:
+    """The base of dataclasses of tensors, or of tensors by name; `lengths` is one of them."""
+
+    lengths: Tensor
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on another device, without a copy where it is there already."""
+        if self.lengths.device == torch.device(device):
+            return self
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: moved(each) for name, each in value.items()}
+            if torch.device(device).type != "cuda":
+                return value.to(device)
+            # From pinned memory a copy overlaps with the device's work.
+            return value.pin_memory().to(device, non_blocking=True)
+
+        return replace(self, **{name: moved(value) for name, value in vars(self).items()})  # type: ignore[type-var]  # a dataclass
+
+
 @dataclass(frozen=True, eq=False)
-class PackedBatch:
+class PackedBatch(Batch):
     """B records with T tokens in all.
 
     `inputs` is what the model's feature table made of the tokens. `lengths` int64[B], at least 1
@@ -45,26 +73,6 @@ class PackedBatch:
     def num_records(self) -> int:
         """B."""
         return int(self.lengths.shape[0])
-
-    def to(self, device: torch.device | str) -> PackedBatch:
-        """The same batch on another device, without a copy where it is there already."""
-        if self.lengths.device == torch.device(device):
-            return self
-
-        def moved(tensor: Tensor) -> Tensor:
-            if torch.device(device).type != "cuda":
-                return tensor.to(device)
-            # From pinned memory a copy overlaps with the device's work.
-            return tensor.pin_memory().to(device, non_blocking=True)
-
-        return replace(
-            self,
-            inputs={name: moved(tensor) for name, tensor in self.inputs.items()},
-            lengths=moved(self.lengths),
-            intents=moved(self.intents),
-            tags=moved(self.tags),
-            text_keys=moved(self.text_keys),
-        )
 
 
 class FeatureTable(Protocol):
@@ -99,25 +107,11 @@ class RecordTable(Protocol):
 class Columns(Protocol):
     """The part of a corpus that batches are cut from (see `corpus.Corpus`)."""
 
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        """[n + 1]: where each record's tokens start."""
-
-    @property
-    def tokens(self) -> NDArray[np.int32]:
-        """[total]: indices of the distinct tokens."""
-
-    @property
-    def types(self) -> Sequence[str]:
-        """The distinct tokens."""
-
-    @property
-    def intents(self) -> NDArray[np.int16]:
-        """[n]."""
-
-    @property
-    def tags(self) -> NDArray[np.int16]:
-        """[total]."""
+    offsets: NDArray[np.int64]  # [n + 1]: where each record's tokens start
+    tokens: NDArray[np.int32]  # [total]: indices of the distinct tokens
+    types: Sequence[str]  # the distinct tokens
+    intents: NDArray[np.int16]  # [n]
+    tags: NDArray[np.int16]  # [total]
 
 
 class Loader:
@@ -181,6 +175,28 @@ class Loader:
             for cut in _cuts(lengths[order], max_tokens):
                 places = order[cut]
                 yield places + low, self.batch(window[places])
+
+
+def token_numbers(tokens: Iterable[str]) -> NDArray[np.uint64]:
+    """A 64-bit hash of each token's text."""
+    digests = (hashlib.blake2b(t.encode(), digest_size=8).digest() for t in tokens)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def text_keys(numbers: NDArray[np.integer], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[B]: keys of packed texts of these `lengths` (each >= 1), `numbers` [T] being their tokens.
+
+    >>> text_keys(np.array([5, 6, 6, 5, 5, 6]), np.array([2, 2, 2])).tolist()[::2] == [
+    ...     int(text_keys(np.array([5, 6]), np.array([2]))[0])
+    ... ] * 2
+    True
+    """
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(len(numbers)) - np.repeat(starts, lengths)
+    with np.errstate(over="ignore"):
+        of_token = mix(numbers.astype(np.uint64) + GOLDEN)
+        each = mix(of_token + place.astype(np.uint64) * GOLDEN + GOLDEN)
+        return mix(np.add.reduceat(each, starts) + GOLDEN).view(np.int64)
 
 
 def _without_unknown(labels: NDArray[np.int16]) -> NDArray[np.int64]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from trainables.data.records import Slot
 from trainables.errors import InvalidData
+
+_MARK = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")
 
 
 def slots_lenient(tags: Sequence[str]) -> tuple[Slot, ...]:
@@ -65,3 +68,31 @@ def require_bio(tags: Sequence[str], *, where: str) -> None:
             raise InvalidData(
                 f"expected O, B-name or I-name in {where}, tag {position} is none of them"
             )
+
+
+def parse_annotation(text: str, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tokens and BIO tags of a text with slots marked in it, `[slot : value]` (NLU-EVAL, MASSIVE),
+    cut at white space and at the edges of slots.
+
+    >>> parse_annotation("wake me at [time : nine am], ok", where="a doctest")
+    (('wake', 'me', 'at', 'nine', 'am', ',', 'ok'), ('O', 'O', 'O', 'B-time', 'I-time', 'O', 'O'))
+
+    Raises: InvalidData naming `where` for a mark that is not closed or lacks its name or its value,
+    or no token at all.
+    """
+    tokens: list[str] = []
+    slots: list[Slot] = []
+    before, *marks = _MARK.split(text)
+    parts = [("", "", before), *zip(marks[::3], marks[1::3], marks[2::3], strict=True)]
+    for place, (name, value, behind) in enumerate(parts):
+        words, slot = value.split(), "_".join(name.split())
+        if place:
+            slots.append((slot, len(tokens), len(tokens) + len(words)))
+            if not words or not slot:
+                raise InvalidData(f"expected a name and a value in each slot in {where}")
+        if "[" in behind or "]" in behind:
+            raise InvalidData(f"expected slots as [name : value] in {where}, got a bracket alone")
+        tokens += words + behind.split()
+    if not tokens:
+        raise InvalidData(f"expected at least one token in {where}, got none")
+    return tuple(tokens), tags_of(slots, len(tokens))

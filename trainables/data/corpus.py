@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ _FORMAT = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class Corpus:
     """n records, addressed by ids 0..n-1 in the order of their files.
 
@@ -41,32 +42,27 @@ class Corpus:
     it. All arrays are read-only maps of files: opening a corpus costs no memory for its records.
     """
 
-    def __init__(
-        self,
-        columns: storage.Columns,
-        *,
-        name: str,
-        schema: LabelSchema,
-        undeclared: tuple[str, ...] = (),
-    ) -> None:
-        self.name = name
-        self.schema = schema
-        self.undeclared = undeclared
-        self.types: Sequence[str] = columns.types
-        self.fingerprint: str = columns.meta["fingerprint"]
-        self.num_records: int = columns.meta["num_records"]
-        self.num_tokens: int = columns.meta["num_tokens"]
-        self.num_duplicates: int = columns.meta["num_duplicates"]
-        self.offsets: NDArray[np.int64] = columns.arrays["offsets"]
-        self.tokens: NDArray[np.int32] = columns.arrays["tokens"]
-        self.tags: NDArray[np.int16] = columns.arrays["tags"]
-        self.intents: NDArray[np.int16] = columns.arrays["intents"]
-        self.part: NDArray[np.int8] = columns.arrays["part"]
-        self.outside: NDArray[np.bool_] = columns.arrays["outside"]
-        self.groups: NDArray[np.int32] | None = columns.arrays.get("groups")
+    name: str
+    schema: LabelSchema
+    undeclared: tuple[str, ...]
+    types: Sequence[str]
+    meta: Mapping[str, Any]
+    offsets: NDArray[np.int64]
+    tokens: NDArray[np.int32]
+    tags: NDArray[np.int16]
+    intents: NDArray[np.int16]
+    part: NDArray[np.int8]
+    outside: NDArray[np.bool_]
+    groups: NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        self.fingerprint: str = self.meta["fingerprint"]
+        self.num_records: int = self.meta["num_records"]
+        self.num_tokens: int = self.meta["num_tokens"]
+        self.num_duplicates: int = self.meta["num_duplicates"]
         # A label outside the schema is stored as -1 - j: Python's own index from the end.
-        self._intent_names = (*schema.intents, *reversed(columns.meta["extra_intents"]))
-        self._tag_names = (*schema.tags, *reversed(columns.meta["extra_tags"]))
+        self._intent_names = (*self.schema.intents, *reversed(self.meta["extra_intents"]))
+        self._tag_names = (*self.schema.tags, *reversed(self.meta["extra_tags"]))
 
     def __len__(self) -> int:
         return self.num_records
@@ -82,23 +78,20 @@ class Corpus:
 
     def tag_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
         """The true BIO tags of each record, also where the schema lacks them."""
-        return list(self._sequences(self.tags, self._tag_names, ids))
+        return list(self._sequences(self.tags, self._tag_names, ids.tolist()))
 
     def token_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
         """The tokens of each record: private text, for attacks and scores that read values."""
-        return list(self._sequences(self.tokens, self.types, ids))
+        return list(self._sequences(self.tokens, self.types, ids.tolist()))
 
-    def texts(self, chunk: int = 65_536) -> Iterator[bytes]:
-        """Each record as a text, equal for equal records of two data sets, read in chunks."""
-        for low in range(0, len(self), chunk):
-            ids = np.arange(low, min(low + chunk, len(self)))
-            for tokens in self.token_sequences(ids):
-                yield storage.normalise(tokens).encode()
+    def texts(self) -> Iterator[bytes]:
+        """Each record as a text, equal for equal records of two data sets, one by one."""
+        for tokens in self._sequences(self.tokens, self.types, range(len(self))):
+            yield storage.normalise(tokens).encode()
 
     def frames(self, ids: NDArray[np.int64]) -> list[Frame]:
         """The true intent and slots of each record (read as `slots_lenient`)."""
-        tags = self._sequences(self.tags, self._tag_names, ids)
-        pairs = zip(self.intent_names(ids), tags, strict=True)
+        pairs = zip(self.intent_names(ids), self.tag_sequences(ids), strict=True)
         return [Frame(intent, slots_lenient(sequence)) for intent, sequence in pairs]
 
     def record_hashes(self, key: bytes) -> NDArray[np.uint64]:
@@ -106,17 +99,14 @@ class Corpus:
 
         Equal for equal texts of different corpora under one key.
         """
-        found = np.empty(self.num_records, dtype=np.uint64)
-        for low in range(0, self.num_records, 65_536):
-            ids = np.arange(low, min(low + 65_536, self.num_records))
-            texts = self._sequences(self.tokens, self.types, ids)
-            found[ids] = [storage.text_hash(tokens, key=key) for tokens in texts]
-        return found
+        texts = self._sequences(self.tokens, self.types, range(len(self)))
+        hashes = (storage.text_hash(tokens, key=key) for tokens in texts)
+        return np.fromiter(hashes, dtype=np.uint64, count=len(self))
 
     def _sequences(
-        self, column: NDArray[Any], names: Sequence[str], ids: NDArray[np.int64]
+        self, column: NDArray[Any], names: Sequence[str], ids: Iterable[int]
     ) -> Iterator[tuple[str, ...]]:
-        for record in np.asarray(ids).tolist():
+        for record in ids:
             piece = column[self.offsets[record] : self.offsets[record + 1]].tolist()
             yield tuple([names[index] for index in piece])
 
@@ -140,7 +130,8 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     states = [_state(file) for file in files]
     labels = asdict(schema)
     del labels["tokenize"]  # it does not change the encoded corpus
-    key = _digest(_FORMAT, config.name, states, made_of, labels)
+    parts = json.dumps([_FORMAT, config.name, states, made_of, labels], sort_keys=True)
+    key = hashlib.sha256(parts.encode()).hexdigest()[:16]
 
     def encode(folder: Path) -> None:
         storage.write(folder, entry.read(path, config=config), schema=schema)
@@ -149,12 +140,9 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     columns = storage.read(folder)
     if config.max_records is not None and config.max_records != columns.meta["num_records"]:
         columns = _subset(config, columns, folder)
-    return Corpus(
-        columns,
-        name=config.name,
-        schema=schema,
-        undeclared=undeclared_inputs(config, schema=schema),
-    )
+    undeclared = undeclared_inputs(config, schema=schema)
+    rest: dict[str, Any] = {"types": columns.types, "meta": columns.meta, **columns.arrays}
+    return Corpus(config.name, schema, undeclared, **rest)
 
 
 def data_path(config: DataConfig, *, data_dir: Path) -> Path:
@@ -236,7 +224,3 @@ def _state(file: Path) -> list[str | int]:
     """A value that changes with a file, without reading it (its size and time)."""
     found = file.stat()
     return [str(file.resolve()), found.st_size, found.st_mtime_ns]
-
-
-def _digest(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

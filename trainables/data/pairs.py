@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from trainables import catalogue
-from trainables.data.configs import refuse_too_many
+from trainables.data.configs import PairFiles, refuse_too_many
 from trainables.data.corpus import data_path
 from trainables.data.records import PART_NAMES, Part
 from trainables.data.storage import PARTS, normalise
@@ -189,11 +189,42 @@ def read_pairs(
     for where, fields in read_objects(path):
         pair = _pair(fields, part, where)
         if pair.program not in checked:
-            _require_program(pair.program, where)
+            try:
+                graph(pair.program)  # of all that metrics and parsers will read
+            except LispressError as error:
+                raise InvalidData(f"lispress in {where}: {error}") from None
             checked.add(pair.program)
         if pair.domain is None and domain_of is not None:
             pair = replace(pair, domain=domain_of(pair.program, str(fields.get("prev_agent"))))
         yield pair
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """The functions of a data set's file, for pairs at one place."""
+
+    place: str
+    domain_of: Callable[[str, str], str | None] | None = None
+
+    def default_path(self) -> str:
+        """Place under the data directory; `data.path` may name another."""
+        return self.place
+
+    def files(self, path: Path, *, config: PairFiles) -> tuple[Path, ...]:
+        """The files to read. Raises: InvalidData where one is missing."""
+        return pair_files(path)
+
+    def read(self, path: Path, *, config: PairFiles) -> Iterator[Pair]:
+        """All available parts, in the order of the files.
+
+        Raises: InvalidData, see `read_pairs`.
+        """
+        for file in pair_files(path):
+            yield from read_pairs(file, domain_of=self.domain_of)
+
+    def pool_size(self, config: PairFiles) -> int | None:
+        """None: it depends on the available parts, or is a count of private records."""
+        return None
 
 
 def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -246,13 +277,6 @@ def _pair(fields: dict[str, Any], part: Part, where: str) -> Pair:
     if not isinstance(dialogue, str) and type(dialogue) is not int:
         raise InvalidData(f"expected dialogue_id in {where} to be a text or an integer")
     return Pair(utterance, program, str(dialogue), given, domain)
-
-
-def _require_program(program: str, where: str) -> None:
-    try:
-        graph(program)  # of all that metrics and parsers will read
-    except LispressError as error:
-        raise InvalidData(f"lispress in {where}: {error}") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Label schemas: the labels and size of a corpus without opening its records.
+"""Label schemas: the labels of a corpus without opening its records.
 
 A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be empty),
 `source` (where they come from), `tokenize` (how texts were cut, see `tokenization`) and, for the
@@ -9,32 +9,31 @@ official training part, by its place under the data directory.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from trainables import catalogue
-from trainables.data.configs import path_of
+from trainables.data.configs import FrameFiles
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
-from trainables.data.split import training_size
 from trainables.data.tokenization import TOKENIZATIONS
 from trainables.errors import InvalidData, kind_of, quote
 from trainables.files import read_json
-from trainables.sections import DataConfig
 
-_SHIPPED = "trainables.data.schemas"
 _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred letters
 
 
 def shipped_schema(name: str) -> LabelSchema:
     """The schema of a public corpus that ships with this project."""
-    return parse_schema(_shipped_schema(name), f"{name}.json")
+    return parse_schema(_shipped(name), f"{name}.json")
 
 
-def shipped_pool_size(name: str, place: str) -> int | None:
-    """Distinct utterances of a public corpus at its usual place; None where it is not known."""
-    size: int | None = _shipped_schema(name).get("pool_size", {}).get(place)
+def shipped_size(name: str, place: str, *, of: str = "pool_size") -> int | None:
+    """Distinct utterances of a public corpus at its usual place, or those of its official training
+    part (`train_size`); None where they are not known.
+    """
+    size: int | None = _shipped(name).get(of, {}).get(place)
     return size
 
 
@@ -50,32 +49,6 @@ def read_schema(path: Path) -> LabelSchema:
     return parse_schema(fields, str(path))
 
 
-def declared_pool_size(config: DataConfig) -> int | None:
-    """Records of the whole pool, known without opening the data; None where it is not.
-
-    A generated corpus has exactly the configured number. `max_records` limits how many are used.
-    """
-    entry = catalogue.entry("datasets", config.name)
-    size: int | None = entry.pool_size(config)
-    if size is None or config.max_records is None:
-        return size
-    return min(size, config.max_records)
-
-
-def declared_training_size(config: DataConfig) -> int | None:
-    """Training records n, known without opening the data; None where they would be counted."""
-    if config.num_records is not None:
-        return config.num_records
-    if config.split == "official":
-        name, place = config.name, catalogue.entry("datasets", config.name).default_path()
-        if path_of(config) is not None or config.max_records is not None:
-            return None
-        size: int | None = _shipped_schema(name).get("train_size", {}).get(place)
-        return size
-    pool = declared_pool_size(config)
-    return None if pool is None else training_size(pool, config)
-
-
 def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> LabelSchema:
     """The labels that occur in `utterances`, sorted."""
     intents: set[str] = set()
@@ -85,6 +58,36 @@ def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> 
         tags.update(utterance.tags)
     slots = {tag[2:] for tag in tags if tag != "O"}
     return LabelSchema(tuple(sorted(intents)), tuple(sorted(slots)), source=source, public=public)
+
+
+@dataclass(frozen=True)
+class ShippedSet:
+    """The functions of a public data set's file whose labels and size are shipped, by its usual
+    place under the data directory. `read` gives the labels of another file or folder, which count
+    where they are not all among the shipped ones.
+    """
+
+    name: str
+    place: str
+    read: Callable[..., Iterator[Utterance]] | None = None
+
+    def default_path(self) -> str:
+        """Place under the data directory."""
+        return self.place
+
+    def schema(self, path: Path, *, config: FrameFiles) -> LabelSchema:
+        """The union of the labels over all parts."""
+        shipped = shipped_schema(self.name)
+        if config.path is None or self.read is None:
+            return shipped
+        source = f"all labels of {path.name}"
+        found = schema_of(self.read(path, config=config), source=source, public=True)
+        is_known = {*found.intents} <= {*shipped.intents} and {*found.slots} <= {*shipped.slots}
+        return shipped if is_known else found
+
+    def pool_size(self, config: FrameFiles) -> int | None:
+        """Distinct utterances at the usual place; None elsewhere."""
+        return shipped_size(self.name, self.place) if config.path is None else None
 
 
 def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
@@ -99,8 +102,8 @@ def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
 
 
-def _shipped_schema(name: str) -> dict[str, Any]:
-    file = resources.files(_SHIPPED).joinpath(f"{name}.json")
+def _shipped(name: str) -> dict[str, Any]:
+    file = resources.files("trainables.data.schemas").joinpath(f"{name}.json")
     fields: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     return fields
 

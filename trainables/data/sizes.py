@@ -1,17 +1,42 @@
-"""The n of a mechanism, shared by planning and training, and the check of a declared n."""
+"""The n of a mechanism, declared, known or counted, and the check of a declared one."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from trainables import catalogue
+from trainables.data.configs import path_of
 from trainables.data.corpus import Corpus
-from trainables.data.schema import declared_training_size
+from trainables.data.schema import shipped_size
 from trainables.data.split import make_split, training_size
 from trainables.errors import InvalidData
 from trainables.sections import DataConfig
 
 _COUNTED_BY = "`sweep data describe` counts them, for the curator alone"
 _FAR = 2  # times the training part, or a half of it
+
+
+def declared_pool_size(config: DataConfig) -> int | None:
+    """Records of the whole pool, known without opening the data; None where it is not.
+
+    A generated corpus has exactly the configured number. `max_records` limits how many are used.
+    """
+    entry = catalogue.entry("datasets", config.name)
+    size: int | None = entry.pool_size(config)
+    return None if size is None else min(size, config.max_records or size)
+
+
+def declared_training_size(config: DataConfig) -> int | None:
+    """Training records n, known without opening the data; None where they would be counted."""
+    if config.num_records is not None:
+        return config.num_records
+    if config.split == "official":
+        if path_of(config) is not None or config.max_records is not None:
+            return None
+        place = catalogue.entry("datasets", config.name).default_path()
+        return shipped_size(config.name, place, of="train_size")
+    pool = declared_pool_size(config)
+    return None if pool is None else training_size(pool, config)
 
 
 def num_training_records(config: DataConfig, corpus: Corpus) -> int:

@@ -1,11 +1,11 @@
-"""A corpus on disk: a folder of .npy columns, written in one streaming pass and memory-mapped.
+"""A corpus on disk: a folder of .npy columns, written in one pass and memory-mapped.
 
     offsets int64[n+1]  tokens int32[T]  tags int16[T]  intents int16[n]  part int8[n]
     outside bool[n]  groups int32[n], where records have groups  types.txt  corpus.json
 
 Token i of record r is `tokens[offsets[r] + i]`, an index in `types.txt` (one token a line). Labels
 are indices in the label schema; -1 - j is label j of the names found outside of it. Writing holds
-the distinct tokens in memory, and 8 bytes of hash for each record.
+the distinct tokens in memory, 20 bytes for each token and 50 for each record.
 """
 
 from __future__ import annotations
@@ -26,15 +26,11 @@ from trainables.errors import InvalidData
 from trainables.files import read_written_json
 
 PARTS: tuple[Part, ...] = get_args(Part)
-_CHUNK = 65_536  # records handled at a time; the fingerprint depends on it
+_CHUNK = 65_536  # records of a part of the fingerprint
 _MAX_LABELS = 2**15 - 1
-_PER_TOKEN: dict[str, np.dtype[Any]] = {"tokens": np.dtype(np.int32), "tags": np.dtype(np.int16)}
-_PER_RECORD: dict[str, np.dtype[Any]] = {
-    "intents": np.dtype(np.int16),
-    "part": np.dtype(np.int8),
-    "outside": np.dtype(np.bool_),
-}
-_GROUPS = np.dtype(np.int32)
+# The types of the columns as `array` has them in memory.
+_CODES = {"tokens": "i", "tags": "h", "intents": "h", "part": "b", "outside": "b", "groups": "i"}
+_PER_TOKEN = ("tokens", "tags")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,23 +68,55 @@ def token_places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArr
 def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema) -> None:
     """Write the corpus of `utterances` into the existing, empty `folder`; equal texts once.
 
-    The first of equal texts is kept. Raises: InvalidData where there is no record, or more than
-    32,767 different labels.
+    The first of equal texts is kept; a record without a group key is a separate group. Raises:
+    InvalidData where there is no record, or more than 32,767 different labels.
     """
-    with _Spool(folder, schema) as spool:
-        for utterance in utterances:
-            spool.add(utterance)
-    arrays, hashes = spool.columns()
-    if not len(hashes):
+    types: dict[str, int] = {}
+    intents = {name: index for index, name in enumerate(schema.intents)}
+    tags = {name: index for index, name in enumerate(schema.tags)}
+    num_intents, num_tags = len(intents), len(tags)
+    groups: dict[str, int] = {}
+    num_groups = 0
+    lengths, hashes = array("i"), array("Q")
+    columns = {name: array(code) for name, code in _CODES.items()}
+    for utterance in utterances:
+        lengths.append(len(utterance.tokens))
+        hashes.append(text_hash(utterance.tokens))
+        columns["tokens"].extend([types.setdefault(word, len(types)) for word in utterance.tokens])
+        found = [tags.setdefault(tag, len(tags)) for tag in utterance.tags]
+        intent = intents.setdefault(utterance.intent, len(intents))
+        if max(len(intents), len(tags)) > _MAX_LABELS:
+            raise InvalidData(
+                f"expected at most {_MAX_LABELS} intents and tags, got {len(intents)} intents and"
+                f" {len(tags)} tags"
+            )
+        outside = intent >= num_intents or max(found) >= num_tags
+        if outside:
+            found = [tag if tag < num_tags else num_tags - 1 - tag for tag in found]
+            intent = intent if intent < num_intents else num_intents - 1 - intent
+        group = None if utterance.group is None else groups.get(utterance.group)
+        if group is None:
+            group, num_groups = num_groups, num_groups + 1
+            if utterance.group is not None:
+                groups[utterance.group] = group
+        columns["tags"].extend(found)
+        columns["intents"].append(intent)
+        columns["part"].append(PARTS.index(utterance.part))
+        columns["outside"].append(outside)
+        columns["groups"].append(group)
+    if not hashes:
         raise InvalidData("expected at least one utterance, got none")
-    _, first = np.unique(hashes, return_index=True)
+    if not groups:
+        del columns["groups"]
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    _, first = np.unique(np.asarray(hashes), return_index=True)
     meta = {
         "num_duplicates": len(hashes) - len(first),
-        "extra_intents": list(spool.intents)[len(schema.intents) :],
-        "extra_tags": list(spool.tags)[len(schema.tags) :],
+        "extra_intents": list(intents)[num_intents:],
+        "extra_tags": list(tags)[num_tags:],
     }
-    _write_columns(folder, arrays, np.sort(first), types=tuple(spool.types), meta=meta)
-    spool.remove()
+    _write_columns(folder, arrays, np.sort(first), types=tuple(types), meta=meta)
 
 
 def write_subset(folder: Path, columns: Columns, ids: NDArray[np.int64]) -> None:
@@ -104,7 +132,7 @@ def read(folder: Path) -> Columns:
     """
     try:
         meta = read_written_json(folder / "corpus.json")
-        names = ["offsets", *_PER_TOKEN, *_PER_RECORD, *(["groups"] if meta["grouped"] else [])]
+        names = ["offsets", *(n for n in _CODES if n != "groups" or meta["grouped"])]
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
         types = tuple((folder / "types.txt").read_text(encoding="utf-8").split("\n")[:-1])
         n, total = meta["num_records"], meta["num_tokens"]
@@ -128,136 +156,36 @@ def _write_columns(
     types: tuple[str, ...],
     meta: dict[str, Any],
 ) -> None:
-    """The records `ids` of `arrays` as .npy files, chunk by chunk, with their fingerprint."""
+    """The records `ids` of `arrays` as .npy files, with their fingerprint."""
     starts = np.asarray(arrays["offsets"])
-    lengths = (starts[1:] - starts[:-1])[ids]
+    lengths = np.diff(starts)[ids]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    total, n = int(offsets[-1]), len(ids)
-    np.save(folder / "offsets.npy", offsets)
-    per_record = dict(_PER_RECORD)
-    if "groups" in arrays:
-        per_record["groups"] = _GROUPS
-    out = {
-        name: np.lib.format.open_memmap(
-            folder / f"{name}.npy",
-            mode="w+",
-            dtype=dtype,
-            shape=(total if name in _PER_TOKEN else n,),
+    where = token_places(starts[ids], lengths)
+    columns = {
+        name: arrays[name][where if name in _PER_TOKEN else ids].astype(
+            np.bool_ if name == "outside" else f"<{code}"
         )
-        for name, dtype in (_PER_TOKEN | per_record).items()
+        for name, code in _CODES.items()
+        if name in arrays
     }
     digest = hashlib.sha256("\n".join(types).encode())
     digest.update(json.dumps([meta["extra_intents"], meta["extra_tags"]]).encode())
-    for low in range(0, n, _CHUNK):
-        chosen = ids[low : low + _CHUNK]
-        high = low + len(chosen)
-        where = token_places(starts[chosen], lengths[low:high])
+    for low in range(0, len(ids), _CHUNK):
+        high = min(low + _CHUNK, len(ids))
         digest.update(lengths[low:high].astype("<i8").tobytes())
-        for name, column in out.items():
-            token_wise = name in _PER_TOKEN
-            piece = arrays[name][where if token_wise else chosen]
-            at = slice(int(offsets[low]), int(offsets[high])) if token_wise else slice(low, high)
-            column[at] = piece
-            digest.update(piece.astype(column.dtype.newbyteorder("<")).tobytes())
-    for column in out.values():
-        column.flush()
+        for name, column in columns.items():
+            is_of_tokens = name in _PER_TOKEN
+            at = slice(offsets[low], offsets[high]) if is_of_tokens else slice(low, high)
+            digest.update(column[at].tobytes())
+    for name, column in {"offsets": offsets, **columns}.items():
+        np.save(folder / f"{name}.npy", column)
     with (folder / "types.txt").open("w", encoding="utf-8", newline="") as file:
         file.writelines(f"{word}\n" for word in types)
     meta = meta | {
-        "num_records": n,
-        "num_tokens": total,
+        "num_records": len(ids),
+        "num_tokens": len(where),
         "num_types": len(types),
         "grouped": "groups" in arrays,
         "fingerprint": digest.hexdigest(),
     }
     (folder / "corpus.json").write_text(json.dumps(meta))
-
-
-class _Spool:
-    """Encodes utterances one by one and appends them to raw files in the folder of the corpus."""
-
-    def __init__(self, folder: Path, schema: LabelSchema) -> None:
-        self._folder = folder
-        self.types: dict[str, int] = {}
-        self.intents = {name: index for index, name in enumerate(schema.intents)}
-        self.tags = {name: index for index, name in enumerate(schema.tags)}
-        self._num_intents, self._num_tags = len(self.intents), len(self.tags)
-        self._groups: dict[str, int] = {}
-        self._num_groups = 0
-        self._dtypes: dict[str, np.dtype[Any]] = {**_PER_TOKEN, **_PER_RECORD, "groups": _GROUPS}
-        self._dtypes |= {"lengths": np.dtype(np.int32), "hashes": np.dtype(np.uint64)}
-        self._files = {name: self._path(name).open("wb") for name in self._dtypes}
-        self._buffers = {name: array("Q" if name == "hashes" else "q") for name in self._dtypes}
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.raw"
-
-    def add(self, utterance: Utterance) -> None:
-        """Append one utterance."""
-        buffers, types, tags = self._buffers, self.types, self.tags
-        tokens = utterance.tokens
-        buffers["lengths"].append(len(tokens))
-        buffers["hashes"].append(text_hash(tokens))
-        buffers["tokens"].extend([types.setdefault(word, len(types)) for word in tokens])
-        found = [tags.setdefault(tag, len(tags)) for tag in utterance.tags]
-        intent = self.intents.setdefault(utterance.intent, len(self.intents))
-        outside = intent >= self._num_intents
-        if max(found) >= self._num_tags:
-            outside = True
-            found = [t if t < self._num_tags else self._num_tags - 1 - t for t in found]
-        buffers["tags"].extend(found)
-        buffers["intents"].append(
-            intent if intent < self._num_intents else self._num_intents - 1 - intent
-        )
-        buffers["outside"].append(outside)
-        buffers["part"].append(PARTS.index(utterance.part))
-        buffers["groups"].append(self._group(utterance.group))
-        if len(buffers["lengths"]) >= _CHUNK:
-            self._flush()
-
-    def _group(self, name: str | None) -> int:
-        """A record without a group key is a separate group."""
-        if name is not None and name in self._groups:
-            return self._groups[name]
-        number, self._num_groups = self._num_groups, self._num_groups + 1
-        if name is not None:
-            self._groups[name] = number
-        return number
-
-    def _flush(self) -> None:
-        if max(len(self.intents), len(self.tags)) > _MAX_LABELS:
-            raise InvalidData(
-                f"expected at most {_MAX_LABELS} intents and tags, got"
-                f" {len(self.intents)} intents and {len(self.tags)} tags"
-            )
-        for name, buffer in self._buffers.items():
-            np.asarray(buffer).astype(self._dtypes[name]).tofile(self._files[name])
-            self._buffers[name] = array(buffer.typecode)
-
-    def __enter__(self) -> _Spool:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._flush()
-        for file in self._files.values():
-            file.close()
-
-    def columns(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64]]:
-        """The columns of all added utterances, memory-mapped, and the hash of each text."""
-        raw: dict[str, NDArray[Any]] = {
-            name: np.memmap(self._path(name), dtype=dtype, mode="r")
-            if self._path(name).stat().st_size
-            else np.empty(0, dtype)
-            for name, dtype in self._dtypes.items()
-        }
-        lengths = raw.pop("lengths").astype(np.int64)
-        raw["offsets"] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        if not self._groups:
-            del raw["groups"]
-        return raw, raw.pop("hashes")
-
-    def remove(self) -> None:
-        """Delete the raw files."""
-        for name in self._dtypes:
-            self._path(name).unlink()

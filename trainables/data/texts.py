@@ -7,7 +7,7 @@ excludes the prompt.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trainables.data.batches import Batch, text_keys
 from trainables.data.storage import token_places
-from trainables.data.text_keys import text_keys
 
 
 class Tokenizer(Protocol):
@@ -35,7 +35,7 @@ class Tokenizer(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class TextBatch:
+class TextBatch(Batch):
     """B records with n rows in all: a row is a token that has a next one.
 
     `inputs` int64[n]; `targets` int64[n], the next token; `counted` bool[n], whether the loss
@@ -48,16 +48,6 @@ class TextBatch:
     counted: Tensor
     lengths: Tensor
     text_keys: Tensor
-
-    def to(self, device: torch.device | str) -> TextBatch:
-        """The same batch on another device."""
-        return replace(
-            self,
-            **{
-                name: getattr(self, name).to(device)
-                for name in ("inputs", "targets", "counted", "lengths", "text_keys")
-            },
-        )
 
 
 class EncodedTexts:

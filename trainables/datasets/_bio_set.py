@@ -5,12 +5,10 @@ record a line, in one folder or in one a part.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainables.data.configs import FrameFiles
-from trainables.data.records import PART_NAMES, LabelSchema, Part, Utterance
-from trainables.data.schema import shipped_pool_size, shipped_schema
+from trainables.data.records import PART_NAMES, Part, Utterance
 from trainables.errors import InvalidData
 from trainables.file_formats.reading import BIO_NAMES, File
 from trainables.file_formats.source import own_utterances
@@ -46,22 +44,3 @@ def read(path: Path, *, config: FrameFiles) -> Iterator[Utterance]:
     return own_utterances(
         File(folder, "bio_folder", part=part) for folder, part in folders(path).items()
     )
-
-
-@dataclass(frozen=True)
-class BioSet:
-    """The functions of a public data set's file; its labels and its size are shipped."""
-
-    name: str
-
-    def default_path(self) -> str:
-        """Place under the data directory."""
-        return self.name
-
-    def schema(self, path: Path, *, config: FrameFiles) -> LabelSchema:
-        """The union of the labels over all parts."""
-        return shipped_schema(self.name)
-
-    def pool_size(self, config: FrameFiles) -> int | None:
-        """Distinct utterances at the usual place; None elsewhere."""
-        return shipped_pool_size(self.name, self.name) if config.path is None else None

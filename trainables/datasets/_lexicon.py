@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainables.data.grammar import Rule, uniform, zipf
+from trainables.data.made import Rule, uniform, zipf
 
 _FIRST = """
 james mary robert patricia john jennifer michael linda david elizabeth william barbara richard susan

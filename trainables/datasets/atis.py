@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.datasets._bio_set import BioSet
+from trainables.data.schema import ShippedSet
 from trainables.datasets._bio_set import files as files
 from trainables.datasets._bio_set import read as read
 
@@ -22,5 +22,5 @@ class Config(data_configs.FrameFiles):
     name: Literal["atis"] = "atis"
 
 
-_SET = BioSet("atis")
+_SET = ShippedSet("atis", "atis")
 default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.annotation import parse_annotation
-from trainables.data.records import LabelSchema, Part, Utterance
-from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
+from trainables.data.bio import parse_annotation
+from trainables.data.records import Part, Utterance
+from trainables.data.schema import ShippedSet
 from trainables.errors import InvalidData
 from trainables.file_formats import Options, reading
 from trainables.files import file_lines, without_problems
@@ -29,11 +29,6 @@ class Config(data_configs.FrameFiles):
     """The fields of `data` with `name: nlu_eval`."""
 
     name: Literal["nlu_eval"] = "nlu_eval"
-
-
-def default_path() -> str:
-    """Place under the data directory: the 10 folds."""
-    return "nlu_eval/nlu_eval_10fold.csv"
 
 
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
@@ -56,8 +51,8 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     _, head = next(without_problems(file_lines(file)), ("", ""))
     if missing := [name for name in _COLUMNS if name not in head.split(";")]:
         raise InvalidData(f"expected the column {missing[0]} in {path} line 1, got none")
-    source = reading.Found([reading.File(file, "table")])
-    for where, fields, _ in without_problems(reading.rows(source, _NAMED, Counter())):
+    rows = reading.rows([reading.File(file, "table")], _NAMED, Counter())
+    for where, fields, _ in without_problems(rows):
         scenario, intent, text = (fields[name].strip() for name in _COLUMNS)
         if fields.get("status", "").startswith("IRR") or text in ("", "null", "NaN"):
             continue
@@ -70,25 +65,13 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
         raise InvalidData(f"expected utterances in {path}, got none")
 
 
-def schema(path: Path, *, config: Config) -> LabelSchema:
-    """64 intents and 54 slots of the 10 folds; of another file, the labels of that public file."""
-    shipped = shipped_schema("nlu_eval")
-    if config.path is None:
-        return shipped
-    found = schema_of(read(path, config=config), source=f"all labels of {path.name}", public=True)
-    if set(found.intents) <= set(shipped.intents) and set(found.slots) <= set(shipped.slots):
-        return shipped
-    return found
-
-
-def pool_size(config: Config) -> int | None:
-    """Distinct utterances of the 10 folds; None of another file."""
-    return shipped_pool_size("nlu_eval", default_path()) if config.path is None else None
-
-
 def _part(fields: dict[str, str], where: str) -> Part:
     fold = fields.get("fold", "1").strip()
     if not fold.isdecimal() or not 1 <= int(fold) <= 10:
         raise InvalidData(f"expected fold from 1 to 10 in {where}")
     parts: dict[int, Part] = {9: "validation", 10: "test"}
     return parts.get(int(fold), "train")
+
+
+_SET = ShippedSet("nlu_eval", "nlu_eval/nlu_eval_10fold.csv", read)
+default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

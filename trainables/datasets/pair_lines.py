@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.datasets._pair_set import PairSet
+from trainables.data.pairs import PairSet
 
 PUBLIC = False
 

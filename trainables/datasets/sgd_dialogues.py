@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from trainables.data import configs as data_configs
 from trainables.data.bio import tags_of
-from trainables.data.records import LabelSchema, Part, Slot, Utterance
-from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
+from trainables.data.records import Part, Slot, Utterance
+from trainables.data.schema import ShippedSet
 from trainables.errors import InvalidData
 from trainables.file_formats.reading import File
 from trainables.file_formats.source import own_utterances
@@ -33,11 +33,6 @@ class Config(data_configs.FrameFiles):
     """The fields of `data` with `name: sgd_dialogues`."""
 
     name: Literal["sgd_dialogues"] = "sgd_dialogues"
-
-
-def default_path() -> str:
-    """Place under the data directory: the prepared turns."""
-    return "sgd_dialogues/utterances.jsonl"
 
 
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
@@ -67,18 +62,6 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
                 where = f"{file} dialogue {place}"
                 if turn.get("speaker") == "USER":
                     yield from _of_turn(turn, part=part, where=where)
-
-
-def schema(path: Path, *, config: Config) -> LabelSchema:
-    """The labels of the prepared turns; of another file or folder, those found in it."""
-    if config.path is None:
-        return shipped_schema("sgd_dialogues")
-    return schema_of(read(path, config=config), source=f"all labels of {path.name}", public=True)
-
-
-def pool_size(config: Config) -> int | None:
-    """Distinct turns of the prepared file; None of another one."""
-    return shipped_pool_size("sgd_dialogues", default_path()) if config.path is None else None
 
 
 def tokens_with_places(text: str) -> list[tuple[str, int, int]]:
@@ -135,3 +118,7 @@ def _slots(given: list[dict[str, Any]], places: list[tuple[str, int, int]]) -> l
         if not kept or kept[-1][2] <= slot_of_tokens[1]:
             kept.append(slot_of_tokens)
     return kept
+
+
+_SET = ShippedSet("sgd_dialogues", "sgd_dialogues/utterances.jsonl", read)
+default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

@@ -9,7 +9,7 @@ import re
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.datasets._pair_set import PairSet
+from trainables.data.pairs import PairSet
 
 PUBLIC = True
 DOMAINS = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.drawing import Made
-from trainables.data.grammar import Domain, zipf
+from trainables.data.made import Domain, Made, zipf
 from trainables.datasets import _lexicon
 
 PUBLIC = True

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from trainables.data.annotation import parse_annotation
+from trainables.data.bio import parse_annotation
 from trainables.data.tokenization import Tokenization, tokens_of
 from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidData, kind_of
@@ -129,11 +129,8 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 def _of_tasks(task: Mapping[str, Any]) -> dict[str, Any]:
     """The labels of a task of Label Studio by the names of its controls."""
     given = task.get("annotations", task.get("completions"))
-    done = [
-        each
-        for each in (given if isinstance(given, list) else [])
-        if isinstance(each, dict) and not each.get("was_cancelled")
-    ]
+    tried = given if isinstance(given, list) else []
+    done = [each for each in tried if isinstance(each, dict) and not each.get("was_cancelled")]
     if len(done) > 1:
         raise InvalidData("expected one annotation of the task")
     found: dict[str, Any] = {}
@@ -142,10 +139,7 @@ def _of_tasks(task: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise InvalidData("expected a value of each result")
         name = f"{_TASK}{result.get('from_name')}"
-        if "choices" in value:
-            found.setdefault(name, []).extend(value["choices"])
-        else:
-            found.setdefault(name, []).append(value)
+        found.setdefault(name, []).extend(value.get("choices", [value]))
     return found
 
 
@@ -173,19 +167,11 @@ def record_of(
     options: Options,
     notes: Counter[str],
     part: str | None = None,
-) -> Record | InvalidData:
-    """One record, or its problem, which names `where` and the field, never a value. `notes` counts
-    what is dropped.
-    """
-    try:
-        return _record_of(fields, where, options, part, notes)
-    except InvalidData as problem:
-        return problem
-
-
-def _record_of(
-    fields: Mapping[str, Any], where: str, options: Options, part: str | None, notes: Counter[str]
 ) -> Record:
+    """One record; `notes` counts what is dropped.
+
+    Raises: InvalidData that names `where` and the field, never a value.
+    """
     read: dict[str, str] = {}
     for role, names in _candidates(tuple(fields), options):
         for name in names:
@@ -247,13 +233,9 @@ def _candidates(names: tuple[str, ...], options: Options) -> list[tuple[str, tup
         if own is not None:
             found.append((role, (own,)))
         elif options.text is None or role not in ("tokens", "annotated"):
-            found.append(
-                (
-                    role,
-                    tuple(n for n in usual if n in names and (n not in labels or role == "text")),
-                )
-            )
-    return [(role, fields) for role, fields in found if fields]
+            there = tuple(n for n in usual if n in names and (n not in labels or role == "text"))
+            found += [(role, there)] if there else []
+    return found
 
 
 def _is_other(role: str, name: str, value: Any) -> bool:

@@ -41,12 +41,8 @@ def examples(path: Path, text: str, notes: Counter[str]) -> Iterator[Example | I
     for number, item in enumerate(items if isinstance(items, list) else (), start=1):
         at = f"{path}, item {number} of nlu"
         if not isinstance(item, dict) or "intent" not in item:
-            kind = (
-                next((key for key in item if key != "examples"), "")
-                if isinstance(item, dict)
-                else ""
-            )
-            notes[f"{kind or 'other'} items"] += 1
+            kinds = [key for key in item if key != "examples"] if isinstance(item, dict) else []
+            notes[f"{[*kinds, 'other'][0]} items"] += 1
             continue
         listed = item.get("examples")
         if isinstance(listed, str):

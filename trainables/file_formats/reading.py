@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, takewhile, zip_longest
@@ -22,7 +22,7 @@ from trainables.errors import InvalidData, InvalidInput, kind_of, words_of
 from trainables.file_formats import rasa
 from trainables.file_formats.fields import Options, fields_of, has_text, is_usual
 from trainables.file_formats.judging import TAG
-from trainables.files import Opener, file_lines, file_text, without_problems
+from trainables.files import file_lines, file_text, without_problems
 
 _SUFFIXES = {
     **dict.fromkeys((".jsonl", ".ndjson"), "json_lines"),
@@ -72,12 +72,6 @@ class File:
     encoding: str = "utf-8"
     part: str | None = None
 
-    def opener(self) -> Opener | None:
-        """How its lines of UTF-8 are read; None: as they are."""
-        if self.encoding == "utf-8":
-            return None
-        return lambda path: nullcontext(io.BytesIO(self.text().encode()))
-
     def text(self) -> str:
         """The whole file. Raises: InvalidData where it is too long or not in its encoding."""
         if self.encoding == "utf-8":
@@ -91,7 +85,9 @@ class File:
 
     def lines(self) -> Iterator[tuple[str, str] | InvalidData]:
         """(file and line, line) or a problem."""
-        return file_lines(self.path, opened=self.opener())
+        if self.encoding == "utf-8":
+            return file_lines(self.path)
+        return file_lines(self.path, opened=lambda _: nullcontext(io.BytesIO(self.text().encode())))
 
 
 @dataclass
@@ -252,9 +248,9 @@ def _is_json_lines(file: File) -> bool:
         return False
 
 
-def rows(found: Found, options: Options, notes: Counter[str]) -> Rows:
+def rows(files: Iterable[File], options: Options, notes: Counter[str]) -> Rows:
     """Every row of the files, or its problem, in order; `notes` counts what is not read."""
-    for file in found.files:
+    for file in files:
         read = READERS[file.form](file, options, notes)
         if file.part is None:
             yield from read
@@ -312,7 +308,10 @@ def _json(file: File, options: Options, notes: Counter[str]) -> Rows:
         )
     ends = [next((k for k in reversed(keys) if k != "utterances"), "") for keys, _ in lists]
     in_parts = len(lists) > 1 and all(end.lower() in PART_NAMES for end in ends)
-    by_intent = all(_is_pieces(each) for _, listed in lists for each in listed[:1])
+    firsts = [listed[:1] for _, listed in lists]
+    by_intent = all(
+        isinstance(each, dict) and isinstance(each.get("data"), list) for [each] in firsts
+    )
     if len(lists) > 1 and not in_parts and not by_intent:
         named = _shown([".".join(keys) for keys, _ in lists])
         raise InvalidData(f"expected one list of records in {file.path}, got {named} ({_CONVERT})")
@@ -327,10 +326,6 @@ def _shown(keys: Collection[str]) -> str:
     """Some keys, or their number where they may be texts of records."""
     is_plain = len(keys) <= 20 and all(re.fullmatch(r"[\w.:-]{1,40}", key) for key in keys)
     return ", ".join(list(keys)[:5]) if is_plain else f"({len(keys)} of them)"
-
-
-def _is_pieces(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
 def _lists(
@@ -382,7 +377,8 @@ def _with_names(cells: Iterator[Cells | InvalidData], path: Path, options: Optio
             has_names = _has_names(row, options, path)
             names = [str(number) for number in range(1, len(row) + 1)]
             if has_names:
-                names = [_column_name(cell) for cell in row]
+                stripped = [cell.strip() for cell in row]
+                names = [n.lower() if is_usual(n.lower()) else n for n in stripped]
             if len(set(names)) < len(names):
                 raise InvalidInput(f"expected each column of {path} to have a name of its own")
             if options.header is None and has_names:
@@ -400,11 +396,6 @@ def _with_names(cells: Iterator[Cells | InvalidData], path: Path, options: Optio
             )
         else:
             yield Row(where, dict(zip(names, row, strict=True)))
-
-
-def _column_name(cell: str) -> str:
-    """The name of a column; a usual one in lower case."""
-    return cell.strip().lower() if is_usual(cell.strip().lower()) else cell.strip()
 
 
 def _has_names(row: list[str], options: Options, path: Path) -> bool:

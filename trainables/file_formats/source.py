@@ -6,7 +6,7 @@ import marshal
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -88,13 +88,11 @@ class Survey:
     """
 
     num_records: int = 0
-    num_problems: int = 0
     first_problem: InvalidData | None = None
     with_intent: int = 0
     with_slots: int = 0
     with_annotation: int = 0
     with_group: int = 0
-    with_part: int = 0
     parts: set[Part] = field(default_factory=set)
     num_spans: int = 0
     units: Counter[SpanUnit] = field(default_factory=Counter)
@@ -139,7 +137,6 @@ class Survey:
         self.with_annotation += record.tags is not None or "slots" in record.read
         self.with_slots += bool(record.spans) or any(tag not in "Oo" for tag in record.tags or ())
         self.with_group += record.group is not None
-        self.with_part += record.part is not None
         part = record.part
         self.parts.add("train" if part is None else PART_NAMES.get(part.strip().lower(), "train"))
         self.read.update(record.read.items())
@@ -227,20 +224,18 @@ class Source:
             if isinstance(record, InvalidData):
                 yield str(self.path), record
                 continue
+            where = record.where
             try:
-                yield record.where, self._utterance(record)
+                found = utterance_of(
+                    record, options=self.options, unit=self.unit, adjusted=self.adjusted
+                )
+                if self.has_intents and found.intent == NO_INTENT:
+                    raise InvalidData(f"expected an intent in {where}, as in other records")
+                if self.survey.with_group > 0 and found.group is None:
+                    raise InvalidData(f"expected a group in {where}, as in other records")
+                yield where, found
             except InvalidData as problem:
-                yield record.where, problem
-
-    def _utterance(self, record: Record) -> Utterance:
-        utterance = utterance_of(
-            record, options=self.options, unit=self.unit, adjusted=self.adjusted
-        )
-        if self.has_intents and utterance.intent == NO_INTENT:
-            raise InvalidData(f"expected an intent in {record.where}, as in other records")
-        if self.survey.with_group > 0 and utterance.group is None:
-            raise InvalidData(f"expected a group in {record.where}, as in other records")
-        return utterance
+                yield where, problem
 
 
 def open_source(path: Path, *, options: Options, form: str | None = None) -> Source:
@@ -278,9 +273,7 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
     first: Utterance | None = None
     for file in files:
         is_empty = True
-        for where, fields, part in without_problems(
-            reading.rows(reading.Found([file]), _OWN, Counter())
-        ):
+        for where, fields, part in without_problems(reading.rows([file], _OWN, Counter())):
             if unknown := len(fields.keys() - _FIELDS):
                 raise InvalidData(
                     f"expected only the fields {', '.join(_FIELDS)} in {where}, got {unknown} more"
@@ -290,8 +283,6 @@ def own_utterances(files: Iterable[reading.File]) -> Iterator[Utterance]:
             if {"tags", "slots"} <= fields.keys():
                 raise InvalidData(f"expected either tags or slots in {where}")
             record = record_of(fields, where=where, options=_OWN, notes=Counter(), part=part)
-            if isinstance(record, InvalidData):
-                raise record
             utterance = utterance_of(record, options=_OWN, unit="tokens", adjusted=Counter())
             first, is_empty = first or utterance, False
             for name, differs in (
@@ -314,7 +305,6 @@ def _surveyed(
     """The words of each problem, and of each record the values but those of unread fields."""
     for record in records:
         if isinstance(record, InvalidData):
-            survey.num_problems += 1
             survey.first_problem = survey.first_problem or record
             yield str(record)
             continue
@@ -342,7 +332,7 @@ def _records(
 ) -> Iterator[Record | InvalidData]:
     """Every record of the files, or its problem."""
     names: Options | None = None
-    for row in reading.rows(found, options, notes):
+    for row in reading.rows(found.files, options, notes):
         if isinstance(row, InvalidData):
             yield row
         elif row.fields.get("answer") in ("reject", "ignore"):
@@ -350,13 +340,9 @@ def _records(
         else:
             where, fields, part = row
             if names is None:  # of a table's columns, by number
-                names = _named(options, fields, found)
-            yield record_of(fields, where=where, options=names, notes=notes, part=part)
-
-
-def _named(options: Options, fields: Mapping[str, Any], found: reading.Found) -> Options:
-    return (
-        reading.by_name(options, list(fields))
-        if found.forms in (("table",), ("excel",))
-        else options
-    )
+                is_table = found.forms in (("table",), ("excel",))
+                names = reading.by_name(options, list(fields)) if is_table else options
+            try:
+                yield record_of(fields, where=where, options=names, notes=notes, part=part)
+            except InvalidData as problem:
+                yield problem

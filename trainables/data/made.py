@@ -1,4 +1,8 @@
-"""Draws the utterances of a generated corpus from its grammar, never the same text twice.
+"""Generated corpora: the grammar of one, and its utterances, never the same text twice.
+
+A grammar has sentence patterns of intents and rules for values of slots. Values are composed and
+drawn by Zipf's law over ranks (Zipf 1949), so a few are frequent and most are rare. The long tail
+holds names and numbers that occur in one record only, which a model can memorise.
 
 Utterance i is a function of (seed, i) in whole-number arithmetic alone: the same on every machine
 and NumPy version, and a smaller corpus is the beginning of a larger one.
@@ -6,25 +10,159 @@ and NumPy version, and a smaller corpus is the beginning of a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.data.bio import tags_of
 from trainables.data.configs import MadeFrames
-from trainables.data.grammar import Domain, Occurrence, Rule, num_utterances
-from trainables.data.records import LabelSchema, Utterance
+from trainables.data.records import LabelSchema, Slot, Utterance
 from trainables.data.storage import text_hash
 from trainables.errors import InvalidInput
 from trainables.seeding import GOLDEN, mix, stream_seed
 
+_ZIPF_UNIT = 2**20  # weight of rank 1; the weights of a rule sum to less than 2**32
+_CHOICE = re.compile(r"\(([^()]*)\)")
+_REFERENCE = re.compile(r"\{(\w+)\}")
+_ALGORITHM = 1  # raise it whenever the same grammar gives other utterances
 _CHUNK = 32_768
 _MAX_BARREN_CHUNKS = 8  # consecutive chunks with few new texts: the grammar is exhausted
 _PER_SPEAKER = 25  # consecutive utterances of one speaker
 
+Law = Literal["zipf", "uniform"]
 Rows = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Alternatives for a value, the commonest first; `{name}` in one stands for another rule.
+
+    `zipf`: the alternative of rank r has weight 1 / r. `uniform`: all are equally likely.
+    """
+
+    alternatives: tuple[str, ...]
+    law: Law = "zipf"
+
+    @cached_property
+    def limits(self) -> NDArray[np.uint64]:
+        """Cumulative integer weights."""
+        ranks = range(1, len(self.alternatives) + 1)
+        weights = [_ZIPF_UNIT // rank if self.law == "zipf" else 1 for rank in ranks]
+        return np.cumsum(np.array(weights, dtype=np.uint64))
+
+    @cached_property
+    def composites(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """The alternatives that name other rules: index, and literal and rule name by turns."""
+        split = [(i, tuple(_REFERENCE.split(text))) for i, text in enumerate(self.alternatives)]
+        return tuple((index, pieces) for index, pieces in split if len(pieces) > 1)
+
+
+def zipf(alternatives: str | Sequence[str]) -> Rule:
+    """A rule by Zipf's law; a string is cut at semicolons, or at white space without any.
+
+    >>> zipf("red wine; beer").alternatives
+    ('red wine', 'beer')
+    """
+    return Rule(_cut(alternatives))
+
+
+def uniform(alternatives: str | Sequence[str]) -> Rule:
+    """A rule with equally likely alternatives, cut as in `zipf`."""
+    return Rule(_cut(alternatives), "uniform")
+
+
+def _cut(text: str | Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(text, str):
+        return tuple(text)
+    if ";" not in text:
+        return tuple(text.split())
+    return tuple(" ".join(part.split()) for part in text.split(";"))
+
+
+def patterns(text: str) -> tuple[str, ...]:
+    """All sentences of a pattern with choices in parentheses.
+
+    >>> patterns("(call|ring) {contact} (|now)")
+    ('call {contact}', 'call {contact} now', 'ring {contact}', 'ring {contact} now')
+    """
+    pieces = _CHOICE.split(text)
+    choices = [piece.split("|") if i % 2 else [piece] for i, piece in enumerate(pieces)]
+    return tuple(" ".join("".join(chosen).split()) for chosen in product(*choices))
+
+
+Occurrence = tuple[str, int]  # a slot, and how many of its name stand before it in the sentence
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of an intent: pieces that are literal words, or an occurrence of a slot."""
+
+    intent: str
+    pieces: tuple[tuple[tuple[str, ...], Occurrence | None], ...]
+
+
+def _sentence(intent: str, text: str) -> Sentence:
+    pieces: list[tuple[tuple[str, ...], Occurrence | None]] = []
+    names: list[str] = []
+    for position, piece in enumerate(_REFERENCE.split(text)):
+        if position % 2:
+            pieces.append(((), (piece, names.count(piece))))
+            names.append(piece)
+        elif piece.split():
+            pieces.append((tuple(piece.split()), None))
+    return Sentence(intent, tuple(pieces))
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A domain: `intents` (sentence patterns of each, the commonest intent first), `slots` (label
+    and the rule of its values), and the `rules` that they are composed of.
+
+    A slot `name` stands as `{name}` in a pattern, in a rule `{name}` is the rule of that name.
+    `openings` and `closings` are said around any sentence. Upper case and control characters do not
+    occur; values are tokens joined by single spaces.
+    """
+
+    name: str
+    intents: Mapping[str, tuple[str, ...]]
+    slots: Mapping[str, Rule]
+    rules: Mapping[str, Rule]
+    openings: Rule
+    closings: Rule
+
+    @cached_property
+    def schema(self) -> LabelSchema:
+        """The labels of the grammar, sorted; public, because no record is read for them."""
+        return LabelSchema(
+            intents=tuple(sorted(self.intents)),
+            slots=tuple(sorted(self.slots)),
+            source=f"grammar of the made corpus {self.name}",
+        )
+
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """Every sentence of every intent, its choices resolved, none twice in an intent."""
+        return tuple(
+            _sentence(intent, text)
+            for intent, texts in self.intents.items()
+            for text in dict.fromkeys(text for choices in texts for text in patterns(choices))
+        )
+
+    @cached_property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """Every occurrence of a slot in a sentence; a slot that occurs twice counts twice."""
+        return tuple(
+            dict.fromkeys(slot for s in self.sentences for _, slot in s.pieces if slot is not None)
+        )
 
 
 @dataclass(frozen=True)
@@ -42,15 +180,18 @@ class Made:
         return ()
 
     def recipe(self, config: MadeFrames) -> str:
-        """Hash of everything that determines the utterances."""
-        return self.domain.recipe(config)
+        """SHA-256 (hex) of everything that determines the utterances."""
+        content = [_ALGORITHM, asdict(self.domain), config.seed, self.pool_size(config)]
+        noise = [config.spelling_noise, config.label_noise]
+        content += noise if any(noise) else []
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def read(self, path: Path, *, config: MadeFrames) -> Iterator[Utterance]:
         """The utterances of a config, generated lazily."""
         return generate(
             self.domain,
             seed=config.seed,
-            size=num_utterances(config),
+            size=self.pool_size(config),
             spelling=config.spelling_noise,
             labels=config.label_noise,
         )
@@ -59,9 +200,9 @@ class Made:
         """The grammar's labels."""
         return self.domain.schema
 
-    def pool_size(self, config: MadeFrames) -> int | None:
-        """The configured number of utterances, which are distinct."""
-        return num_utterances(config)
+    def pool_size(self, config: MadeFrames) -> int:
+        """The configured number of utterances, which are distinct, or 10,000."""
+        return config.num_utterances or 10_000
 
 
 def generate(
@@ -117,7 +258,6 @@ class _Draw:
         self._domain = domain
         self._seed = seed
         self._rows = rows
-        self._tags: dict[tuple[str, int], tuple[str, ...]] = {}
 
     def utterances(self) -> list[Utterance]:
         """One utterance a row."""
@@ -130,21 +270,15 @@ class _Draw:
         found = []
         for row, number in enumerate(sentence_of.tolist()):
             sentence = domain.sentences[number]
-            tokens = openings[row].split()
-            tags = ["O"] * len(tokens)
+            tokens, slots = openings[row].split(), list[Slot]()
             for words, slot in sentence.pieces:
-                if slot is None:
-                    tokens += words
-                    tags += ["O"] * len(words)
-                else:
-                    value = columns[slot][row].split()
-                    tokens += value
-                    tags += self._slot_tags(slot[0], len(value))
-            after = closings[row].split()
-            tokens += after
-            tags += ["O"] * len(after)
-            speaker = f"speaker{speakers[row]}"
-            found.append(Utterance(tuple(tokens), tuple(tags), sentence.intent, group=speaker))
+                start = len(tokens)
+                tokens += words if slot is None else columns[slot][row].split()
+                if slot is not None:
+                    slots.append((slot[0], start, len(tokens)))
+            tokens += closings[row].split()
+            tags, speaker = tags_of(slots, len(tokens)), f"speaker{speakers[row]}"
+            found.append(Utterance(tuple(tokens), tags, sentence.intent, group=speaker))
         return found
 
     def with_noise(
@@ -199,23 +333,14 @@ class _Draw:
         has = np.array([any(slot == s for _, s in x.pieces) for x in self._domain.sentences])
         places = np.flatnonzero(has[sentence_of])
         path = f"slot/{slot[0]}/{slot[1]}"
-        column = [""] * len(self._rows)
-        values = self._values(self._domain.slots[slot[0]], path, self._rows[places])
-        for place, value in zip(places.tolist(), values, strict=True):
-            column[place] = value
-        return column
-
-    def _slot_tags(self, slot: str, length: int) -> tuple[str, ...]:
-        found = self._tags.get((slot, length))
-        if found is None:
-            found = (f"B-{slot}", *[f"I-{slot}"] * (length - 1))
-            self._tags[slot, length] = found
-        return found
+        column = np.full(len(self._rows), "", dtype=object)
+        column[places] = self._values(self._domain.slots[slot[0]], path, self._rows[places])
+        return list(column)
 
     def _values(self, rule: Rule, path: str, rows: Rows) -> list[str]:
         """A value of the rule for each row, its references resolved."""
         chosen = self._choose(rule, path, rows)
-        values = [rule.alternatives[index] for index in chosen.tolist()]
+        values = np.array(rule.alternatives, dtype=object)[chosen]
         for index, pieces in rule.composites:
             places = np.flatnonzero(chosen == index)
             if len(places) == 0:
@@ -226,9 +351,8 @@ class _Draw:
                 else [piece] * len(places)
                 for position, piece in enumerate(pieces)
             ]
-            for place, parts in zip(places.tolist(), zip(*columns, strict=True), strict=True):
-                values[place] = "".join(parts)
-        return values
+            values[places] = ["".join(parts) for parts in zip(*columns, strict=True)]
+        return list(values)
 
     def _choose(self, rule: Rule, path: str, rows: Rows) -> NDArray[np.int64]:
         """The index of an alternative for each row."""
