@@ -64,6 +64,7 @@ class SweepFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock_file = FileLock(path / "lock", mode=0o600)
+        self._holds = 0  # of this folder by its own threads
         self._threads = threading.RLock()
         self._log = ChainedLog(path / LOG, log.SWEEP_ENTRY, advice=_ADVICE)
         self._state = log.SweepState()
@@ -267,7 +268,11 @@ class SweepFolder:
                 # Deleted while this process waited; it has recreated the folder.
                 shutil.rmtree(self.path)
                 raise deleted
-            yield
+            self._holds += 1
+            try:
+                yield
+            finally:
+                self._holds -= 1
 
     def copies(self) -> list[SweepFolder]:
         """The other folders beside it that are the same sweep; a link to it is no other folder."""
@@ -283,7 +288,7 @@ class SweepFolder:
     @property
     def is_running(self) -> bool:
         """Whether a process holds the lock."""
-        return locks.is_held(self.path / "lock")
+        return self._holds > 0 or locks.is_held(self.path / "lock")
 
     def request_stop(self) -> None:
         """Request the running process to stop; it checks about once a second."""

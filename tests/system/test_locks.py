@@ -8,9 +8,7 @@ import time
 from contextlib import ExitStack
 
 import pytest
-from filelock import FileLock
 
-from trainables.system import locks
 from trainables.system.locks import alone, is_held
 
 
@@ -20,7 +18,7 @@ def _hold(path, sender):
         signal.pause()
 
 
-def test_one_process_holds_it_until_it_dies(tmp_path, monkeypatch):
+def test_one_process_holds_it_until_it_dies(tmp_path):
     path = tmp_path / "a.lock"
     assert not is_held(path)
     assert not path.exists(), "looking makes no file"
@@ -35,10 +33,8 @@ def test_one_process_holds_it_until_it_dies(tmp_path, monkeypatch):
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     assert not is_held(path)
-    with alone(path, patience=1), monkeypatch.context() as patch:
-        patch.setattr(locks, "FileLock", None)
-        assert is_held(path), "this process's own hold is one, and known at once"
-    assert not is_held(path)
+    with alone(path, patience=1):
+        assert is_held(path), "this process's own hold is one"
 
 
 def test_threads_exclude_each_other(tmp_path):
@@ -80,7 +76,7 @@ def test_a_process_that_was_stopped_while_it_looked_looks_again(tmp_path, monkey
     """A pause of its own is no wait for the look of another, which ends at once."""
     path, pauses, sleep = tmp_path / "a.lock", list[float](), time.sleep
     with ExitStack() as other:
-        other.enter_context(FileLock(path, mode=0o600))
+        other.enter_context(alone(path))
 
         def stopped(seconds):
             pauses.append(seconds)

@@ -14,7 +14,6 @@ _POLL_SECONDS = 0.005
 # A check holds the lock for an instant, which another check waits for. Tries are counted, not
 # seconds: a process that was not scheduled for a second has not waited.
 _TRIES = 20
-_own: set[tuple[int, Path]] = set()  # held here; a forked process holds none of them
 
 
 @contextmanager
@@ -27,21 +26,14 @@ def alone(path: Path, *, patience: float = -1) -> Iterator[None]:
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(path.parent)
-    mine = os.getpid(), path
     with FileLock(path, timeout=patience, mode=0o600, poll_interval=_POLL_SECONDS):
-        _own.add(mine)
-        try:
-            yield
-        finally:
-            _own.discard(mine)
+        yield
 
 
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock file at `path`. False where there is none, or where this
     process may not write it.
     """
-    if (os.getpid(), path) in _own:
-        return True
     if not os.access(path, os.W_OK):
         return False
     for _ in range(_TRIES):
