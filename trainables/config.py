@@ -13,14 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 from weakref import WeakValueDictionary
 
-from pydantic import (
-    BaseModel,
-    Field,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    create_model,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
 
 from trainables import catalogue
 from trainables.catalogue import NameOf
@@ -67,15 +60,15 @@ def union_of(section: str, *, kind: str | None = None) -> Any:
     return Annotated[Union[tuple(every)], Field(discriminator=tag), _shared()]  # noqa: UP007
 
 
-def _shared() -> WrapValidator:
-    """Makes equal descriptions one object: ten thousand trials of a plan differ in few sections."""
-    used: WeakValueDictionary[str, Frozen] = WeakValueDictionary()
+def _shared() -> AfterValidator:
+    """Makes equal sections one object: ten thousand trials of a plan differ in few of them."""
+    used: WeakValueDictionary[Any, Frozen] = WeakValueDictionary()
 
-    def validate(given: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        key = repr(given)  # which tells 1 from 1.0 and true
-        return used.get(key) or used.setdefault(key, handler(given))
+    def share(made: Frozen) -> Frozen:
+        # Their text tells 1 from 1.0 and true.
+        return used.setdefault((type(made), repr(made), frozenset(made.model_fields_set)), made)
 
-    return WrapValidator(validate)
+    return AfterValidator(share)
 
 
 if TYPE_CHECKING:  # code of any entry reads these, and constants where an entry has no field
