@@ -16,6 +16,7 @@ from torch import nn
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.engines import Setup, audit_step
+from trainables.engines._engine import StepStats
 from trainables.engines._passes import passes
 from trainables.engines._toy import ChosenRecords
 from trainables.errors import TrialFailed
@@ -153,6 +154,12 @@ def test_sparse_and_tied_parameters_are_in_the_norm_once():
         expected += grad * min(1.0, 2.0 / float(grad.norm()))
     engine.step(0, 0)
     assert torch.allclose(engine.released.view(5, 3) * 16, expected, atol=1e-5)
+    alone = Tied()
+    alone.out = nn.Linear(3, 5)
+    engine = engine_on(mechanism("dp_sgd"), torch.zeros(5, 1), [[1], [3]], model=alone)
+    engine._loader = Tokens()
+    engine.step(0, 0)  # with noise, and so compared with its definition
+    assert engine._largest_difference > 0
 
 
 @pytest.mark.parametrize(
@@ -207,6 +214,8 @@ def test_the_figures_of_a_step_count_what_was_clipped(way):
     assert float(stats.norm) == pytest.approx(6.5, rel=1e-4)
     assert stats.vector().dtype == torch.float64
     assert not stats.vector().requires_grad
+    far = StepStats.of(torch.zeros(2), torch.tensor([2.0**25, 1.0]), records=2, bound=1.0)
+    assert float(far.norm) == 2**25 + 1, "added up in double precision"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -169,7 +169,7 @@ class _Gradients:
             grads = torch.autograd.grad(weighted, self.trained, allow_unused=True)
             for total, grad in zip(sums, grads, strict=True):
                 if grad is not None:
-                    total += grad.flatten()
+                    total += grad.to_dense().flatten()
         return sums
 
 
