@@ -21,10 +21,12 @@ def pairs_in(text: str) -> dict[str, str]:
 
 
 COMPARE: dict[type, tuple[type, ...]] = {
-    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE),
-    ast.GtE: (ast.Gt, ast.Lt), ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,),
-    ast.IsNot: (ast.Is,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
-}  # fmt: skip
+    getattr(ast, one): tuple(getattr(ast, other) for other in others.split("/"))
+    for one, others in pairs_in(
+        "Lt LtE/GtE, LtE Lt/Gt, Gt GtE/LtE, GtE Gt/Lt, Eq NotEq, NotEq Eq, Is IsNot, IsNot Is,"
+        " In NotIn, NotIn In"
+    ).items()
+}
 ARITHMETIC: dict[type, type] = {
     getattr(ast, one): getattr(ast, other)
     for one, other in pairs_in(
