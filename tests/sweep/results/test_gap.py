@@ -48,6 +48,15 @@ def test_the_best_private_trial_is_compared_with_the_baseline():
     )
 
 
+@pytest.mark.parametrize(("model", "end"), [({"sure": 1}, "sgd"), ({"bias": 0}, "another model")])
+def test_the_same_model_may_have_learnt_from_other_tokens(model, end):
+    base, best = (
+        replace(made, plan=replace(made.plan, origin={**made.plan.fields, "model": own}))
+        for made, own in ((BASE, model), (private("dp", ser=0.5, epsilon=8.0), {}))
+    )
+    assert gap([base, best]).sentence().endswith(end)
+
+
 def on_other_data(made):
     data = {"name": "json_lines", "path": "/elsewhere/mine.jsonl"}
     return replace(made, plan=replace(made.plan, origin={"task": "nlu", "data": data}))
