@@ -135,15 +135,15 @@ class SweepFolder:
             return self.state().plan
 
     def plan_of(self, trial_id: str) -> PlannedTrial:
-        """The plan of one trial.
+        """The plan of one trial, by its name, its id or the beginning of its id.
 
-        Raises: InvalidInput for an id (or the beginning of one) that no trial has.
+        Raises: InvalidInput where no trial has it, or several.
         """
-        found = [trial for trial in self.plan().trials if trial.id.startswith(trial_id)]
+        found = [t for t in self.plan().trials if t.name == trial_id or t.id.startswith(trial_id)]
         if len(found) != 1:
-            kind = "no trial" if not found else f"{len(found)} trials"
             raise InvalidInput(
-                f"expected the id of a trial of {self.name}, got {trial_id!r}: {kind}"
+                f"expected the name or the id of a trial of {self.name}, got {trial_id!r}:"
+                f" {len(found)} trials"
             )
         return found[0]
 

@@ -62,7 +62,7 @@ def test_a_sweep_is_represented_by_its_best_trial_and_a_trial_by_itself(home):
     ("text", "limit", "line"),
     [
         ("other", None, "no sweep named other"),
-        ("one:zz", None, "the id of a trial of one, got 'zz'"),
+        ("one:zz", None, "the id of a trial of one, got 'zz': 0 trials"),
         ("one:one1", None, r"expected a finished trial, got one1 \(planned\)"),
         ("one:one0", 3.0, "the name of a sweep with epsilon-max=3, .* got the trial one:one0"),
         ("one", 1e-6, "epsilon"),

@@ -208,7 +208,7 @@ def test_no_command_shows_or_exports_another_trial(done, tmp_path, monkeypatch, 
         assert cli.run(command) == 0, (command, capfd.readouterr())
     assert cli.run(["export", "toy", "--trial", "draw-0"]) == 2
     out, err = capfd.readouterr()
-    assert "expected the id of a trial of toy, got 'draw-0': no trial" in err
+    assert "expected the name or the id of a trial of toy, got 'draw-0': 0 trials" in err
     files = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     for value in _losers(done):
         assert not _shows((out + err).encode() + files, value)

@@ -128,14 +128,15 @@ def test_facts_are_added_and_none_is_lost(folder):
     assert folder.is_unsealed
 
 
-def test_a_trial_is_found_by_the_beginning_of_its_id(folder):
-    assert folder.plan_of(TRIAL.id) == folder.plan_of(TRIAL.id[:4]) == TRIAL
-    with refused(r"the id of a trial of toy, got 'zz': no trial$"):
+def test_a_trial_is_found_by_its_name_or_the_beginning_of_its_id(folder):
+    assert all(folder.plan_of(one) == TRIAL for one in (TRIAL.id, TRIAL.id[:4], TRIAL.name))
+    with refused(r"the id of a trial of toy, got 'zz': 0 trials$"):
         folder.plan_of("zz")
     twin = replace(TRIAL, id=f"{TRIAL.id[:4]}twin")
     folder.replace_plan(folder.space(), Plan(name="toy", trials=(TRIAL, twin)))
-    with refused(r": 2 trials$"):
-        folder.plan_of(TRIAL.id[:4])
+    for both in (TRIAL.id[:4], TRIAL.name):
+        with refused(r": 2 trials$"):
+            folder.plan_of(both)
     assert folder.plan_of(twin.id) == twin
 
 
