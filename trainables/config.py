@@ -57,19 +57,16 @@ def union_of(section: str, *, kind: str | None = None) -> Any:
     names = catalogue.names(SHELVES[section], kind=kind)
     every = dict.fromkeys(class_of(section, name) for name in names)
     tag = "name" if section == "training" else TAGS[section].rpartition(".")[2]
-    return Annotated[Union[tuple(every)], Field(discriminator=tag), _shared()]  # noqa: UP007
+    return Annotated[Union[tuple(every)], Field(discriminator=tag), AfterValidator(_share)]  # noqa: UP007
 
 
-def _shared() -> AfterValidator:
-    """Makes equal sections one object: ten thousand trials of a plan differ in few of them."""
-    used: WeakValueDictionary[Any, Frozen] = WeakValueDictionary()
+def _share(made: Frozen) -> Frozen:
+    """Equal sections are one object: ten thousand trials of a plan differ in few of them."""
+    # Their text tells 1 from 1.0 and true.
+    return _shared.setdefault((type(made), repr(made), frozenset(made.model_fields_set)), made)
 
-    def share(made: Frozen) -> Frozen:
-        # Their text tells 1 from 1.0 and true.
-        return used.setdefault((type(made), repr(made), frozenset(made.model_fields_set)), made)
 
-    return AfterValidator(share)
-
+_shared: WeakValueDictionary[Any, Frozen] = WeakValueDictionary()
 
 if TYPE_CHECKING:  # code of any entry reads these, and constants where an entry has no field
     Data = DataConfig
@@ -92,7 +89,7 @@ class TrialConfig(Frozen):
     model: Model = Field(default_factory=dict, validate_default=True)
     privacy: Privacy = Field(default_factory=dict, validate_default=True)
     training: Training = Field(default_factory=dict, validate_default=True)
-    evaluation: Annotated[EvaluationConfig, _shared()] = EvaluationConfig()
+    evaluation: Annotated[EvaluationConfig, AfterValidator(_share)] = EvaluationConfig()
     # None without task=synthesis, whose code alone reads it.
     synthesis: Synthesis = Field(None, exclude_if=lambda part: part is None)  # type: ignore[assignment]
 
