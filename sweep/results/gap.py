@@ -113,10 +113,7 @@ class Gap:
     def _is_kin(self) -> bool:
         if self.best is None or self.baseline is None:
             return False
-        plans = self.best.plan, self.baseline.records[0].plan
-        # `sure` says which tokens teach, not what the model is.
-        mine, theirs = ({**plan.fields.get("model", {}), "sure": 1} for plan in plans)
-        return mine == theirs
+        return select.model_of(self.best) == select.model_of(self.baseline.records[0])
 
 
 def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:

@@ -129,10 +129,15 @@ def baselines(records: Sequence[TrialRecord]) -> list[Group]:
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
     """The baseline for comparing a trial: of the same data and model where there is one."""
-    # By plain fields: parsing ten thousand configs takes seconds.
-    model = record.plan.fields.get("model")
+    model = model_of(record)
     alike = _on_same_data(record, found)
-    return next((g for g in alike if g.records[0].plan.fields.get("model") == model), None)
+    return next((group for group in alike if model_of(group.records[0]) == model), None)
+
+
+def model_of(record: TrialRecord) -> dict[str, object]:
+    """The fields that say which model a trial trains; `sure` says which tokens teach it."""
+    # By plain fields: parsing ten thousand configs takes seconds.
+    return {**record.plan.fields.get("model", {}), "sure": None}
 
 
 def nearest_baseline(record: TrialRecord, found: Sequence[Group]) -> Group | None:

@@ -48,13 +48,16 @@ def test_the_best_private_trial_is_compared_with_the_baseline():
     )
 
 
-@pytest.mark.parametrize(("model", "end"), [({"sure": 1}, "sgd"), ({"bias": 0}, "another model")])
-def test_the_same_model_may_have_learnt_from_other_tokens(model, end):
+@pytest.mark.parametrize(
+    ("model", "end", "ratio"), [({"sure": 1}, "sgd", 5.0), ({"bias": 0}, "another model", None)]
+)
+def test_the_same_model_may_have_learnt_from_other_tokens(model, end, ratio):
     base, best = (
         replace(made, plan=replace(made.plan, origin={**made.plan.fields, "model": own}))
         for made, own in ((BASE, model), (private("dp", ser=0.5, epsilon=8.0), {}))
     )
     assert gap([base, best]).sentence().endswith(end)
+    assert select.ratio(best, "ser", select.baselines([base])) == ratio
 
 
 def on_other_data(made):
