@@ -11,11 +11,11 @@ import pytest
 from tests.structure import ROOT, _imports_private, _names, _tokens, measure
 
 LIMITS = {
-    "source_tokens": 316_200,
-    "source_lines": 51_600,
+    "source_tokens": 316_100,
+    "source_lines": 51_580,
     "source_files": 406,
     "test_tokens": 362_900,
-    "test_lines": 45_460,
+    "test_lines": 45_440,
     "docs_words": 17_165,
     "untyped_dicts": 56,
 }
