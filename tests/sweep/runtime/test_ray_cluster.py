@@ -97,12 +97,13 @@ def test_a_node_that_does_not_answer_is_one_line(cluster, tmp_path, monkeypatch)
     def asleep(expected):
         importlib.import_module("time").sleep(30)
 
-    monkeypatch.setattr(ray_session, "_unseen", asleep)
+    for name, value in {"_unseen": asleep, "_ANSWER_SECONDS": 3.0}.items():
+        monkeypatch.setattr(ray_session, name, value)
     with (
         ray_session.session(RunSettings(address=cluster.address)),
         refused(r"answer within 3 seconds, got GetTimeoutError from node "),
     ):
-        ray_session.require_shared([tmp_path], reads=tmp_path, timeout=3.0)
+        ray_session.require_shared([tmp_path], reads=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
