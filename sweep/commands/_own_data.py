@@ -80,9 +80,8 @@ def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        form, *values = (given.pop(each.name) for each in options)
-        names = (each.name for each in fields(Options))
-        command(**given, options=Reading(form, Options(**dict(zip(names, values, strict=True)))))
+        named = {each.name: given.pop(each.name) for each in options}
+        command(**given, options=Reading(named.pop("form"), Options(**named)))
 
     # typer reads the signature.
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

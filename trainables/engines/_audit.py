@@ -25,6 +25,7 @@ _DELTA = 1e-5
 _HUGE = 1e3  # gradients of this many C, of which clipping keeps only the direction
 
 _Units = tuple[tuple[int, ...], ...]
+_Sides = dict[_Units, tuple[np.ndarray, list[slice]]]  # releases of an input, and their groups
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def _audit_epoch(
     claimed = mechanism.effective_noise_multiplier_at(epoch)
     each = max(2, calls // (4 * len(pairs)))  # half of the calls look for the worst pair
     found = []
-    sides: dict[_Units, np.ndarray] = {}  # several pairs have one of them in common
+    sides: _Sides = {}  # several pairs have one of them in common
     for pair in pairs:
         left, right, groups = _release(mechanism, pair, table, epoch, each, (seed, 0), model, sides)
         share = false_alarm / (2 * len(pairs))
@@ -164,12 +165,11 @@ def _release(
     calls: int,
     names: tuple[int, int],
     model: _Toy,
-    sides: dict[_Units, np.ndarray],
+    sides: _Sides,
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
     """The releases of `calls` steps on either input, times M: [calls, D] each, and the groups.
     `sides` takes those of each input, and has some.
     """
-    groups: list[slice] = []
     for units in (pair.left, pair.right):
         if units in sides:
             continue
@@ -179,8 +179,9 @@ def _release(
         for call in range(calls):
             engine.step(epoch, call + 1)
             released[call] = engine.released.numpy()
-        sides[units] = released * mechanism.num_microbatches
-    return sides[pair.left], sides[pair.right], groups
+        sides[units] = released * mechanism.num_microbatches, groups
+    (left, groups), (right, _) = sides[pair.left], sides[pair.right]
+    return left, right, groups
 
 
 def _engine(

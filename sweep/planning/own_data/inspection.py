@@ -21,6 +21,10 @@ from trainables.errors import InvalidData
 from trainables.file_formats import Source
 
 SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted
+_FEW_IN_ALL = 1_000
+_LARGE_GROUP = 0.05  # share of the records
+_ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
+_MOST_NAMES = 8  # of fields, in a sentence
 _SIGNS = re.compile(r"[^\w\s]|_")
 _DIGITS = re.compile(r"\d+")
 
@@ -102,12 +106,6 @@ def _shape(utterance: Utterance) -> int:
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
 
 
-_FEW_IN_ALL = 1_000
-_LARGE_GROUP = 0.05  # share of the records
-_ROLES = ("text", "tokens", "annotated", "intent", "tags", "slots", "part", "group")
-_SHOWN = 8  # names of fields
-
-
 def read_as(source: Source) -> dict[str, Any]:
     """How a file was read, as plain data: names of its fields and counts."""
     survey = source.survey
@@ -157,8 +155,8 @@ def reading(source: Source) -> list[str]:
 def unread(source: Source) -> str:
     """The end of a sentence about the fields that are not read."""
     names = source.survey.ignored
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"; not read: {', '.join(names[:_SHOWN])}{more}" if names else ""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"; not read: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
 
 
 def about_labels(source: Source) -> list[str]:
@@ -180,13 +178,13 @@ def about_labels(source: Source) -> list[str]:
 
 def figures(found: Inspection) -> dict[str, object]:
     """Counts, lengths and labels as plain data."""
-    lengths = np.asarray(found.lengths)
+    lengths, parts = np.asarray(found.lengths), found.parts
     return {
-        "num_records": sum(found.parts.values()),
+        "num_records": parts.total(),
         "num_duplicates": found.num_duplicates,
-        "parts": {part: found.parts[part] for part in PARTS},
-        "parts_because": _why(found),
-        "declare_num_records": rounded_size(found.parts["train"]) if _is_cut(found) else None,
+        "parts": {part: parts[part] for part in PARTS},
+        "parts_because": _why(parts),
+        "declare_num_records": rounded_size(parts["train"]) if _is_cut(parts) else None,
         "mean_length": float(lengths.mean()) if len(lengths) else None,
         "max_length": int(lengths.max()) if len(lengths) else None,
         **{f"num_{kind}": len(of) for kind, of in found.by_label.items()},
@@ -197,17 +195,16 @@ def figures(found: Inspection) -> dict[str, object]:
 
 def warnings(found: Inspection) -> list[str]:
     """Warnings to check before any epsilon is spent, a sentence each."""
-    train, total = found.parts["train"], sum(found.parts.values())
-    sentences = []
-    if train < _FEW_IN_ALL:
+    parts, sentences = found.parts, []
+    if parts["train"] < _FEW_IN_ALL:
         sentences.append(
-            f"Of few training records ({train}) expect DP heads to be the only useful private"
-            " model, and wide intervals."
+            f"Of few training records ({parts['train']}) expect DP heads to be the only useful"
+            " private model, and wide intervals."
         )
     sentences += [
         f"There are no {part} records: `sweep init` cuts some from the training part."
         for part in PARTS
-        if part != "train" and not found.parts[part]
+        if part != "train" and not parts[part]
     ]
     for kind, of in found.by_label.items():
         rare = sum(counts.total() < FEW for counts in of.values())
@@ -229,16 +226,16 @@ def warnings(found: Inspection) -> list[str]:
             f"{found.near} validation and test records differ from a training record in case,"
             " signs, numbers or word order only: scores look better than they are."
         )
-    return sentences + _about_groups(found, total)
+    return sentences + _about_groups(found, parts.total())
 
 
-def _is_cut(found: Inspection) -> bool:
+def _is_cut(parts: Counter[Part]) -> bool:
     """Whether the file assigns records to training, validation and test."""
-    return all(found.parts[part] for part in PARTS)
+    return all(parts[part] for part in PARTS)
 
 
-def _why(found: Inspection) -> str:
-    if _is_cut(found):
+def _why(parts: Counter[Part]) -> str:
+    if _is_cut(parts):
         return "as in the file, with data.split official"
     return (
         "the file lacks a part: `sweep init` cuts it from the training part, data.split paper"
