@@ -13,7 +13,9 @@ clipped sums from plain autograd in float64 for 16 records, in units of C (`engi
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +29,6 @@ from trainables import catalogue
 from trainables.config import model_part, parse
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema
-from trainables.encoders.pieces import WordCutter
 from trainables.engines import Engine, Setup
 from trainables.engines._private import PrivateEngine
 from trainables.guarantee.noise import new_key
@@ -75,26 +76,21 @@ def made(number: int) -> Made:
 
 def model_of(options: argparse.Namespace, precision: str) -> AdaptedEncoder:
     """The encoder, with frozen weights of that precision."""
-    if options.encoder is not None:
-        config: Any = model_part(name="lora", encoder=options.encoder, frozen_weights=precision)
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = options.encoder or _bert_base(Path(folder))
+        config: Any = model_part(name="lora", encoder=encoder, frozen_weights=precision)
         return lora.build(config, schema=_SCHEMA, seed=0)
+
+
+def _bert_base(folder: Path) -> str:
+    """Random weights of its size in `folder`, with the tokenizer of the encoder that ships."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
-    inner = BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=False)
-    return AdaptedEncoder(
-        inner.eval().requires_grad_(False),
-        WordCutter.of_folder(_SHIPPED, name="dialogues"),
-        _SCHEMA,
-        name="bert-base",
-        provenance="random weights",
-        positions=512,
-        padding=0,
-        targets=("query", "value"),
-        rank=8,
-        alpha=16.0,
-        in_bf16=precision == "bf16",
-    )
+    BertModel(BertConfig(), add_pooling_layer=False).save_pretrained(folder)
+    for file in _SHIPPED.glob("tokenizer*"):
+        shutil.copy(file, folder)
+    return str(folder)
 
 
 def engine_of(name: str, model: AdaptedEncoder, setup: Setup) -> Engine:

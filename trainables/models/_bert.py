@@ -24,6 +24,7 @@ from trainables.models._nlu import Encoded, NluModel, mean_over_record
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
+    from trainables.data.records import LabelSchema
     from trainables.models.bert import Config
 
 _PARTS = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
@@ -72,17 +73,9 @@ class BertLayer(nn.Module):
 class Bert(NluModel):
     """See the module. Packed inputs: those of `PieceTable.collate`."""
 
-    def __init__(
-        self, config: Config, source: Source, *, num_intents: int, num_tags: int, seed: int
-    ) -> None:
+    def __init__(self, config: Config, source: Source, schema: LabelSchema, *, seed: int) -> None:
         sizes = source.sizes
-        super().__init__(
-            num_intents=num_intents,
-            num_tags=num_tags,
-            token_width=sizes.width,
-            dropout=config.dropout,
-            seed=seed,
-        )
+        super().__init__(schema, token_width=sizes.width, dropout=config.dropout, seed=seed)
         self.sizes = sizes
         self.pooling = config.pooling
         self.cutter = source.cutter

@@ -19,7 +19,7 @@ from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, Rows, by_length
 from trainables.models._lora import MaybeAdapted, adapt_blocks
-from trainables.seeding import stream_seed
+from trainables.seeding import stream_seed, torch_seeded
 
 _SITES = 2  # places of dropout in a block
 
@@ -112,8 +112,7 @@ class CausalLm(DropsByRecord, LmModule):
         self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
         self.norm = LayerNorm(sizes.width, eps=sizes.eps)
         self.head = Linear(sizes.width, sizes.vocabulary, bias=False)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(stream_seed(seed, "model", "causal_lm"))
+        with torch_seeded(stream_seed(seed, "model", "causal_lm")):
             self._initialise()
         self.head.weight = self.word.weight
         # The tied weight has one name in a state, so files store it once.

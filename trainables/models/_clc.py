@@ -19,6 +19,7 @@ from trainables.models._nlu import Encoded, NluModel, mean_over_record
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
+    from trainables.data.records import LabelSchema
     from trainables.models.clc import Config
 
 
@@ -50,15 +51,9 @@ class ClcTable:
 class Clc(NluModel):
     """See the module. Packed inputs: those of `ClcTable.collate`."""
 
-    def __init__(self, config: Config, *, num_intents: int, num_tags: int, seed: int) -> None:
+    def __init__(self, config: Config, schema: LabelSchema, *, seed: int) -> None:
         hidden = config.hidden_size
-        super().__init__(
-            num_intents=num_intents,
-            num_tags=num_tags,
-            token_width=2 * hidden,
-            dropout=config.dropout,
-            seed=seed,
-        )
+        super().__init__(schema, token_width=2 * hidden, dropout=config.dropout, seed=seed)
         self.kernel = config.char_kernel
         self.num_buckets = config.word_buckets
         self.file = None if config.word_vectors == "hashed" else VectorFile(config.word_vectors)

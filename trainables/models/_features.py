@@ -153,13 +153,7 @@ class Features(NluModel):
         fixed = [FixedEncoder(config, number) for number in range(len(config.encoders))]
         self.token_width = 1 + sum(each.token_width for each in fixed)
         self.record_width = 1 + sum(each.record_width for each in fixed)
-        super().__init__(
-            num_intents=len(schema.intents),
-            num_tags=len(schema.tags),
-            token_width=self.token_width,
-            dropout=0.0,
-            seed=0,
-        )
+        super().__init__(schema, token_width=self.token_width)
         self.fixed = fixed
         self.config = config
         self.provenance = "; ".join(each.encoder.provenance for each in fixed)

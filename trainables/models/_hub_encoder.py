@@ -14,54 +14,41 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.records import LabelSchema
+from trainables.encoders.hub import PublicEncoder
 from trainables.encoders.pieces import PieceTable, WordCutter, first_inside, windows
+from trainables.encoders.source import load_model
 from trainables.errors import InvalidInput
 from trainables.layers.packing import Rows, time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
 from trainables.models._nlu import Encoded, NluModel, independent_losses, mean_over_record
+from trainables.models.lora import Config, default_targets
 
 _WORDS_AT_ONCE = 1_024  # of a pass, the longest records' padding included
 _TRIED = (2, 5, 3)  # words of the records that `refuse_unknown_rows` reads
 
 
 class AdaptedEncoder(Foreign, NluModel):
-    """`inner` is the encoder; records are padded at their end, where nothing attends.
+    """Records are padded at their end, where nothing attends.
 
     Packed inputs: those of `PieceTable.collate`. The vector of a token is that of its first piece,
     that of a record the mean of its pieces. A record of more pieces than `positions` is read in
-    windows that follow each other. `padding` is the piece that pads.
+    windows that follow each other.
 
     Raises: InvalidInput as `lora.build` does.
     """
 
-    def __init__(
-        self,
-        inner: Any,
-        cutter: WordCutter,
-        schema: LabelSchema,
-        *,
-        name: str,
-        provenance: str,
-        positions: int,
-        padding: int,
-        targets: Sequence[str],
-        rank: int,
-        alpha: float,
-        in_bf16: bool = False,
-    ) -> None:
-        super().__init__(
-            num_intents=len(schema.intents),
-            num_tags=len(schema.tags),
-            token_width=inner.config.hidden_size,
-            dropout=0.0,
-            seed=0,
-        )
-        self.cutter, self.positions, self._padding = cutter, positions, padding
-        self.hold(inner, in_bf16=in_bf16)
-        self.put_adapters(_chosen_maps(inner, targets, name=name), rank=rank, alpha=alpha)
-        self.provenance = f"{provenance}; trained: heads and adapters"
+    def __init__(self, config: Config, public: PublicEncoder, schema: LabelSchema) -> None:
+        inner = load_model(public)
+        super().__init__(schema, token_width=public.config.width)
+        self.cutter = WordCutter.of_folder(public.place, name=public.name)
+        self.positions = public.positions
+        self._padding = max(public.first_position - 1, 0)  # the piece that pads
+        self.hold(inner, in_bf16=config.frozen_weights == "bf16")
+        maps = _chosen_maps(inner, config.lora_targets or default_targets(public), config.encoder)
+        self.put_adapters(maps, rank=config.lora_rank, alpha=config.lora_alpha)
+        self.provenance = f"{public.provenance}; trained: heads and adapters"
         self.forbid_broken_spans(schema)
-        refuse_unknown_rows(self, self._tried(), name=name)
+        refuse_unknown_rows(self, self._tried(), name=config.encoder)
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens."""
@@ -105,7 +92,7 @@ class AdaptedEncoder(Foreign, NluModel):
         return [batch_of_texts(each, self.feature_table) for each in every]
 
 
-def _chosen_maps(inner: Any, targets: Sequence[str], *, name: str) -> dict[str, nn.Linear]:
+def _chosen_maps(inner: Any, targets: Sequence[str], name: str) -> dict[str, nn.Linear]:
     """The linear maps of these last names, by their names; none of a pooler, which is not read.
 
     Raises: InvalidInput where there is none of a name.

@@ -103,16 +103,15 @@ class NluModel(DropsByRecord, ABC):
     """
 
     def __init__(
-        self, *, num_intents: int, num_tags: int, token_width: int, dropout: float, seed: int
+        self, schema: LabelSchema, *, token_width: int, dropout: float = 0.0, seed: int = 0
     ) -> None:
         super().__init__()
-        self.num_intents = num_intents
-        self.num_tags = num_tags
+        self.num_intents, self.num_tags = len(schema.intents), len(schema.tags)
         self.provenance = "trained from random weights"
         self.dropout = dropout
-        self.intent_head = Linear(token_width, num_intents)
-        self.tag_head: nn.Module = Linear(token_width, num_tags)
-        self.crf = LinearChainCrf(num_tags)
+        self.intent_head = Linear(token_width, self.num_intents)
+        self.tag_head: nn.Module = Linear(token_width, self.num_tags)
+        self.crf = LinearChainCrf(self.num_tags)
         self._seed = seed
 
     @abstractmethod

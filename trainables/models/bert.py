@@ -18,7 +18,7 @@ from trainables.encoders.hub import PublicEncoder, public_encoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
 from trainables.sections import ModelConfig
-from trainables.seeding import stream_seed
+from trainables.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
@@ -127,8 +127,6 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
 
     Raises: InvalidInput where the encoder cannot be found or its width is no multiple of its heads.
     """
-    import torch
-
     from trainables.models._bert import Bert
     from trainables.models._bert_weights import source_of
 
@@ -138,12 +136,5 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
             f"expected model.hidden_size to be a multiple of model.num_heads={source.sizes.heads},"
             f" got {source.sizes.width}"
         )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, "model", "bert"))
-        return Bert(
-            config,
-            source,
-            num_intents=len(schema.intents),
-            num_tags=len(schema.tags),
-            seed=seed,
-        )
+    with torch_seeded(stream_seed(seed, "model", "bert")):
+        return Bert(config, source, schema, seed=seed)

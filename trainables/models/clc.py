@@ -13,7 +13,7 @@ from pydantic import Field
 
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, With
 from trainables.sections import ModelConfig
-from trainables.seeding import stream_seed
+from trainables.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
@@ -55,15 +55,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
 
     Raises: InvalidInput where `config` names word vectors that are not there.
     """
-    import torch
-
     from trainables.models._clc import Clc
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, "model", "clc"))
-        return Clc(
-            config,
-            num_intents=len(schema.intents),
-            num_tags=len(schema.tags),
-            seed=seed,
-        )
+    with torch_seeded(stream_seed(seed, "model", "clc")):
+        return Clc(config, schema, seed=seed)

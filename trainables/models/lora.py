@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainables.encoders.hub import public_encoder
+from trainables.encoders.hub import PublicEncoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import Listed, PositiveFloat
 from trainables.sections import DataConfig, ModelConfig
-from trainables.seeding import stream_seed
+from trainables.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
@@ -76,10 +76,6 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
     Raises: InvalidInput where the encoder cannot be found or loaded, lacks the layers or maps that
         get adapters, is narrower than their rank, or has maps that do not read record after record.
     """
-    import torch
-
-    from trainables.encoders.pieces import WordCutter
-    from trainables.encoders.source import load_model
     from trainables.models._hub_encoder import AdaptedEncoder
 
     public = public_encoder(config.encoder)
@@ -88,20 +84,10 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> AdaptedEncoder:
             f"expected 1 <= model.lora_rank <= {public.config.width}, the width of the encoder, got"
             f" {config.lora_rank}"
         )
-    cutter = WordCutter.of_folder(public.place, name=public.name)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, "model", "lora"))
-        return AdaptedEncoder(
-            load_model(public),
-            cutter,
-            schema,
-            name=config.encoder,
-            provenance=public.provenance,
-            positions=public.positions,
-            padding=max(public.first_position - 1, 0),
-            targets=config.lora_targets
-            or _TARGETS.get(public.config.model_type, ("query", "value")),
-            rank=config.lora_rank,
-            alpha=config.lora_alpha,
-            in_bf16=config.frozen_weights == "bf16",
-        )
+    with torch_seeded(stream_seed(seed, "model", "lora")):
+        return AdaptedEncoder(config, public, schema)
+
+
+def default_targets(public: PublicEncoder) -> tuple[str, ...]:
+    """The maps of an encoder that get adapters, by the last part of their names."""
+    return _TARGETS.get(public.config.model_type, ("query", "value"))

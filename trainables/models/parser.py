@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainables.seeding import stream_seed
+from trainables.seeding import stream_seed, torch_seeded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +109,7 @@ class ParserModel(nn.Module):
 
 def build(sizes: ParserSizes, *, num_words: int, num_tokens: int, seed: int) -> ParserModel:
     """A model with weights drawn from `seed`."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, "model", "parser"))
+    with torch_seeded(stream_seed(seed, "model", "parser")):
         return ParserModel(sizes, num_words=num_words, num_tokens=num_tokens)
 
 

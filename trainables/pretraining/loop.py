@@ -29,7 +29,7 @@ from trainables.models import bert
 from trainables.models._bert import Bert
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.left_out import hashes_of_texts
-from trainables.seeding import generator, stream_seed
+from trainables.seeding import generator, stream_seed, torch_seeded
 from trainables.system import checkpoint
 
 _HELD_OUT = 0.02  # of a corpus, to see how far training is; at most:
@@ -131,8 +131,7 @@ def pretrain(
             part.requires_grad_(False)
     corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
     width = encoder.intent_head.in_features
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(config.seed, "pretraining heads"))
+    with torch_seeded(stream_seed(config.seed, "pretraining heads")):
         model = MultiCorpus(encoder, [each.corpus.schema for each in corpora], width=width)
     seconds = _train(model, corpora, config, folder=folder, report=report)
     model.eval()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from trainables import catalogue, formats
@@ -25,7 +24,7 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.models._causal_lm import LmModule
 from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
-from trainables.seeding import stream_seed
+from trainables.seeding import stream_seed, torch_seeded
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, first_rank_first, on_device
 from trainables.tasks._pretraining import mean_token_loss, mix_texts, pretrain
@@ -151,8 +150,7 @@ def _model(
         source, public, stage=stage, synthesis=synthesis, seed=seed, cache_dir=cache_dir
     )
     if synthesis.lora_rank is not None:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch_seeded(seed):
             model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
     return on_device(model, comm)
 

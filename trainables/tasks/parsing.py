@@ -31,7 +31,7 @@ from trainables.models.parser import ParserModel, ParserSizes, build
 from trainables.parse.linearise import SLOTS, PrefixState, anonymise
 from trainables.parse.lispress import LispressError
 from trainables.parse.match import Program
-from trainables.seeding import generator, stream_seed
+from trainables.seeding import generator, stream_seed, torch_seeded
 
 
 @dataclass(slots=True)
@@ -245,8 +245,7 @@ def train_parser(
         num_tokens=len(vocabulary.tokens),
         seed=seed,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, "parser", "dropout"))
+    with torch_seeded(stream_seed(seed, "parser", "dropout")):
         _fit(model, sources, targets, settings=settings, seed=seed, report=report)
     about: dict[str, str | int] = {"name": pairs.name, "seed": seed}
     return Parser(model.eval(), vocabulary, settings, about)

@@ -27,7 +27,7 @@ from trainables.layers.tape import is_plain
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._own import factory as factories
 from trainables.models._own.state import NotComparable, State, content_of
-from trainables.seeding import stream_seed
+from trainables.seeding import stream_seed, torch_seeded
 
 if TYPE_CHECKING:
     from trainables.models.module import Config
@@ -39,8 +39,7 @@ def build_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module
     Raises: InvalidInput where it fails or returns no module with trainable float32 weights.
     """
     call = factories.load(config.factory)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, "model", "module"))
+    with torch_seeded(stream_seed(seed, "model", "module")):
         try:
             found = call(schema, **config.options)
         except Exception as error:
@@ -62,13 +61,7 @@ class OwnModel(NluModel):
     def __init__(
         self, module: nn.Module, config: Config, schema: LabelSchema, *, seed: int
     ) -> None:
-        super().__init__(
-            num_intents=len(schema.intents),
-            num_tags=len(schema.tags),
-            token_width=1,
-            dropout=0.0,
-            seed=seed,
-        )
+        super().__init__(schema, token_width=1, seed=seed)
         self.intent_head = nn.Identity()  # type: ignore[assignment]  # the module has heads
         self.tag_head = nn.Identity()
         self.module = module
