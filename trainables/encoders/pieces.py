@@ -18,6 +18,7 @@ from torch import Tensor
 from trainables.data.batches import PackedBatch
 from trainables.data.storage import token_places
 from trainables.errors import InvalidData
+from trainables.layers.packing import mean_over_record
 
 MAX_PIECES = 8  # of one token; the rest of a very long token is not read
 _PROBE = ("of", "the", "day", "Boston", "half")
@@ -125,8 +126,17 @@ def windows(
     return rows, records
 
 
-def first_inside(batch: PackedBatch) -> Tensor:
-    """[T]: the first piece of each token among those between the ends of all windows, which follow
-    each other as in the batch, where each record has two more.
+def pooled(
+    states: Tensor, batch: PackedBatch, lengths: Tensor, owners: Tensor
+) -> tuple[Tensor, Tensor]:
+    """States [P, D] of the pieces of windows, whose `lengths` and records (`owners`) are int64[W]
+    -> those of tokens [T, D], each its first piece's, and of records [B, D], means over pieces.
     """
-    return batch.inputs["first_piece"] - 2 * torch.repeat_interleave(batch.lengths) - 1
+    ends = lengths.cumsum(0)
+    is_inner = torch.ones(len(states), dtype=torch.bool, device=states.device)
+    is_inner[ends - lengths] = is_inner[ends - 1] = False
+    # Inner pieces follow each other as in the batch, where each record has two more.
+    first = batch.inputs["first_piece"] - 2 * torch.repeat_interleave(batch.lengths) - 1
+    counts = torch.zeros_like(batch.lengths).index_add(0, owners, lengths)
+    of_records = mean_over_record(states, owners.repeat_interleave(lengths), counts)
+    return states[is_inner].index_select(0, first), of_records

@@ -29,9 +29,10 @@ from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.corpus import make_once
 from trainables.encoders.about import MOMENTS, NAMES, WEIGHTS
 from trainables.encoders.hub import PublicEncoder
-from trainables.encoders.pieces import PieceTable, WordCutter, first_inside, windows
+from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.encoders.rows import BothMoments, LayerStates, NameScores, moments_of, pack, unpack
 from trainables.errors import InvalidData, one_line, words_of
+from trainables.layers.packing import by_length
 
 SCALE = ".scale"  # behind the name of a matrix of 8 bits: one float32 a row
 _PIECES_AT_ONCE = 4_096
@@ -138,30 +139,25 @@ class HubEncoder:
     @torch.no_grad()
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The state of a token is its first piece's, that of a record the mean of its pieces'."""
-        lengths = batch.inputs["piece_lengths"].tolist()
-        rows, owners = windows(batch.inputs["pieces"], lengths, self.public.positions)
-        states: list[Tensor] = [torch.empty(0)] * len(rows)  # [layers + 1, pieces, D] each
-        of_length: dict[int, list[int]] = {}
-        for place, row in enumerate(rows):
-            of_length.setdefault(len(row), []).append(place)
-        for length, same in of_length.items():
-            many = max(1, _PIECES_AT_ONCE // length)
-            for some in (same[low : low + many] for low in range(0, len(same), many)):
-                ids = torch.stack([rows[place] for place in some])
-                found = self.model(
-                    input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True
-                )
-                whole = torch.stack(found.hidden_states)  # [layers + 1, records, pieces, D]
-                for place, own in zip(some, whole.unbind(1), strict=True):
-                    states[place] = own
-        sums = torch.zeros(len(states[0]), len(lengths), states[0].shape[2])
-        counts = torch.zeros(len(lengths), 1)
-        for record, own in zip(owners, states, strict=True):
-            sums[:, record] += own.sum(1)
-            counts[record] += own.shape[1]
-        inner = torch.cat([own[:, 1:-1] for own in states], 1)
-        tokens = inner.index_select(1, first_inside(batch))
-        return LayerStates(tuple(tokens), tuple(sums / counts))
+        inputs = batch.inputs
+        rows, owners = windows(
+            inputs["pieces"], inputs["piece_lengths"].tolist(), self.public.positions
+        )
+        lengths = torch.tensor([len(row) for row in rows])
+        layout = by_length(lengths)
+        packed = torch.cat(rows).index_select(0, layout.source)
+        found = []
+        for first, count, length in layout.groups:
+            ids = packed[first : first + count * length].view(count, length)
+            for some in ids.split(max(1, _PIECES_AT_ONCE // length)):
+                states = self.model(
+                    input_ids=some, attention_mask=torch.ones_like(some), output_hidden_states=True
+                ).hidden_states
+                found.append(torch.stack(states).flatten(1, 2))
+        whole = torch.cat(found, 1).index_select(1, layout.place)  # [layers + 1, pieces, D]
+        parts = (pooled(layer, batch, lengths, torch.tensor(owners)) for layer in whole)
+        tokens, records = zip(*parts, strict=True)
+        return LayerStates(tokens, records)
 
 
 def load_model(public: PublicEncoder, **changes: Any) -> Any:

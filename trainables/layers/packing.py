@@ -154,3 +154,8 @@ def by_length(lengths: Tensor) -> ByLength:
 def one_row_each(num_records: int) -> Rows:
     """Rows of an activation with one row a record, in the batch's order."""
     return Rows(np.arange(num_records, dtype=np.int64), num_records)
+
+
+def mean_over_record(x: Tensor, record: Tensor, lengths: Tensor) -> Tensor:
+    """Rows [n, D] of `record` int64[n] -> [B, D], the mean of each record, in the batch's order."""
+    return x.new_zeros(len(lengths), x.shape[1]).index_add(0, record, x) / lengths.unsqueeze(1)

@@ -18,9 +18,9 @@ from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
-from trainables.layers.packing import ByLength, by_length, time_major
+from trainables.layers.packing import ByLength, by_length, mean_over_record, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
-from trainables.models._nlu import Encoded, NluModel, mean_over_record
+from trainables.models._nlu import Encoded, NluModel
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch

@@ -14,8 +14,8 @@ from trainables.encoders.word_vectors import LOCAL_FILE, VectorFile, bucket
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import time_major
-from trainables.models._nlu import Encoded, NluModel, mean_over_record
+from trainables.layers.packing import mean_over_record, time_major
+from trainables.models._nlu import Encoded, NluModel
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch

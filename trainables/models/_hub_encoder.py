@@ -15,12 +15,12 @@ from torch.nn.utils.rnn import pad_sequence
 from trainables.data.batches import PackedBatch, batch_of_texts
 from trainables.data.records import LabelSchema
 from trainables.encoders.hub import PublicEncoder
-from trainables.encoders.pieces import PieceTable, WordCutter, first_inside, windows
+from trainables.encoders.pieces import PieceTable, WordCutter, pooled, windows
 from trainables.encoders.source import load_model
 from trainables.errors import InvalidInput
 from trainables.layers.packing import Rows, time_major
 from trainables.models._lora import Foreign, refuse_unknown_rows
-from trainables.models._nlu import Encoded, NluModel, independent_losses, mean_over_record
+from trainables.models._nlu import Encoded, NluModel, independent_losses
 from trainables.models.lora import Config, default_targets
 
 _WORDS_AT_ONCE = 1_024  # of a pass, the longest records' padding included
@@ -74,15 +74,11 @@ class AdaptedEncoder(Foreign, NluModel):
         ids = pad_sequence(rows, batch_first=True, padding_value=self._padding)
         self.name_rows(Rows(np.repeat(owners, ids.shape[1]), len(lengths)))
         owner, sizes = ids.new_tensor(owners), ids.new_tensor([len(row) for row in rows])
-        end, column = sizes.unsqueeze(1), torch.arange(ids.shape[1], device=ids.device)
-        is_read = column < end
+        is_read = torch.arange(ids.shape[1], device=ids.device) < sizes.unsqueeze(1)
         found = self.inner(input_ids=ids, attention_mask=is_read.long())[0]
-        counts = torch.zeros_like(batch.lengths).index_add(0, owner, sizes)
-        of_records = mean_over_record(found[is_read], owner.repeat_interleave(sizes), counts)
-        inner = found[is_read & (column > 0) & (column < end - 1)]
+        tokens, of_records = pooled(found[is_read], batch, sizes, owner)
         layout = time_major(batch.lengths)
-        first = first_inside(batch)[layout.source]
-        return Encoded(inner.index_select(0, first), of_records, layout)
+        return Encoded(tokens.index_select(0, layout.source), of_records, layout)
 
     def _tried(self) -> list[PackedBatch]:
         """Records of made words together, and each alone."""

@@ -73,11 +73,6 @@ class BestLabels:
     tag_paths: Tensor
 
 
-def mean_over_record(x: Tensor, record: Tensor, lengths: Tensor) -> Tensor:
-    """Rows [n, D] of `record` int64[n] -> [B, D], the mean of each record, in the batch's order."""
-    return x.new_zeros(len(lengths), x.shape[1]).index_add(0, record, x) / lengths.unsqueeze(1)
-
-
 def independent_losses(
     tags: Tensor, gold: Tensor, record: Tensor, number: int, *, enough: float = 0.0
 ) -> Tensor:
