@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -25,11 +24,11 @@ from trainables.errors import InvalidData
 
 # Maps of files by name: float16[total tokens, .] where it begins with `token`, else float16[n, .].
 CachedRows = Mapping[str, NDArray[np.float16]]
+Places = NDArray[np.int64]
 Join = Callable[[Sequence[CachedRows]], dict[str, Tensor]]  # of the encoders that read a batch
 _FORMAT = 4  # of the rows; raise it whenever an encoder reads the same words otherwise
 _TOKENS_AT_ONCE = 2_048
-_KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
-_PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size
+KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 
 
 @dataclass(eq=False)
@@ -37,42 +36,24 @@ class CachedTable:
     """Batches of cached rows of encoders, joined, instead of a model's feature table."""
 
     parts: Sequence[CachedRows]
-    offsets: NDArray[np.int64]
+    offsets: Places
     join: Join
     _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
 
-    def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
+    def collate_records(self, records: Places) -> dict[str, Tensor]:
         """All kinds of rows of these records, float32 [T, .] and [B, .], by name."""
         key = records.tobytes()
         if self._last[0] == key:
             return self._last[1]
-        starts = self.offsets[records]
-        where = token_places(starts, self.offsets[records + 1] - starts)
         found = self.join(
             [
-                {n: rows[where if _is_of_tokens(n) else records] for n, rows in part.items()}
+                {name: rows[_places(name, records, self.offsets)] for name, rows in part.items()}
                 for part in self.parts
             ]
         )
-        if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
+        if sum(tensor.nbytes for tensor in found.values()) <= KEPT_BYTES:
             self._last = (key, found)
         return found
-
-
-def joined(parts: Sequence[CachedRows], *, bias: float) -> dict[str, Tensor]:
-    """The rows of k encoders for the same words, float32, by name: side by side, those of the heads
-    divided by the root of k and with `bias` behind them, so that they are as long as one encoder's.
-    """
-    found = {}
-    for name in dict.fromkeys(name for part in parts for name in part):
-        of_each = [part[name] for part in parts if name in part]
-        is_read = name in ("tokens", "records")  # by the heads; the others are scored by names
-        constant = np.full((len(of_each[0]), int(is_read)), bias, dtype=np.float32)
-        out = np.concatenate([*of_each, constant], axis=1, dtype=np.float32)
-        if is_read:
-            out[:, :-1] *= np.float32(len(parts) ** -0.5)
-        found[name] = torch.from_numpy(out)
-    return found
 
 
 def cached_rows(
@@ -94,18 +75,14 @@ def cached_rows(
     def make(new: Path) -> None:
         out: dict[str, np.memmap[Any, Any]] = {}
         ids = np.arange(corpus.num_records, dtype=np.int64)
-        for places, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
-            starts = corpus.offsets[places]
-            of_tokens = token_places(starts, corpus.offsets[places + 1] - starts)
+        for records, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
             for name, rows in compute(batch).items():
                 if name not in out:
+                    shape = _length(name, corpus), rows.shape[1]
                     out[name] = np.lib.format.open_memmap(
-                        new / f"{name}.npy",
-                        mode="w+",
-                        dtype=np.float16,
-                        shape=(_length(name, corpus), rows.shape[1]),
+                        new / f"{name}.npy", mode="w+", dtype=np.float16, shape=shape
                     )
-                out[name][of_tokens if _is_of_tokens(name) else places] = rows.half().numpy()
+                out[name][_places(name, records, corpus.offsets)] = rows.half().numpy()
         for mapped in out.values():
             mapped.flush()
 
@@ -125,23 +102,12 @@ def cached_rows(
     return rows
 
 
-def _is_of_tokens(name: str) -> bool:
-    return name.startswith("token")
+def _places(name: str, records: Places, offsets: Places) -> Places:
+    """The rows of these records in a file: of all their tokens, or one of each."""
+    starts = offsets[records]
+    is_of_tokens = name.startswith("token")
+    return token_places(starts, offsets[records + 1] - starts) if is_of_tokens else records
 
 
 def _length(name: str, corpus: Corpus) -> int:
-    return corpus.num_tokens if _is_of_tokens(name) else corpus.num_records
-
-
-def records_at_once(lengths: NDArray[np.int64], *, token: int, record: int) -> int | None:
-    """How many records of a batch to read at a time; None where all fit, and are kept.
-
-    `lengths` [B] in tokens, each of `token` numbers beside the record's `record` ones.
-
-    >>> records_at_once(np.full(1_000, 10), token=800, record=800)
-    >>> records_at_once(np.full(1_000_000, 10), token=800, record=800)
-    7626
-    """
-    if 4 * (int(lengths.sum()) * token + len(lengths) * record) <= _KEPT_BYTES:
-        return None
-    return max(1, _PASS_BYTES // (4 * (int(lengths.max()) * token + record)))
+    return corpus.num_tokens if name.startswith("token") else corpus.num_records

@@ -60,30 +60,9 @@ class Encoder(Protocol):
 
 def join_states(states: Sequence[Tensor]) -> Tensor:
     """Layer states [n, D] -> [n, layers * D], each centred over its entries and of norm 1."""
-    parts = []
-    for state in states:
-        centred = state.float() - state.float().mean(dim=1, keepdim=True)
-        parts.append(F.normalize(centred, dim=1, eps=_TINY))
-    return torch.cat(parts, dim=1)
-
-
-def with_neighbours(rows: Tensor, near: Tensor, lengths: Tensor, *, weight: float) -> Tensor:
-    """Rows of tokens [T, D], each with the rows `near` [T, E] of the token before and of the one
-    behind in its record, times `weight`: [T, D + 2 E], of norm 1 at most.
-
-    `lengths` int64[B]. A token without such a neighbour has zeros there.
-
-    >>> near = torch.tensor([[1.0], [2.0], [3.0]])
-    >>> with_neighbours(near, near, torch.tensor([2, 1]), weight=1.0).mul(3**0.5).round().tolist()
-    [[1.0, 0.0, 2.0], [2.0, 1.0, 0.0], [3.0, 0.0, 0.0]]
-    """
-    ends = lengths.cumsum(0)
-    before, behind = near.roll(1, 0), near.roll(-1, 0)
-    before[ends - lengths] = 0.0
-    behind[ends - 1] = 0.0
-    joined = torch.cat([rows, weight * before, weight * behind], dim=1)
-    scale: float = (1 + 2 * weight**2) ** -0.5
-    return joined * scale
+    rows = torch.stack(tuple(states), 1).float()
+    centred = rows - rows.mean(dim=2, keepdim=True)
+    return F.normalize(centred, dim=2, eps=_TINY).flatten(1)
 
 
 @dataclass(frozen=True, eq=False)

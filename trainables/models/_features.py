@@ -19,7 +19,7 @@ from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
 from trainables.encoders.hub import files_digest, moments_file, public_encoder
-from trainables.encoders.rows import SHRINKAGE, Recipe, pack, tag_names, with_neighbours
+from trainables.encoders.rows import SHRINKAGE, Recipe, pack, tag_names
 from trainables.encoders.source import HubEncoder
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainables.data.corpus import Corpus
     from trainables.models.features import Config
 
+_PASS_BYTES = 1 << 28  # a batch that is too large to be kept is read in parts of this size
 _OWN = 0.5  # weight of a tag's separate row relative to those of its type and role
 _MARK = 0.5  # and of the row of B or of I, which is so common that its steps would be too long
 
@@ -123,6 +124,25 @@ class FixedEncoder:
         return intents, tag_names(schema, slots)
 
 
+def with_neighbours(rows: Tensor, near: Tensor, lengths: Tensor, *, weight: float) -> Tensor:
+    """Rows of tokens [T, D], each with the rows `near` [T, E] of the token before and of the one
+    behind in its record, times `weight`: [T, D + 2 E], of norm 1 at most.
+
+    `lengths` int64[B]. A token without such a neighbour has zeros there.
+
+    >>> near = torch.tensor([[1.0], [2.0], [3.0]])
+    >>> with_neighbours(near, near, torch.tensor([2, 1]), weight=1.0).mul(3**0.5).round().tolist()
+    [[1.0, 0.0, 2.0], [2.0, 1.0, 0.0], [3.0, 0.0, 0.0]]
+    """
+    ends = lengths.cumsum(0)
+    before, behind = near.roll(1, 0), near.roll(-1, 0)
+    before[ends - lengths] = 0.0
+    behind[ends - 1] = 0.0
+    joined = torch.cat([rows, weight * before, weight * behind], dim=1)
+    scale: float = (1 + 2 * weight**2) ** -0.5
+    return joined * scale
+
+
 @dataclass(frozen=True, eq=False)
 class FixedTable:
     """Computes the rows of a batch anew; `encoders.cache` keeps those of a corpus. They are rounded
@@ -196,8 +216,19 @@ class Features(NluModel):
         return Loader(corpus, cache.CachedTable(parts, corpus.offsets, self._join))
 
     def _join(self, parts: Sequence[cache.CachedRows]) -> dict[str, Tensor]:
-        """The inputs of a batch from the rows that each encoder has of it."""
-        found = cache.joined(parts, bias=self.config.bias)
+        """The inputs of a batch from the rows that each of k encoders has of it: side by side,
+        those of the heads divided by the root of k, so that they are as long as one encoder's, and
+        with a constant behind them.
+        """
+        found = {}
+        for name in dict.fromkeys(name for part in parts for name in part):
+            of_each = [part[name] for part in parts if name in part]
+            is_read = name in ("tokens", "records")  # by the heads; the others are scored by names
+            constant = np.full((len(of_each[0]), int(is_read)), self.config.bias, dtype=np.float32)
+            rows = np.concatenate([*of_each, constant], axis=1, dtype=np.float32)
+            if is_read:
+                rows[:, :-1] *= np.float32(len(parts) ** -0.5)
+            found[name] = torch.from_numpy(rows)
         for what, kind in (("tag", "token_names"), ("intent", "record_names")):
             if what in self.names:
                 found[f"{what}_start"] = found.pop(kind) @ self.names[what].t()
@@ -205,12 +236,12 @@ class Features(NluModel):
 
     def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
         """How many records of these lengths a step passes at a time, so that a full batch of any
-        size fits into memory; None: all."""
-        return cache.records_at_once(
-            lengths,
-            token=self.token_width + self.num_tags * bool(self.names),
-            record=self.record_width + self.num_intents * bool(self.names),
-        )
+        size fits into memory; None: all, which are kept."""
+        token = 4 * (self.token_width + self.num_tags * bool(self.names))  # bytes
+        record = 4 * (self.record_width + self.num_intents * bool(self.names))
+        if int(lengths.sum()) * token + len(lengths) * record <= cache.KEPT_BYTES:
+            return None
+        return max(1, _PASS_BYTES // (int(lengths.max()) * token + record))
 
     def save_public(self, folder: Path) -> None:
         """Write into `folder` the computed public moments of encoders without them, so that an
