@@ -93,7 +93,6 @@ def hub(tmp_path, monkeypatch):
     (tmp_path / "there" / "modeling_own.py").write_text("raise SystemExit")
     (tmp_path / "there" / "pytorch_model.bin").write_bytes(b"no")
     served = Hub(tmp_path / "there")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setattr(hub_constants, "ENDPOINT", served.address)
     monkeypatch.setattr(
         hub_constants,

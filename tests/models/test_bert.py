@@ -56,7 +56,7 @@ def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path):
 
 
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with refused(r"one of dialogues, a folder or a hub name, got .*none"):
         built(name="bert", encoder=str(tmp_path / "none"))
     family_folders.write(tmp_path, "bert")

@@ -104,7 +104,7 @@ def test_damaged_rows_are_named(tmp_path):
 
 
 def test_what_cannot_be_used_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with refused(r"model\.layers among \[2, 4, 6\]"):
         model(layers=(0, 7))
     with refused("dialogues, a folder"):

@@ -234,22 +234,17 @@ def public_encoder(encoder: str) -> PublicEncoder:
 
     Raises: InvalidData for one that cannot be found or used, or is damaged.
     """
-    about, name = about_of(encoder), encoder
+    about, name, place = about_of(encoder), encoder, Path(encoder).expanduser()
     if about is not None:
         place = about.place
     elif encoder in PACKAGED:
         place, name = _installed(encoder), PACKAGED[encoder].name
     elif _is_of_hub(encoder):
-        place = _cached_folder(encoder) or _fetch(encoder, weights=False)
-    else:
-        place = Path(encoder).expanduser()
-        if not place.is_dir():
-            raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
-    config = _config_in(place, encoder)
-    if _is_of_hub(encoder) and not _weights(os.listdir(place)):
-        place = _fetch(encoder, weights=True)
-    found = PublicEncoder(name, place, config, about)
-    if min(config.num_layers, config.width, found.positions - 2) < 1:
+        place = _of_hub(encoder)
+    elif not place.is_dir():
+        raise InvalidData(f"{_expected()}, got {encoder!r}: no such folder")
+    found = PublicEncoder(name, place, _config_in(place, encoder), about)
+    if min(found.config.num_layers, found.config.width, found.positions - 2) < 1:
         raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
     wanted = ""
     if not _weights(os.listdir(place)):
@@ -283,9 +278,7 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
             f"expected model.encoder to be a folder with a config.json, got {encoder!r} without"
         )
     documents = [read_written_json(each) for each in (file, tokenizer) if each.is_file()]
-    if not all(isinstance(each, dict) for each in documents):
-        raise InvalidData(f"expected JSON objects in {file} and beside it, got a damaged file")
-    if any("auto_map" in each for each in documents):
+    if any(isinstance(each, dict) and "auto_map" in each for each in documents):
         raise InvalidData(
             f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder"
             " requires its own code (auto_map), which is never run; model.name=module runs"
@@ -295,9 +288,10 @@ def _config_in(place: Path, encoder: str) -> EncoderConfig:
         config = EncoderConfig.model_validate(documents[0])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        field = first["loc"][0] if first["loc"] else "content"
         raise InvalidData(
-            f"expected a config of `transformers` in {file}, got {first['loc'][0]}="
-            f"{quote(first['input'])}: {first['msg']}"
+            f"expected a config of `transformers` in {file}, got {field}={quote(first['input'])}:"
+            f" {first['msg']}"
         ) from None
     if config.model_type not in FAMILIES:
         raise InvalidData(
@@ -342,6 +336,19 @@ def _installed(encoder: str) -> Path:
         ) from None
 
 
+def _of_hub(encoder: str) -> Path:
+    """The folder of a hub name in the hub's cache. What it lacks is fetched: the description, then,
+    if it is usable, the weights.
+
+    Raises: as `_fetch` and `_config_in`.
+    """
+    place = _cached_folder(encoder) or _fetch(encoder, weights=False)
+    if not _weights(os.listdir(place)):
+        _config_in(place, encoder)
+        place = _fetch(encoder, weights=True)
+    return place
+
+
 def _cached_folder(encoder: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
@@ -350,16 +357,11 @@ def _cached_folder(encoder: str) -> Path | None:
 
 
 def _fetch(encoder: str, *, weights: bool) -> Path:
-    """The folder of a hub name in the hub's cache; without `weights` its description alone.
-
-    Raises: InvalidData without a network, or where the hub has no such encoder for us.
-    """
+    """Raises: InvalidData without a network, or where the hub has no such encoder for us."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES"):
-            raise OSError("HF_HUB_OFFLINE is set")  # the hub's client reads it at its import
         listed = HfApi().model_info(encoder, timeout=_PATIENCE)
         names = [each.rfilename for each in listed.siblings or ()]
         small = [name for name in names if _SMALL.fullmatch(name)] or ["config.json"]
