@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from _mechanisms import sampled, training
 from dp_accounting import get_epsilon_gaussian
-from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
 from tests.refusals import refused
 from trainables.accountants import Account, RdpFilter, certify
@@ -77,18 +76,6 @@ def test_the_step_of_a_grid_is_a_round_number_below():
         ):
             assert pld._round_down(wanted * one) == pytest.approx(found * one, rel=1e-12)
     assert pld._round_down(1e-12) == pytest.approx(1e-8)
-
-
-@pytest.mark.parametrize("way", AdjacencyType)
-@pytest.mark.parametrize(
-    ("sigma", "rate"), [(1.0, 0.01), (0.5, 0.3), (0.03, 1e-3), (20.0, 0.2), (1.0, 1.0)]
-)
-def test_the_points_of_a_step_are_those_of_the_library(way, sigma, rate):
-    loss = GaussianPrivacyLoss(sigma, sampling_prob=rate, adjacency_type=way)
-    ends = loss.connect_dots_bounds()
-    epsilons = np.append(np.linspace(ends.epsilon_lower, ends.epsilon_upper, 999), 0.0)
-    expected = pytest.approx(loss.get_delta_for_epsilon(epsilons), rel=1e-9, abs=1e-15)
-    assert pld.deltas_of(loss, sigma, epsilons) == expected
 
 
 @pytest.mark.parametrize(

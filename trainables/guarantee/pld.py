@@ -11,15 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-from numpy.typing import NDArray
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from trainables.guarantee.gaussian import is_exact, known_coins
 from trainables.guarantee.releases import Allocated, Sampled, Step, quieter
 
-Floats = NDArray[np.float64]
 FINE, MEDIUM, QUICK, COARSE = 200_000, 60_000, 20_000, 4_000  # points up to epsilon, about
 _FINEST = 1e-8
 _DEEP = 100  # steps that are composed by one function in another
@@ -125,33 +122,13 @@ def _self_composed(step: Any, count: int, *, is_sparse: bool) -> Any:
 
 @lru_cache(maxsize=32)
 def _step(sigma: float, rate: float, grid: float, replace_one: bool) -> Any:
-    """One step, as the library's `from_gaussian_mechanism` makes it point by point."""
-    found = []
-    ways = (AdjacencyType.REMOVE, AdjacencyType.ADD)[: 1 + (rate < 1)]
-    for way in (AdjacencyType.REPLACE,) if replace_one else ways:
-        loss = GaussianPrivacyLoss(sigma, sampling_prob=rate, adjacency_type=way)
-        ends = loss.connect_dots_bounds()
-        least, most = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
-        deltas = deltas_of(loss, sigma, np.arange(least, most + 1) * grid)
-        found.append(create_pmf_pessimistic_connect_dots_fixed_gap(grid, least, most, deltas))
-    return PrivacyLossDistribution(*found)
-
-
-def deltas_of(loss: GaussianPrivacyLoss, sigma: float, epsilons: NDArray[np.float64]) -> Any:
-    """`loss.get_delta_for_epsilon`, of all points at once: x is where the loss is epsilon."""
-    rate, sign = loss.sampling_prob, 1 if loss.adjacency_type == AdjacencyType.REMOVE else -1
-    with np.errstate(divide="ignore"):  # the logarithm of 0
-        if loss.adjacency_type == AdjacencyType.REPLACE:
-            size = np.abs(epsilons)
-            log_sinh = size / 2 + np.log1p(-np.exp(-size)) - math.log(2)
-            log = 0.5 / sigma**2 + np.log1p(-rate) - math.log(rate) + log_sinh
-            asinh = np.logaddexp(0.5 * np.logaddexp(0, 2 * log), log)
-            x = -(sigma**2) * (np.sign(epsilons) * asinh + epsilons / 2)
-        else:
-            near = np.minimum(sign * epsilons, 500.0)  # within the range of exp
-            unsampled = np.log1p(np.maximum(np.expm1(near) / rate, -1)) + sign * epsilons - near
-            x = -sign * (0.5 + sigma**2 * unsampled)
-    return np.clip(loss.mu_upper_cdf(x) - np.exp(epsilons + loss.mu_lower_log_cdf(x)), 0, 1)
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    return from_gaussian_mechanism(
+        sigma,
+        value_discretization_interval=grid,
+        sampling_prob=rate,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE if replace_one else relation,
+    )
 
 
 def twice(steps: tuple[Step, ...], *, kinds: Any = (Sampled, Allocated)) -> tuple[Step, ...]:
