@@ -55,22 +55,21 @@ def share_of(resources: Resources, machine: Machine | None, plan: Plan) -> Share
         gpus_per_worker=gpu_share(resources.gpus_per_worker, machine),
     )
     if machine is not None and resources.executor == "local":
-        choose_slots(1, Share(gpus_per_worker=share.gpus_per_worker), machine)
+        choose_slots(Share(gpus_per_worker=share.gpus_per_worker), machine)
     elif machine is not None:
-        choose_slots(share.workers, share, machine)
+        choose_slots(share, machine)
     return share
 
 
-def choose_slots(workers: int, share: Share, machine: Machine) -> int:
-    """Concurrent trials of `workers` processes on a machine or cluster: as many as fit, or `slots`
-    where it is a number.
+def choose_slots(share: Share, machine: Machine) -> int:
+    """Concurrent trials on a machine or cluster: as many as fit, or `slots` where it is a number.
 
     Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
 
-    >>> choose_slots(2, Share(), Machine(cpus=8))
+    >>> choose_slots(Share(workers=2), Machine(cpus=8))
     4
     """
-    slots, cpus_per_worker = share.slots, share.cpus_per_worker
+    workers, slots, cpus_per_worker = share.workers, share.slots, share.cpus_per_worker
     gpus_per_worker, cpus, gpus = share.gpus_per_worker or 0.0, machine.cpus, machine.gpus
     fits = math.floor(cpus / (workers * cpus_per_worker))
     if fits < (slots or 1):
@@ -111,7 +110,7 @@ def sentence(plan: Plan, resources: Resources) -> str:
     share = share_of(resources, machine, plan)
     if resources.executor == "local":
         return f"One after another in this process{', on its GPU' * bool(share.gpus_per_worker)}."
-    slots = choose_slots(share.workers, share, machine)
+    slots = choose_slots(share, machine)
     text = f"{slots} at a time, {count(share.workers, 'worker')} each"
     if share.gpus_per_worker:
         text += f", {share.gpus_per_worker:g} GPU per worker"

@@ -84,7 +84,7 @@ class _Exploration:
         settings = replace(settings, gpus_per_worker=gpu_share(settings.gpus_per_worker, size))
         if settings.address is not None:
             ray_session.require_shared((files, settings.cache_dir), reads=settings.data_dir)
-        self._slots = choose_slots(settings.workers, settings, size)
+        self._slots = choose_slots(settings, size)
         if not settings.sealed:
             most = len(jobs) + (source.num_left if source is not None else 0)
             self._slots = min(self._slots, most)

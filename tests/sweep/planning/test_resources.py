@@ -23,7 +23,7 @@ from trainables.errors import InvalidInput
 
 def slots(*, workers=2, cpus=8, gpus=0, **share):
     """The slots of trials, by default of two processes on eight CPUs."""
-    return choose_slots(workers, Share(**share), Machine(cpus=cpus, gpus=gpus))
+    return choose_slots(Share(workers=workers, **share), Machine(cpus=cpus, gpus=gpus))
 
 
 @given(workers=st.integers(1, 9), cpus_per_worker=st.integers(1, 5), cpus=st.integers(1, 200))
