@@ -22,6 +22,7 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, goals
 from trainables.errors import InvalidInput
+from trainables.guarantee import renyi
 
 _PATIENCE = 1_000  # consecutive draws without a valid config after which the space is refused
 
@@ -44,7 +45,7 @@ def draw_number(law: NumTrials, random: np.random.Generator) -> int:
         return int(random.poisson(law.mean))
     if law.law == "geometric":
         return int(random.geometric(1 / law.mean))
-    return int(random.logseries(_logarithmic_parameter(law.mean)))
+    return int(random.logseries(1 - renyi.halting(law.mean)))
 
 
 def draw_points(
@@ -97,14 +98,3 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
 def _cost(record: TrialRecord, metric: str) -> float:
     value = select.value(record, metric)
     return math.inf if value is None or math.isnan(value) else figures.cost(metric, value)
-
-
-def _logarithmic_parameter(mean: float) -> float:
-    """p of the logarithmic law with this mean, -p / ((1 - p) ln(1 - p))."""
-    from scipy.optimize import brentq
-
-    def excess(log_rest: float) -> float:
-        rest = math.exp(log_rest)  # 1 - p, whose logarithm is well scaled for large means
-        return (1 - rest) / (rest * -log_rest) - mean
-
-    return -math.expm1(float(brentq(excess, -60.0, -1e-9, xtol=1e-14, rtol=1e-14)))

@@ -425,10 +425,10 @@ def test_more_effort_is_made_before_a_refusal():
 @pytest.mark.parametrize("mean", [1.5, 20.0, 1e4])
 def test_the_chance_that_a_number_ends_is_rounded_down(mean):
     """By a billionth, which is more than the search for it leaves."""
-    stop = renyi._halting(mean)
+    stop = renyi.halting(mean)
     share = (1 / stop - 1) / -math.log(stop) / mean - 1
     assert share == pytest.approx(1e-9 * (1 / (1 - stop) + 1 / math.log(stop)), rel=0.05)
-    assert renyi._halting(1.0) == 1.0
+    assert renyi.halting(1.0) == 1.0
 
 
 def test_what_is_no_release():

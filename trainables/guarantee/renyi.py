@@ -136,14 +136,14 @@ def best_of(one_trial: Floats, number: Number, orders: Orders = ORDERS) -> Float
         return one_trial + mean * np.array(deltas) + math.log(mean) / (at - 1)
     shape, stop = 1, 1 / mean
     if number.law == "logarithmic":
-        shape, stop = 0, _halting(mean)
+        shape, stop = 0, halting(mean)
     common = (1 + shape) * np.min((1 - 1 / at) * one_trial - math.log(stop) / at)
     found = one_trial + math.log(mean) / (at - 1) + common
     # Divergences grow with the order.
     return np.asarray(np.minimum.accumulate(found[::-1])[::-1])
 
 
-def _halting(mean: float) -> float:
+def halting(mean: float) -> float:
     """The chance gamma with which a logarithmic number of this mean ends, rounded down:
     mean = (1 / gamma - 1) / ln(1 / gamma).
     """
