@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.frozen import first_problem, nearest
 from trainables.seeding import generator
 
+VARIANT = "variant"  # the parameter that chooses one
 _SEED = "training.seed"
 _DIGITS = 4  # digits of a proposed number, more than results can resolve
 MAX_POINTS = 100_000
@@ -115,7 +116,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
         repeat = {} if seed is None else {_SEED: seed}
         whole = space.base
         for layer in filter(None, (variant.fixed | values, space.override, repeat)):
-            whole = set_all(_counted_anew(whole, layer), layer.items())
+            whole = set_all(counted_anew(whole, layer), layer.items())
         fields, lost = own_fields(whole)
         dropped = frozenset(lost)
         own = {p: v for p, v in (values | repeat).items() if _field(p) not in dropped}
@@ -140,7 +141,7 @@ def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> I
         yield replace(point, config=config, reason=reason, dropped=dropped)
 
 
-def _counted_anew(fields: dict[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
+def counted_anew(fields: dict[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
     """Fields without their epochs where a later layer counts steps, and the other way round."""
     steps, epochs = (layer.get(f"training.{name}") is not None for name in ("steps", "epochs"))
     gone = {"epochs"} if steps else set()
@@ -214,13 +215,13 @@ def _refuse_hopeless(points: list[Point]) -> None:
     """Raise where a variant, or one value of an axis, is invalid in every point that has it."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points:
-        for path, value in {"variant": point.variant, **point.values}.items():
+        for path, value in {VARIANT: point.variant, **point.values}.items():
             groups.setdefault((path, repr(value)), []).append(point)
     hopeless = [
         members
         for (path, _), members in groups.items()
         # A value drawn once from a range says nothing of the range: its partner may be to blame.
-        if (path == "variant" or len(members) > 1 or len(points) == 1)
+        if (path == VARIANT or len(members) > 1 or len(points) == 1)
         and all(point.config is None for point in members)
     ]
     if hopeless:
@@ -449,6 +450,15 @@ def branches(space: SearchSpace) -> tuple[Branch, ...]:
             f"expected an axis or two variants for strategy {space.search.strategy}, got none"
         )
     return found
+
+
+def at_shares(
+    found: Sequence[Branch], share: Callable[[str], float]
+) -> tuple[Variant, dict[str, Any]]:
+    """A variant and the values of its axes, at the `share` in [0, 1) of each parameter by name."""
+    branch = found[int(share(VARIANT) * len(found))]
+    values = {p: domain.at(share(branch.name_of(p))) for p, domain in branch.domains.items()}
+    return branch.variant, values
 
 
 def num_seeds(space: SearchSpace) -> int:

@@ -51,20 +51,18 @@ def epsilon(
     from trainables.cards import card as cards
     from trainables.cards import page
 
-    parts = calculator.set_fields(calculator.fields_of(config), overrides(assignments))
-    calculator.change(
-        parts,
-        {
-            "engine": engine,
-            "num_records": num_records,
-            "expected_batch_size": expected_batch_size,
-            "num_workers": num_workers,
-            "epochs": epochs,
-            "steps": steps,
-            "delta": delta,
-            "noise_multiplier": calculator.noise(noise_multiplier, target_epsilon),
-        },
-    )
+    options = {
+        "engine": engine,
+        "data.num_records": num_records,
+        "training.expected_batch_size": expected_batch_size,
+        "training.num_workers": num_workers,
+        "training.epochs": epochs,
+        "training.steps": steps,
+        "privacy.delta": delta,
+        "privacy.noise_multiplier": calculator.noise(noise_multiplier, target_epsilon),
+    }
+    parts = calculator.fields_of(config)
+    parts = calculator.change(parts, options, assigned=overrides(assignments))
     mechanism, chosen = calculator.mechanism_of(parts)
     summary = account(mechanism, exact=True, accountant=chosen)
     count = parts["data"].get("num_records")
@@ -74,9 +72,6 @@ def epsilon(
     card = cards.make(mechanism, summary, trial_id="", corpus="", n_is_declared=count is not None)
     rows = [row for row in page.rows(card) if row[1] != "-"]
     say_table(("figure", "value", "meaning"), rows, title=mechanism.engine)
-    for reason in summary.unaccounted:
-        say(f"not accounted for: {reason}")
-    for difference in calculator.differences(mechanism, summary):
-        say(difference)
-    for warning in summary.warnings:
-        say(f"WARNING: {warning}", style="bold red")
+    say(*(f"not accounted for: {reason}" for reason in summary.unaccounted))
+    say(*calculator.differences(mechanism, summary))
+    say(*(f"WARNING: {warning}" for warning in summary.warnings), style="bold red")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from search_spaces.expansion import counted_anew
 from search_spaces.paths import set_all
 from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
@@ -39,42 +40,31 @@ def fields_of(config: Path | None) -> dict[str, Any]:
     return {name: whole[name] for name in names}
 
 
-_TRAINING = ("expected_batch_size", "num_workers", "epochs", "steps")
 _REPORTED = (  # values of a mechanism
     *("engine", "sampling", "noise_calibration", "group_scale", "num_workers", "microbatch_size"),
     *("num_microbatches", "expected_batch_size", "epochs", "sensitivity"),
 )
 
 
-def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
-    """Set fields of the parts of a config by their last names; None leaves a field as it is.
-    Epochs replace the steps of a config, and steps its epochs.
+def change(
+    parts: dict[str, Any], options: Mapping[str, Any], *, assigned: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The parts of a config with the fields that `--set` has assigned, and then those of `options`,
+    by dotted path; None leaves a field as it is. Epochs replace steps, and steps epochs.
 
-    Raises: InvalidInput where both epochs and steps are given.
+    Raises: InvalidInput where options give both, or a field of another section is assigned.
     """
-    given = {name: value for name, value in values.items() if value is not None}
-    if given.keys() >= {"epochs", "steps"}:
-        raise InvalidInput("expected --epochs or --steps, got both")
-    others = {"epochs": ("steps", "evaluate_every"), "steps": ("epochs",)}
-    for name in (other for each in given for other in others.get(each, ())):
-        parts["training"].pop(name, None)
-    places = {"engine": parts, "num_records": parts["data"]}
-    places |= dict.fromkeys(_TRAINING, parts["training"])
-    for name, value in given.items():
-        places.get(name, parts["privacy"])[name] = value
-
-
-def set_fields(parts: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts with the values of fields of privacy and training by their paths.
-
-    Raises: InvalidInput for another path.
-    """
-    for path in changes:
+    for path in assigned:
         if path.partition(".")[0] not in ("privacy", "training"):
             raise InvalidInput(
                 f"expected --set with a field of privacy or training, got {quote(path)}"
             )
-    return set_all(parts, changes.items())
+    given = {path: value for path, value in options.items() if value is not None}
+    if given.keys() >= {"training.epochs", "training.steps"}:
+        raise InvalidInput("expected --epochs or --steps, got both")
+    for layer in (assigned, given):
+        parts = set_all(counted_anew(parts, layer), layer.items())
+    return parts
 
 
 def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:

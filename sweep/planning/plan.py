@@ -18,6 +18,7 @@ from typing import Any
 from search_spaces.expansion import (
     PLANNED_NAMES,
     Point,
+    at_shares,
     branches,
     broken_constraint,
     expand,
@@ -180,12 +181,9 @@ def probes(space: SearchSpace, *, account: Accounting) -> tuple[PlannedTrial, ..
 
     Raises: InvalidInput for an invalid space.
     """
-    points, found = [], branches(space)
-    random = generator(space.search.seed, "probes")
-    for _ in range(_NUM_PROBES):
-        branch = found[int(random.random() * len(found))]
-        values = {path: domain.at(random.random()) for path, domain in branch.domains.items()}
-        points.append(next(points_at(space, branch.variant, values)))
+    found, random = branches(space), generator(space.search.seed, "probes")
+    drawn = [at_shares(found, lambda name: random.random()) for _ in range(_NUM_PROBES)]
+    points = [next(points_at(space, variant, values)) for variant, values in drawn]
     trials = [plan_point(space, point, account=account) for point in points]
     return tuple({trial.id: trial for trial in trials}.values())
 

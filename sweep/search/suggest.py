@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from search_spaces.expansion import Branch, Domain, branches
+from search_spaces.expansion import VARIANT, Branch, Domain, at_shares, branches
 from search_spaces.parts import Variant
 from search_spaces.search import STRATEGIES, Search
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.seeding import generator, stream_seed
 
-_VARIANT = "variant"
 _CONSTRAINT = "refused"
 
 
@@ -42,7 +41,7 @@ class Observation:
     violation: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Suggestion:
     """A point of the space."""
 
@@ -60,22 +59,19 @@ def suggest(
     """
     import optuna
 
-    found = branches(space)
-    strategy = catalogue.entry(STRATEGIES, space.search.strategy, kind="adaptive")
+    found, search = branches(space), space.search
+    if at_random:
+        random = generator(search.seed, "suggest", draw)
+        return Suggestion(*at_shares(found, lambda name: random.random()))
+    if sum(one.state == "done" for one in observations) < num_startup(search):
+        return _spread(search, found, draw)
+    strategy = catalogue.entry(STRATEGIES, search.strategy, kind="adaptive")
     with quietly():
-        seed = stream_seed(space.search.seed, "suggest", draw) % 2**31
-        num_done = sum(one.state == "done" for one in observations)
-        if not at_random and num_done < num_startup(space.search):
-            return _spread(space.search, found, draw)
-        if at_random:
-            sampler: Any = optuna.samplers.RandomSampler(seed=seed)
-        else:
-            sampler = strategy.sampler(seed=seed, startup=num_startup(space.search))
-        study = optuna.create_study(
-            directions=["minimize"] * len(space.search.objectives), sampler=sampler
-        )
-        by_name = {branch.variant.name: branch for branch in found}
-        _replay(study, observations, by_name, found, replay=strategy.REPLAYS)
+        seed = stream_seed(search.seed, "suggest", draw) % 2**31
+        sampler = strategy.sampler(seed=seed, startup=num_startup(search))
+        directions = ["minimize"] * len(search.objectives)
+        study = optuna.create_study(directions=directions, sampler=sampler)
+        _replay(study, observations, found, replay=strategy.REPLAYS)
         return _ask(study.ask(), found)
 
 
@@ -90,20 +86,17 @@ def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
     points each is in another part of every axis, so that few of them cover more than random ones.
     """
     size = num_startup(search)
-    names = sorted({b.name_of(path) for b in found for path in b.domains})
-    shares = {}
-    for name in (_VARIANT, *names):
+
+    def share(name: str) -> float:
         random = generator(search.seed, "search", "start", name, draw // size)
-        shares[name] = (random.permutation(size)[draw % size] + random.random(size)[0]) / size
-    branch = found[int(shares[_VARIANT] * len(found))]
-    values = {p: d.at(shares[branch.name_of(p)]) for p, d in branch.domains.items()}
-    return Suggestion(variant=branch.variant, values=values)
+        return float((random.permutation(size)[draw % size] + random.random(size)[0]) / size)
+
+    return Suggestion(*at_shares(found, share))
 
 
 def _replay(
     study: Any,
     observations: Sequence[Observation],
-    by_name: dict[str, Branch],
     found: tuple[Branch, ...],
     *,
     replay: bool,
@@ -115,14 +108,14 @@ def _replay(
     import optuna
 
     dummy = _dummy(observations, count=len(study.directions))
+    by_name = {branch.variant.name: branch for branch in found}
+    variants = optuna.distributions.CategoricalDistribution(list(by_name))
     for one in observations:
         branch = by_name.get(one.variant)
         params = None if branch is None else branch.params(one.values)
         if branch is None or params is None:
             continue  # of a space that was changed since
-        named: dict[str, float | str] = {**params}
-        if len(found) > 1:
-            named[_VARIANT] = one.variant
+        named = {VARIANT: one.variant, **params}
         objectives = {"done": one.objectives, "refused": dummy}.get(one.state)
         violation = one.violation if one.state == "refused" else -1.0
         if replay:
@@ -137,16 +130,13 @@ def _replay(
             continue
         states = optuna.trial.TrialState
         unended = states.RUNNING if one.state == "running" else states.FAIL
-        distributions = {branch.name_of(p): _distribution(branch.domains[p]) for p in one.values}
-        if len(found) > 1:
-            names = [other.variant.name for other in found]
-            distributions[_VARIANT] = optuna.distributions.CategoricalDistribution(names)
+        axes = {branch.name_of(p): _distribution(branch.domains[p]) for p in one.values}
         study.add_trial(
             optuna.trial.create_trial(
                 state=unended if objectives is None else states.COMPLETE,
                 values=None if objectives is None else list(objectives),
                 params=named,
-                distributions=distributions,
+                distributions={VARIANT: variants, **axes},
                 constraints=None if objectives is None else {_CONSTRAINT: violation},
             )
         )
@@ -161,10 +151,8 @@ def _dummy(observations: Sequence[Observation], *, count: int) -> tuple[float, .
 
 
 def _ask(trial: Any, found: tuple[Branch, ...]) -> Suggestion:
-    chosen = found[0]
-    if len(found) > 1:
-        name = trial.suggest_categorical(_VARIANT, [branch.variant.name for branch in found])
-        chosen = next(branch for branch in found if branch.variant.name == name)
+    by_name = {branch.variant.name: branch for branch in found}
+    chosen = by_name[trial.suggest_categorical(VARIANT, list(by_name))]
     values = {
         path: domain.value(_suggest(trial, chosen.name_of(path), domain))
         for path, domain in chosen.domains.items()
