@@ -43,10 +43,11 @@ def console(*, stderr: bool = False) -> Console:
     return out
 
 
-def say(text: str, *, style: str | None = None, stderr: bool = False) -> None:
-    """Print one line as it is: nothing in it is markup. A terminal breaks a long one at spaces."""
+def say(*lines: str, style: str | None = None, stderr: bool = False) -> None:
+    """Print lines as they are: nothing is markup. A terminal breaks a long one at spaces."""
     out = console(stderr=stderr)
-    out.print(text, style=style, markup=False, soft_wrap=not out.is_terminal)
+    for line in lines:
+        out.print(line, style=style, markup=False, soft_wrap=not out.is_terminal)
 
 
 def number(value: Any, form: str = ".4f") -> str:
@@ -111,15 +112,11 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         with Guard("the table of results", then=lambda problem: "the results are on the disk"):
             answers = [found.sentence() for found in gaps(records)]
             table = results_table(folder.name, records)
-        for sentence in answers:
-            say(sentence, style="bold")
+        say(*answers, style="bold")
         console().print(table)  # a stream that takes nothing is the command's failure
-        for sentence in violations(records):
-            say(sentence, style="bold red")
-        for sentence in filter(None, [sentence_of(folder)]):
-            say(sentence)
-        for sentence in left:
-            say(sentence, style="yellow")
+        say(*violations(records), style="bold red")
+        say(*filter(None, [sentence_of(folder)]))
+        say(*left, style="yellow")
         say(f"results: {folder.path} (`sweep show {folder.name}`)")
         best = export_best(folder, epsilon_max) if export else None
         if best is not None and not best.has_failed:

@@ -67,5 +67,4 @@ def attack(
         return
     notes = found.pop("notes", ())
     say_table(("figure", "value"), ((name, number(v, ".6g")) for name, v in found.items()))
-    for note in notes:
-        say(note, style="yellow", stderr=True)
+    say(*notes, style="yellow", stderr=True)

@@ -45,5 +45,4 @@ def compare(
         )
         return
     console().print(comparing.comparison_table(found))
-    for sentence in comparing.sentences(found):
-        say(sentence)
+    say(*comparing.sentences(found))

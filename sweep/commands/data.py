@@ -87,8 +87,7 @@ def describe(
             {**facts, "reading": read_as(source), "num_problems": found.num_problems},
         )
         return
-    for sentence in reading(source):
-        say(sentence)
+    say(*reading(source))
     for kind, of in by_kind.items():
         if of:
             rows = [
@@ -103,8 +102,7 @@ def describe(
             f"Records that cannot be read ({found.num_problems}) are in no count: `sweep data"
             " check` lists them."
         )
-    for sentence in sentences:
-        say(sentence, style="yellow")
+    say(*sentences, style="yellow")
 
 
 @data.command()
@@ -165,15 +163,12 @@ def check(
             },
         )
     else:
-        for sentence in reading(source):
-            say(sentence)
+        say(*reading(source))
         for kind, listed in found.problems.items():
-            for problem in listed:
-                say(problem)
+            say(*listed)
             if more := found.kinds[kind] - len(listed):
                 say(f"and {more} more of this kind")
-        for sentence in doubts + warnings(found):
-            say(sentence, style="yellow")
+        say(*doubts, *warnings(found), style="yellow")
         if not found.num_problems and not doubts:
             say(f"No problem in {count(found.num_read, 'record')}.")
     if found.num_problems:
@@ -205,8 +200,7 @@ def convert(
     if as_json:
         print_json("data convert", {"path": str(to), **written, "reading": read_as(source)})
         return
-    for sentence in reading(source):
-        say(sentence)
+    say(*reading(source))
     left = f", {written['num_invalid']} left out" if written["num_invalid"] else ""
     say(f"{to}: {written['num_records']} records{left}.")
 

@@ -92,10 +92,7 @@ def export(
             f"{path}: {record.plan.name}, epsilon {formats.epsilon(epsilon)}"
             f" (`sweep run {again}` repeats it)"
         )
-    for sentence in sentences(
-        folder.records(), limit=USABLE if epsilon_max is None else epsilon_max
-    ):
-        say(sentence)
+    say(*sentences(folder.records(), limit=USABLE if epsilon_max is None else epsilon_max))
 
 
 def _choose(

@@ -81,9 +81,7 @@ def init(
     if as_json:
         print_json("init", begun.facts())
         return
-    for sentence in begun.sentences():
-        say(sentence)
-    for sentence in about_labels(begun.source):
-        say(sentence, style="yellow")
+    say(*begun.sentences())
+    say(*about_labels(begun.source), style="yellow")
     space = argument(begun.folder / SPACE)
     say(f"next: `sweep plan {space}`, `sweep run {space}`")

@@ -45,10 +45,8 @@ def plan(
         print_json("plan", facts)
     else:
         console().print(plan_table(prepared.plan, drawn_from=price is not None))
-        for note in prepared.notes:
-            say(note, style="yellow")
-        if about_total:
-            say(about_total)
+        say(*prepared.notes, style="yellow")
+        say(*filter(None, [about_total]))
         if price is None:
             say(sentence(prepared.plan, resources))
     if price is None:

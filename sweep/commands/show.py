@@ -50,8 +50,7 @@ def show(
         say(sentence, style="bold" if sentence.startswith("at ") else None)
     _print_tables(folder, records, list(damaged.values()), every=every)
     with suppress(InvalidInput):
-        for sentence in advice(records):
-            say(f"next: {sentence}")
+        say(*(f"next: {sentence}" for sentence in advice(records)))
 
 
 def _print_tables(
@@ -75,13 +74,10 @@ def _print_tables(
             f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
             " every one"
         )
-    for sentence in damages:
-        say(sentence, style="bold red")
-    if (about_vault := sentence_of(folder)) is not None:
-        say(about_vault)
+    say(*damages, style="bold red")
+    say(*filter(None, [sentence_of(folder)]))
     repeats = group_table(records, max_rows=most)
     for table in (repeats, leakage_table(records), synthesis_table(records)):
         if table is not None:
             out.print("", table)
-    for sentence in violations(records):
-        say(sentence, style="bold red")
+    say(*violations(records), style="bold red")

@@ -52,9 +52,10 @@ def ui(
         if as_json:
             print_json("ui", found)
         else:
-            say(f"MLflow  {address}")
-            say(f"Optuna  {explored or 'not installed: pip install optuna-dashboard'}")
-            for each in ray:
-                say(f"Ray     {each} (its token: `ray get-auth-token`)")
-            say("Ctrl-C ends what was started here.")
+            say(
+                f"MLflow  {address}",
+                f"Optuna  {explored or 'not installed: pip install optuna-dashboard'}",
+                *(f"Ray     {each} (its token: `ray get-auth-token`)" for each in ray),
+                "Ctrl-C ends what was started here.",
+            )
         threading.Event().wait()
