@@ -78,7 +78,7 @@ def describe(
     from trainables.data.storage import PARTS
 
     source = options.source(Path(name))
-    found = inspect(source)
+    found = inspect(source.located_utterances())
     sentences, by_kind = about_labels(source) + warnings(found), found.by_label
     if as_json:
         facts = {**figures(found), "labels": by_kind, "warnings": sentences}
@@ -147,7 +147,7 @@ def check(
 
     labels = None if schema is None else read_schema(schema)
     source = options.source(Path(name))
-    found = inspect(source, labels)
+    found = inspect(source.located_utterances(), labels)
     doubts = about_labels(source)
     if as_json:
         print_json(

@@ -50,8 +50,7 @@ def init(
     Output consists of counts and names of fields, without any text. On a terminal it prompts for
     the epsilon if none is given.
     """
-    from sweep.planning.own_data.corpus import FEW
-    from sweep.planning.own_data.inspection import about_labels
+    from sweep.planning.own_data.inspection import FEW, about_labels
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput

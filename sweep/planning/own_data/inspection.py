@@ -7,19 +7,20 @@ import hashlib
 import re
 from array import array
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sweep.planning.own_data.corpus import FEW, LabelCounts, slot_names
 from trainables import formats
-from trainables.data.records import LabelSchema, Part, Utterance
+from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS, text_hash
 from trainables.errors import InvalidData
 from trainables.file_formats import Source
 
+FEW = 5  # a label with fewer records reveals something about them
 SHOWN, _MOST_KINDS = 5, 20  # problems of a kind that are listed; the rest is counted
 _FEW_IN_ALL = 1_000
 _LARGE_GROUP = 0.05  # share of the records
@@ -30,11 +31,15 @@ _DIGITS = re.compile(r"\d+")
 
 
 @dataclass
-class Inspection(LabelCounts):
-    """Counts of a file. `near` counts validation and test records that differ from some training
-    record only in case, punctuation, numbers or the order of words; `repeated` those equal to one.
+class Inspection:
+    """Counts of a file. `labels` are those of distinct records by part, intent and names of slots,
+    `num_duplicates` how many more have an equal text. `near` counts validation and test records
+    that differ from some training record only in case, punctuation, numbers or the order of words;
+    `repeated` those equal to one.
     """
 
+    labels: Counter[tuple[Part, str, frozenset[str]]] = field(default_factory=Counter)
+    num_duplicates: int = 0
     num_read: int = 0
     num_problems: int = 0
     problems: dict[str, list[str]] = field(default_factory=dict)
@@ -55,15 +60,73 @@ class Inspection(LabelCounts):
         if len(listed := self.problems.setdefault(kind, [])) < SHOWN:
             listed.append(sentence)
 
+    @property
+    def parts(self) -> Counter[Part]:
+        """Records of each part."""
+        found: Counter[Part] = Counter()
+        for (part, _, _), count in self.labels.items():
+            found[part] += count
+        return found
 
-def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
-    """One pass. With a schema, a label outside of it is a problem."""
+    @property
+    def by_label(self) -> dict[str, dict[str, Counter[Part]]]:
+        """Records of each intent and of each slot by part, the commonest label first."""
+        found: dict[str, dict[str, Counter[Part]]] = {"intents": {}, "slots": {}}
+        for (part, intent, names), count in self.labels.items():
+            for kind, some in (("intents", {intent} - {NO_INTENT}), ("slots", names)):
+                for name in some:
+                    found[kind].setdefault(name, Counter())[part] += count
+        return {
+            kind: dict(sorted(of.items(), key=lambda item: (-item[1].total(), item[0])))
+            for kind, of in found.items()
+        }
+
+    @property
+    def num_labels(self) -> int:
+        """Intents and slots."""
+        return sum(map(len, self.by_label.values()))
+
+    @property
+    def num_rare(self) -> int:
+        """Labels with fewer than `FEW` records."""
+        return sum(some.total() < FEW for of in self.by_label.values() for some in of.values())
+
+    def outside(self, schema: LabelSchema) -> Counter[Part]:
+        """Records of each part with a label that a schema lacks, which no model is trained on."""
+        found: Counter[Part] = Counter()
+        for (part, intent, names), count in self.labels.items():
+            if intent not in schema.intents or not names <= {*schema.slots}:
+                found[part] += count
+        return found
+
+    def schema(self, *, source: str, least: int) -> LabelSchema:
+        """The labels of at least so many records, sorted, which the owner declares public."""
+        intents, slots = (
+            tuple(sorted(name for name, some in of.items() if some.total() >= least))
+            for of in self.by_label.values()
+        )
+        if not self.by_label["intents"]:
+            intents = (NO_INTENT,)
+        return LabelSchema(intents, slots, source=source)
+
+
+def slot_names(utterance: Utterance) -> frozenset[str]:
+    """The names of its slots."""
+    return frozenset(tag[2:] for tag in utterance.tags if tag != "O")
+
+
+def inspect(
+    utterances: Iterable[tuple[str, Utterance | InvalidData]], schema: LabelSchema | None = None
+) -> Inspection:
+    """One pass over utterances or their problems, each with its file and line. With a schema, a
+    label outside of it is a problem.
+    """
     found = Inspection()
     seen: dict[int, Part] = {}
     near: defaultdict[int, set[Part]] = defaultdict(set)
     shapes: list[tuple[int, Part]] = []
     group_parts: defaultdict[str, set[Part]] = defaultdict(set)
-    for where, utterance in source.located_utterances():
+    for where, utterance in utterances:
         found.num_read += 1
         if isinstance(utterance, InvalidData):
             found.add_problem(str(utterance))
@@ -79,7 +142,7 @@ def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
             found.repeated += "train" in (seen[key], utterance.part) and seen[key] != utterance.part
             continue
         seen[key] = utterance.part
-        found.add(utterance)
+        found.labels[utterance.part, utterance.intent, slot_names(utterance)] += 1
         found.lengths.append(len(utterance.tokens))
         shape = _shape(utterance)
         near[shape].add(utterance.part)

@@ -15,8 +15,8 @@ from typing import Any
 
 from search_spaces.files import name_of
 from sweep.planning import own_data
-from sweep.planning.own_data.corpus import FEW, CorpusCounts, write_corpus
-from sweep.planning.own_data.inspection import read_as, reading, unread
+from sweep.planning.own_data.corpus import cut_of, write_corpus
+from sweep.planning.own_data.inspection import FEW, Inspection, read_as, reading, unread
 from trainables import formats
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
@@ -37,7 +37,7 @@ class StartResult:
 
     folder: Path
     source: Source
-    counted: CorpusCounts
+    counted: Inspection
     schema: LabelSchema
     num_records: int
     least: int | None  # records of a label of the schema; None: it was given
@@ -49,10 +49,10 @@ class StartResult:
             "folder": str(self.folder),
             **read_as(self.source),
             "num_duplicates": self.counted.num_duplicates,
-            "num_invalid": self.counted.num_invalid,
+            "num_invalid": self.counted.num_problems,
             "num_outside_schema": self.counted.outside(schema).total(),
             "parts": {part: self.counted.parts[part] for part in PARTS},
-            "parts_because": self.counted.why,
+            "parts_because": cut_of(self.source),
             "num_intents": len(schema.intents) if schema.has_intents else 0,
             "num_slots": len(schema.slots),
             "num_rare_labels": self.counted.num_rare,
@@ -175,7 +175,7 @@ def _space_text(folder: Path, *, num_records: int, epsilon: float) -> str:
     )
 
 
-def _require_labels(counted: CorpusCounts, source: Source) -> None:
+def _require_labels(counted: Inspection, source: Source) -> None:
     """Raises: InvalidInput where no record has an intent or a slot, so that nothing is learnt."""
     if not counted.num_labels:
         looks = source.survey.overlooked.items()
@@ -188,7 +188,7 @@ def _require_labels(counted: CorpusCounts, source: Source) -> None:
 
 
 def _require_enough(
-    counted: CorpusCounts, source: Source, schema: LabelSchema, *, least: int | None
+    counted: Inspection, source: Source, schema: LabelSchema, *, least: int | None
 ) -> int:
     """The number of records that a model can be trained on.
 
@@ -205,7 +205,7 @@ def _require_enough(
             )
         raise InvalidInput(
             f"expected at least {LEAST_BATCH} records that train, one of validation and one of test"
-            f" in {source.path}, got {shown} ({counted.why}{rare})"
+            f" in {source.path}, got {shown} ({cut_of(source)}{rare})"
         )
     return there["train"]
 
