@@ -52,13 +52,6 @@ def test_means_over_trials_are_compared_over_the_test_records(tmp_path):
     assert evidence.mean_ser_change([one], [same, others]) is None
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": 1}', '{"a": {"fpr": ["x"]}}', "", "\xff"])
-def test_curves_that_are_none_are_refused(tmp_path, text):
-    (tmp_path / evidence.ROC).write_text(text, encoding="latin-1")
-    with refused("roc", InvalidData):
-        evidence.read_curves(tmp_path)
-
-
 def test_a_field_of_another_type_is_damage(tmp_path):
     about = {"model": {"name": "clc"}, "intents": ["a"], "slots": [], "schema_source": "made"}
     save_file({}, str(tmp_path / "weights.safetensors"))

@@ -2,7 +2,6 @@
 
 test_counts.npz     counts of right and wrong labels of each test record
 attack_scores.npz   the score of each attack for each row of signals.npz
-roc.json            each attack's ROC on logarithmic axes
 before.json         SER before training
 
 Numbers alone, never text; files are written atomically.
@@ -18,16 +17,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from trainables.errors import InvalidData
 from trainables.files import DAMAGED, read_written_json
 from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 
-COUNTS, SCORES, ROC = "test_counts.npz", "attack_scores.npz", "roc.json"
+COUNTS, SCORES = "test_counts.npz", "attack_scores.npz"
 BEFORE = "before.json"
-_CURVES = TypeAdapter(dict[str, dict[str, list[float]]])
 
 
 def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> None:
@@ -78,34 +75,6 @@ def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
     Raises: InvalidData for a file that is missing or damaged.
     """
     return _read_arrays(folder / SCORES)
-
-
-def write_curves(folder: Path, curves: Mapping[str, Any]) -> None:
-    """Write ROC curves (`attacks._panel.curves`) with six digits, for charts; earlier ones of the
-    same attacks are replaced.
-    """
-    short = {
-        name: {axis: [float(f"{value:.6g}") for value in values] for axis, values in curve.items()}
-        for name, curve in curves.items()
-    }
-    text = json.dumps({**read_curves(folder), **short})
-    partial = folder / f".{ROC}.partial"
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, folder / ROC)
-
-
-def read_curves(folder: Path) -> dict[str, dict[str, list[float]]]:
-    """`fpr` and `tpr` by attack; empty without a file.
-
-    Raises: InvalidData for a damaged file.
-    """
-    path = folder / ROC
-    if not path.exists():
-        return {}
-    try:
-        return _CURVES.validate_json(path.read_bytes())
-    except (OSError, ValueError):
-        raise _unreadable(path) from None
 
 
 def write_before(folder: Path, ser: float) -> None:

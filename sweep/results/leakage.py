@@ -122,7 +122,7 @@ def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
         for each, _ in pool:
             each.note(problem)
         return
-    for (each, trial), own, found in zip(pool, scores, figures, strict=True):
+    for (each, _), own, found in zip(pool, scores, figures, strict=True):
         best = attacks.strongest({**each.record.metrics, **found})
         if best is not None and best.attack not in own:
             # The trial's own panel has the estimates of the strongest attack.
@@ -130,7 +130,6 @@ def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
         each.metrics.update({**found, "mia_num_references": float(len(pool) - 1)})
         try:
             evidence.write_scores(each.place, own)
-            evidence.write_curves(each.place, _panel.curves(trial, own))
         except InvalidData as problem:  # of earlier scores, which are kept
             each.note(problem)
 

@@ -18,7 +18,7 @@ from trainables.errors import InvalidData, one_line
 from trainables.files import file_text
 
 FILE = "manifest.json"
-_LATER = frozenset({FILE, "roc.json", "attack_scores.npz"})
+_LATER = frozenset({FILE, "attack_scores.npz"})
 _TRANSIENT = ("checkpoint", ".")
 _MAX_NAME = 300  # characters of a name in a message
 _LOOKED_AT = "privacy_card.json"  # what tables read

@@ -2,7 +2,7 @@
 
 Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
 (`sweep.id`, `sweep.trial`), a metric by its step and time. Delivering again completes the runs.
-Figures, tags and artifacts for the curator bear the name `curator_only`.
+Figures and tags for the curator bear the name `curator_only`.
 
 A call takes MLflow ten milliseconds and more, so a trial's news are one batch, and what the store
 has is read once.
@@ -43,7 +43,7 @@ from trainables.privacy.rounding import format_epsilon, format_lower_bound
 from trainables.system import disk
 from trainables.system.locks import alone
 
-CURATOR = "curator_only"  # the folder of artifacts for the curator, and the tag that names figures
+CURATOR = "curator_only"  # the tag that names figures for the curator
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
 _BOUND = "epsilon_lower_bound"
 # In this order, before other figures of the task that are in tables or that a search may optimise.
@@ -299,7 +299,7 @@ class Tracker:
 
     def _deliver_trial(self, folder: SweepFolder, record: TrialRecord) -> None:
         """Update a trial's run. That of an ended one gets its config and, as far as they are there,
-        the card, ROC curves and figures.
+        the card and figures.
         """
         plan, rows, status = record.plan, folder.epochs(record.plan.id), record.status
         panel = folder.state().trial(plan.id).panel
@@ -349,8 +349,6 @@ class Tracker:
                 for name, content in files.items():
                     Path(place, name).write_text(content, encoding="utf-8")
                 self.client.log_artifacts(run_id, place)
-            for picture in source.glob("roc.*"):
-                self.client.log_artifact(run_id, str(picture), CURATOR)
             shown = headline(record) if status.is_finished else {}
             final = {key: v for key, (_, v) in shown.items() if v != run.metrics.get(key)}
             when = compared or record.ended_at or time.time()

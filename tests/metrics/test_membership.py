@@ -17,7 +17,6 @@ from trainables.metrics.membership import (
     auc_change,
     clopper_pearson,
     figures,
-    log_curve,
     max_advantage,
     placements,
     roc,
@@ -229,14 +228,6 @@ def test_consistency_checks_pass_at_the_claim_and_fail_far_below_it(epsilon, mu)
     broken = membership.dp_inconsistencies(scores, member, epsilon=epsilon / 20, delta=1e-5)
     assert "advantage" in broken
     assert membership.dp_inconsistencies(scores, member, epsilon=math.inf, delta=1e-5) == ()
-
-
-def test_log_curve_is_the_step_curve():
-    curve = roc(SCORES, MEMBER)
-    points = log_curve(curve, num_points=5)
-    assert points["fpr"][0] == 0.25
-    assert points["fpr"][-1] == 1
-    assert points["tpr"] == [tpr_at_fpr(curve, fpr).value for fpr in points["fpr"]]
 
 
 @pytest.mark.parametrize(

@@ -124,20 +124,6 @@ def record_scores(
     }
 
 
-def curves(target: Signals, scores: Mapping[str, Floats]) -> dict[str, dict[str, list[float]]]:
-    """Each attack's ROC on logarithmic axes (`membership.log_curve`), on the rows of its figures.
-
-    The one-run audit guesses pairs and has no such curve.
-    """
-    rows = evaluation_rows(target)
-    member = target.member[rows]
-    return {
-        name: membership.log_curve(membership.roc(found[rows], member))
-        for name, found in scores.items()
-        if name != "one_run"
-    }
-
-
 def sweep_scores(trials: Sequence[Signals]) -> list[dict[str, Floats]]:
     """For each trial the record scores of every attack that uses all the others, and of the one-run
     audit: linear in trials times records.

@@ -204,19 +204,6 @@ def figures(scores: Floats, member: Bools) -> dict[str, float]:
     }
 
 
-def log_curve(curve: Roc, *, num_points: int = 200) -> dict[str, list[float]]:
-    """The ROC for log-log axes: `tpr` of the step curve at `fpr` spaced evenly in log.
-
-    From one false positive to all of them; a rate of 0 has no place on such an axis and is left to
-    the plot.
-    """
-    floor = 1 / curve.num_nonmembers
-    grid = np.geomspace(floor, 1.0, num_points) if floor < 1 else np.ones(1)
-    allowed = np.floor(grid * curve.num_nonmembers + 1e-9)
-    corner = np.searchsorted(curve.false_positives, allowed, side="right") - 1
-    return {"fpr": grid.tolist(), "tpr": curve.tpr[corner].tolist()}
-
-
 def dp_inconsistencies(
     scores: Floats,
     member: Bools,

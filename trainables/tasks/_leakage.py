@@ -103,7 +103,6 @@ def measure(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         attacks.write_signals(folder / "signals.npz", signals)
         evidence.write_scores(folder, scores)
-        evidence.write_curves(folder, _panel.curves(signals, scores))
     return Leakage(
         metrics=metrics,
         seconds=time.perf_counter() - started - shadow_seconds,

@@ -95,7 +95,7 @@ def test_a_quick_look_reads_what_tables_read_and_sizes_of_the_rest(folder):
 
 def test_what_is_written_after_the_end_is_no_difference(folder):
     """A comparison with other trials, files of an unfinished write."""
-    for name in ("roc.json", "attack_scores.npz", ".hidden", "checkpoint-3/state"):
+    for name in ("attack_scores.npz", ".hidden", "checkpoint-3/state"):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("later")

@@ -173,11 +173,11 @@ def test_others_can_read_neither_the_store_nor_its_artifacts(tmp_path):
     settings.home.mkdir(mode=0o755)
     store = Tracker(settings)
     run = store.create("t1", started=0.0, tags={})
-    store.client.log_text(run.id, "mia_auc", "curator_only/roc.json")
+    store.client.log_text(run.id, "mia_auc", "figures.json")
     entries = {path.name: path.stat().st_mode & 0o077 for path in settings.home.iterdir()}
     assert {"mlflow.db", "mlartifacts"} <= entries.keys()
     assert [name for name, others in entries.items() if others] == []
-    assert list(settings.home.glob("mlartifacts/*/artifacts/curator_only/roc.json"))
+    assert list(settings.home.glob("mlartifacts/*/artifacts/figures.json"))
 
 
 # ---- stores that cannot be used
