@@ -20,23 +20,34 @@ _DECADE = 10.0  # a searched axis that spans more is logarithmic
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A trial's figure with its interval. `series` is its name in a legend, `words` its text for
-    screen readers, `look` the name of its colour (`palette.look`).
+    """A trial's figure at `x`. `look` is the name of its colour (`palette.look`), `words` its text
+    for screen readers, `label` is written beside it.
 
     An infinite `x` is drawn right of a break in the axis.
     """
 
     x: float
-    y: float
-    low: float | None
-    high: float | None
-    series: str
-    words: str
+    y: Estimate
+    trial: Trial
     look: str
-    mark: Mark
-    trial: str
-    label: str
-    is_chosen: bool
+    words: str
+    label: str = ""
+
+    @property
+    def series(self) -> str:
+        """Its name in a legend."""
+        return palette.words(self.look, self.trial.decay)
+
+    @property
+    def mark(self) -> Mark:
+        """The shape of its mark."""
+        return palette.mark(self.look, self.trial.decay)
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Its value, and the bounds of its interval where they are known."""
+        found = (self.y.low, self.y.value, self.y.high)
+        return tuple(end for end in found if end is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +65,8 @@ _EPSILON = Axis(label="epsilon (a guarantee of the code that ran; log axis)", is
 @dataclass(frozen=True, kw_only=True)
 class Chart:
     """One chart. `front` are the corners of a step line, `level` is a dashed reference with its
-    label; the area left of `shaded` on the x axis meets the target. `name` is an element's id and a
-    file's name.
+    label; the area left of `shaded` on the x axis meets the target. The trial `chosen` has a ring.
+    `name` is an element's id and a file's name.
     """
 
     name: str
@@ -64,6 +75,7 @@ class Chart:
     x: Axis
     y: str
     points: tuple[Point, ...]
+    chosen: str | None
     front: tuple[tuple[float, float], ...] = ()
     level: tuple[float, str] | None = None
     shaded: float | None = None
@@ -79,9 +91,8 @@ def every(sweep: Sweep) -> list[Chart]:
 
 def frontier(sweep: Sweep) -> Chart:
     """Test SER with intervals over epsilon, the front as a line."""
-    base = sweep.baseline
-    reference = base.figure("ser") if base is not None else None
-    prior = sweep.prior.figure("ser") if sweep.prior is not None else None
+    base, prior = sweep.baseline, sweep.prior and sweep.prior.figure("ser")
+    reference = base and base.figure("ser")
     # Epsilon 0 has no place on a logarithmic axis.
     zero = f" At epsilon 0 (the prior alone) SER is {prior.value:.3f}." if prior else ""
     points = _over_epsilon(sweep, "ser", what="SER")
@@ -93,11 +104,12 @@ def frontier(sweep: Sweep) -> Chart:
         x=_EPSILON,
         y="test SER (95 % interval)",
         points=points,
+        chosen=sweep.chosen,
         front=tuple(front_steps(sweep.trials)),
         level=(reference.value, f"{palette.name(base.engine)} baseline")
-        if base is not None and reference is not None
+        if base and reference
         else None,
-        shaded=sweep.choice.epsilon_max,
+        shaded=sweep.epsilon_max,
     )
 
 
@@ -112,6 +124,7 @@ def leakage(sweep: Sweep) -> Chart:
         x=_EPSILON,
         y="AUC of the strongest attack (95 %)",
         points=points,
+        chosen=sweep.chosen,
         level=(0.5, "chance"),
     )
 
@@ -138,7 +151,7 @@ def slices(sweep: Sweep) -> list[Chart]:
             words = f"{trial.name}: {axis} {shown}, SER {formats.share(ser.value)}, epsilon"
             words += f" {formats.epsilon(trial.epsilon)}"
             look = palette.band(trial.epsilon)
-            points.append(_point(sweep, trial, x, ser, words=words, look=look))
+            points.append(Point(x=x, y=ser, trial=trial, look=look, words=words))
         found.append(
             Chart(
                 name=f"slice-{_slug(axis)}",
@@ -148,6 +161,7 @@ def slices(sweep: Sweep) -> list[Chart]:
                 x=Axis(label=f"{axis} (log axis)" if is_log else axis, is_log=is_log, names=names),
                 y="test SER (95 % interval)",
                 points=tuple(sorted(points, key=lambda point: point.x)),
+                chosen=sweep.chosen,
             )
         )
     return found
@@ -176,26 +190,8 @@ def _over_epsilon(sweep: Sweep, metric: str, *, what: str) -> tuple[Point, ...]:
         words += f", epsilon {formats.epsilon(trial.epsilon)}"
         words += f", epsilon_paper {formats.epsilon(trial.epsilon_paper)}"
         label = trial.name if are_named else ""
-        found.append(_point(sweep, trial, x, y, words=words, look=trial.engine, label=label))
+        found.append(Point(x=x, y=y, trial=trial, look=trial.engine, words=words, label=label))
     return tuple(sorted(found, key=lambda point: point.x))
-
-
-def _point(
-    sweep: Sweep, trial: Trial, x: float, y: Estimate, *, words: str, look: str, label: str = ""
-) -> Point:
-    return Point(
-        x=x,
-        y=y.value,
-        low=y.low,
-        high=y.high,
-        words=words,
-        series=palette.words(look, trial.decay),
-        look=look,
-        mark=palette.mark(look, trial.decay),
-        trial=trial.id,
-        label=label,
-        is_chosen=trial.id == sweep.choice.trial,
-    )
 
 
 def _epsilon(trial: Trial) -> float | None:

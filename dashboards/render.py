@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 from xml.etree import ElementTree
@@ -81,28 +81,36 @@ def figure(chart: Chart) -> Figure:
     _background(axis, chart)
     series: set[str] = set()
     for number, point in enumerate(chart.points):
-        _point(axis, point, f"part-{number}", infinity, is_first=point.series not in series)
-        series.add(point.series)
-    _labels(axis, chart.points, infinity)
+        parts = _parts(point, min(point.x, infinity), is_chosen=point.trial.id == chart.chosen)
+        if point.series not in series:
+            series.add(point.series)
+            parts[-1].set_label(point.series)
+        for part in parts:  # `plot` would compute new limits each time
+            part.set(clip_on=False, gid=f"part-{number}")
+            axis.add_line(part)
+    _labels(axis, chart, infinity)
     return drawn
 
 
 def _axes(axis: Axes, chart: Chart) -> float:
     """Set scales, limits and ticks of both axes; returns the place of infinite x values."""
-    xs = [point.x for point in chart.points]
-    ys = [v for p in chart.points for v in (p.y, p.low, p.high) if v is not None]
-    ys += [] if chart.level is None else [chart.level[0]]
     names, is_log = chart.x.names, chart.x.is_log
-    low, high = (-0.5, len(names) - 0.5) if names else _range(xs, is_log=is_log)
+    xs = [point.x for point in chart.points if math.isfinite(point.x)] or [1.0]
+    ys = [end for point in chart.points for end in point.ends]
+    ys += [] if chart.level is None else [chart.level[0]]
+    axis.set_xscale("log" if is_log else "linear")
+    axis.margins(0.06)
+    apart = math.sqrt(2) if is_log else 1.0  # so that two near epsilons have a tick between them
+    ends = (min(xs) / apart, max(xs) * apart)
+    axis.update_datalim([(x, y) for x in ends for y in (min(ys), max(ys))])
+    axis.autoscale_view()
+    low, high = (-0.5, len(names) - 0.5) if names else axis.get_xlim()
     right = infinity = high
-    if any(map(math.isinf, xs)):  # infinite values are right of a break
+    if len(xs) < len(chart.points):  # infinite values are right of a break
         infinity, right = high * (high / low) ** 0.1, high * (high / low) ** 0.14
         axis.axvline(math.sqrt(high * infinity), **_DASHED)
-    axis.set_xscale("log" if is_log else "linear")
     axis.set_xlim(low, right)
-    axis.set_ylim(*_range(ys, is_log=False))
-    if chart.level is None or chart.level[1] != "chance":
-        axis.set_ylim(bottom=0.0)
+    axis.set_ylim(0.0 if chart.level is None or chart.level[1] != "chance" else None)
     subs = (1.0,) if is_log and high / low >= 100 else (1.0, 2.0, 5.0)
     locator: Any = LogLocator(subs=subs, numticks=7) if is_log else MaxNLocator(6)
     found = [float(place) for place in locator.tick_values(low, high)]
@@ -119,18 +127,6 @@ def _axes(axis: Axes, chart: Chart) -> float:
     axis.tick_params(axis="y", length=0)
     axis.set_axisbelow(True)
     return infinity
-
-
-def _range(values: Sequence[float], *, is_log: bool) -> tuple[float, float]:
-    """The range of the finite values with a margin."""
-    values = [value for value in values if math.isfinite(value)] or [1.0]
-    if is_log:
-        low, high = (math.log10(end) for end in (min(values), max(values)))
-        air = max(0.06 * (high - low), 0.15)
-        return 10 ** (low - air), 10 ** (high + air)
-    low, high = min(values), max(values)
-    air = 0.06 * (high - low) or 0.1 * abs(high) or 0.5
-    return low - air, high + air
 
 
 def _background(axis: Axes, chart: Chart) -> None:
@@ -151,38 +147,31 @@ def _background(axis: Axes, chart: Chart) -> None:
         axis.annotate(f"ε ≤ {chart.shaded:g}", xytext=(4, 0), **where, **beside)
 
 
-def _point(axis: Axes, point: Point, gid: str, infinity: float, *, is_first: bool) -> None:
-    """Draw a mark with its interval, and a ring around the chosen one."""
-    x, colour = min(point.x, infinity), palette.colour(point.look)
-    parts: list[tuple[Any, Any, dict[str, Any]]] = []
-    if point.low is not None and point.high is not None:
-        bar = {"color": colour, "lw": 1.4, "alpha": 0.6}
-        parts.append(([x, x], [point.low, point.high], bar))
-    if point.is_chosen:
-        ring = {"marker": "o", "ms": 17, "mfc": "none", "mec": INK, "mew": 1.3, "ls": ""}
-        parts.append(([x], [point.y], ring))
-    dot = {"marker": palette.MATPLOTLIB_MARKS[point.mark], "ms": 8, "color": colour, "ls": ""}
-    named = {"label": point.series} if is_first else {}
-    parts.append(([x], [point.y], {**dot, "mec": "#ffffff", "mew": 0.8, **named}))
-    for xs, ys, style in parts:  # `plot` would compute new limits each time
-        axis.add_line(Line2D(xs, ys, clip_on=False, gid=gid, **style))
+def _parts(point: Point, x: float, *, is_chosen: bool) -> list[Line2D]:
+    """The interval, a ring around the chosen one, and last the mark."""
+    colour, y = palette.colour(point.look), point.y.value
+    marker = palette.MATPLOTLIB_MARKS[point.mark]
+    bar = Line2D([x] * len(point.ends), point.ends, color=colour, lw=1.4, alpha=0.6)
+    ring = Line2D([x], [y], marker="o", ms=17, mfc="none", mec=INK, mew=1.3, ls="")
+    mark = Line2D([x], [y], marker=marker, ms=8, color=colour, ls="", mec="#ffffff", mew=0.8)
+    return [bar, ring, mark] if is_chosen else [bar, mark]
 
 
-def _labels(axis: Axes, points: Sequence[Point], infinity: float) -> None:
+def _labels(axis: Axes, chart: Chart, infinity: float) -> None:
     """Write the names of points beside them; one that would cover another, a mark or an interval is
     left out.
     """
     scale, right = axis.figure.dpi / 72, axis.get_window_extent().x1
     taken = []
-    for point in points:
-        ends = [end for end in (point.low, point.y, point.high) if end is not None]
-        corners = axis.transData.transform([(min(point.x, infinity), end) for end in ends])
+    for point in chart.points:
+        ends = [(min(point.x, infinity), end) for end in point.ends]
+        corners = axis.transData.transform(ends)
         taken.append(Bbox([corners.min(0), corners.max(0)]).padded(5 * scale))
-    for point in sorted(points, key=lambda point: not point.is_chosen):
+    for point in sorted(chart.points, key=lambda point: point.trial.id != chart.chosen):
         for side, rise in _PLACES if point.label else ():
             words = axis.annotate(
                 point.label[:_LONGEST_LABEL],
-                (min(point.x, infinity), point.y),
+                (min(point.x, infinity), point.y.value),
                 xytext=(9 * side, rise),
                 textcoords="offset points",
                 ha="left" if side > 0 else "right",
@@ -218,7 +207,8 @@ def svg(chart: Chart) -> Markup:
     groups = []
     for point in chart.points:
         named = {"class": f"point {palette.css_class(point.look)}", "role": "img"}
-        named |= {"aria-label": point.words, "data-tip": point.words, "data-trial": point.trial}
+        named |= {"aria-label": point.words, "data-tip": point.words}
+        named["data-trial"] = point.trial.id
         groups.append(ElementTree.Element(f"{_SVG}g", named))
     behind = ElementTree.Element(f"{_SVG}g", {"aria-hidden": "true"})
     for part in root.iterfind(f"{_SVG}g/{_SVG}g/*"):

@@ -7,6 +7,7 @@ scripts, and includes its data as CSV.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from markupsafe import Markup, escape
 
 from dashboards import charts, palette, tables
 from dashboards.render import svg
-from dashboards.results import Sweep, against
+from dashboards.results import Sweep
 from trainables import figures, formats
 from trainables.attacks import one_run, strongest
 from trainables.cards import page
@@ -27,8 +28,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 MOST_ROWS, MOST_ATTACKED, MOST_EMBEDDED = 300, 60, 150_000
 
 
-def html(sweep: Sweep, *, public: bool = False) -> str:
-    """The page. `public` adds a note that curator-only figures are left out."""
+def html(sweep: Sweep) -> str:
+    """The page; that of a public sweep notes that curator-only figures are left out."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -37,10 +38,10 @@ def html(sweep: Sweep, *, public: bool = False) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("report.html.j2")
-    return template.render(**_words(), **_content(sweep, public=public))
+    return template.render(**_words(), **_content(sweep))
 
 
-def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
+def _content(sweep: Sweep) -> dict[str, Any]:
     drawn, chosen = charts.every(sweep), sweep.chosen_trial
     pictures = {kind: [c for c in drawn if c.name.startswith(kind)] for kind in charts.BEGINNINGS}
     frontier, leakage, slices = pictures.values()
@@ -55,7 +56,6 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
             bounds.append((trial, bound, claim, broken))
     return {
         "sweep": sweep,
-        "public": public,
         "colours": Markup(palette.css()),
         "files": {n: text for n, text in files.items() if len(text) <= MOST_EMBEDDED},
         "beside": [name for name, text in files.items() if len(text) > MOST_EMBEDDED],
@@ -115,7 +115,6 @@ def _words() -> dict[str, Any]:
         "palette": palette,
         "between": lambda found: formats.interval(found.low, found.high) if found else "",
         "delta": format_delta,
-        "against": against,
         "exact": lambda value: "" if value is None else repr(float(value)),
         "strong": _strong,
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
@@ -124,6 +123,4 @@ def _words() -> dict[str, Any]:
 
 def _strong(text: str) -> Markup:
     """A card's sentence, whose only Markdown is strong words."""
-    parts = [str(escape(part)) for part in text.split("**")]
-    marked = (f"<strong>{part}</strong>" if place % 2 else part for place, part in enumerate(parts))
-    return Markup("".join(marked))
+    return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", str(escape(text))))

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trainables import catalogue
-from trainables.attacks import oriented_attacks
+from trainables.attacks import auc_of, oriented_attacks
 from trainables.cards.card import PrivacyCard
-from trainables.figures import LEAKAGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +28,9 @@ class Estimate:
     high: float | None = None
 
     @property
-    def standard_error(self) -> float | None:
-        """The standard error that a normal figure with this interval has."""
-        if self.low is None or self.high is None:
-            return None
-        return (self.high - self.low) / (2 * 1.959964)
+    def half_width(self) -> float | None:
+        """Half of its interval: 1.96 standard errors of a normal figure."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,40 +98,42 @@ class Trial:
     @property
     def attacks(self) -> tuple[str, ...]:
         """Attacks that this trial has an AUC of, sorted."""
-        return tuple(
-            sorted(
-                name.removeprefix("mia_").removesuffix("_auc")
-                for name, value in self.metrics.items()
-                if name.startswith("mia_") and name.endswith("_auc") and value is not None
-            )
-        )
+        known = catalogue.names("attacks")
+        return tuple(name for name in known if self.metrics.get(auc_of(name)) is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """The trial to use at an epsilon, None without one. `by` is the metric it was chosen by."""
+class Change:
+    """A relative change, (value - baseline) / baseline; `significant` None where unknown. The
+    bounds are of a paired comparison, None without one.
+    """
 
-    epsilon_max: float
-    trial: str | None = None
-    by: str = ""
+    relative: float
+    significant: bool | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep in a report. `answer` says which trial to use and what it costs, or that there is
-    none. `card` has the fields of the chosen trial's privacy card, `delta` is of
-    its epsilon, `config` and `space` are YAML, `helps` says what would bring the answer nearer
-    to the baseline. `axes` are the searched axes that vary, `mattered` their shares of importance
-    in [0, 1] in a model of the results that `explains` a share of them (R^2), `next_steps` advice
-    on the next trials.
+    """A sweep in a report. `answer` says which trial to use at `epsilon_max` and what it costs, or
+    that there is none; `chosen` is its id and `chosen_by` the metric that it was chosen by. A
+    `public` one has no figure for the curator. `card` has the fields of the chosen trial's privacy
+    card, `delta` is of its epsilon, `config` and `space` are YAML, `helps` says what would bring
+    the answer nearer to the baseline. `axes` are the searched axes that vary, `mattered` their
+    shares of importance in [0, 1] in a model of the results that `explains` a share of them (R^2),
+    `next_steps` advice on the next trials.
     """
 
     name: str
     dataset: str
     model: str
     trials: tuple[Trial, ...]
-    choice: Choice
+    epsilon_max: float
     answer: tuple[str, ...]
+    chosen: str | None = None
+    chosen_by: str = ""
+    public: bool = False
     description: str = ""
     source: str = ""
     created: str = ""
@@ -176,6 +175,32 @@ class Sweep:
         alike = [each for each in self.baselines if each.data == trial.data]
         return min(alike, key=lambda each: each.model != trial.model, default=None)
 
+    def change(self, trial: Trial) -> Change | None:
+        """The change of a trial's SER from its baseline: by the paired comparison of the very
+        records where the trial has one (`delta_ser_percent` and kin); None for a baseline itself,
+        without both errors, or from an error of 0.
+        """
+        base = self.baseline_of(trial)
+        if base is None or trial.id == base.id:
+            return None
+        paired = trial.figure("delta_ser_percent")
+        if paired is not None and paired.low is not None and paired.high is not None:
+            return Change(
+                relative=paired.value / 100,
+                significant=bool(trial.metrics.get("delta_ser_significant")),
+                low=paired.low / 100,
+                high=paired.high / 100,
+            )
+        mine, reference = trial.figure("ser"), base.figure("ser")
+        if mine is None or reference is None or reference.value == 0:
+            return None
+        difference = mine.value - reference.value
+        halves = mine.half_width, reference.half_width
+        significant = None
+        if halves[0] is not None and halves[1] is not None:
+            significant = abs(difference) > math.hypot(halves[0], halves[1])
+        return Change(relative=difference / reference.value, significant=significant)
+
     def time_factor(self, trial: Trial) -> float | None:
         """Seconds of an epoch of a trial over those of its baseline; None without one of the same
         data and model.
@@ -192,7 +217,7 @@ class Sweep:
         """
         if len(trials) <= most:
             return tuple(trials)
-        first = [t for t in trials if t.baseline or t.id == self.choice.trial]
+        first = [t for t in trials if t.baseline or t.id == self.chosen]
         first += [t for t in trials if t.on_front and t not in first]
         kept = {trial.id for trial in first[:most]}
         rest = [trial for trial in trials if trial.id not in kept]
@@ -208,57 +233,10 @@ class Sweep:
     @property
     def chosen_trial(self) -> Trial | None:
         """The trial of the choice."""
-        return next((t for t in self.trials if t.id == self.choice.trial), None)
+        return next((t for t in self.trials if t.id == self.chosen), None)
 
     @cached_property
     def attacks(self) -> tuple[str, ...]:
         """Every attack that any trial has an AUC of; the paper's first."""
         found = {attack for trial in self.measured_trials for attack in trial.attacks}
         return tuple(sorted(found, key=lambda name: (name != "shadow", name)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """A relative change, (value - baseline) / baseline; `significant` None where unknown. The
-    bounds are of a paired comparison, None without one.
-    """
-
-    relative: float
-    significant: bool | None
-    low: float | None = None
-    high: float | None = None
-
-
-def change(mine: Estimate | None, reference: Estimate | None) -> Change | None:
-    """The relative change from `reference` to `mine`; None without both, or for a reference of 0.
-
-    >>> change(Estimate(value=5.49), Estimate(value=6.3)).relative.__round__(3)
-    -0.129
-    """
-    if mine is None or reference is None or reference.value == 0:
-        return None
-    relative = (mine.value - reference.value) / reference.value
-    errors = mine.standard_error, reference.standard_error
-    significant = None
-    if errors[0] is not None and errors[1] is not None:
-        together = math.hypot(errors[0], errors[1])
-        significant = abs(mine.value - reference.value) > 1.959964 * together
-    return Change(relative=relative, significant=significant)
-
-
-def against(trial: Trial, base: Trial | None, metric: str) -> Change | None:
-    """A trial's change: by the paired comparison of the very records where the trial has one
-    (`delta_ser_percent` and kin), as `change` otherwise; None for the baseline itself.
-    """
-    if base is None or trial.id == base.id:
-        return None
-    name = {"ser": "delta_ser", LEAKAGE: "delta_mia"}.get(metric)
-    paired = trial.figure(f"{name}_percent") if name else None
-    if paired is not None and paired.low is not None and paired.high is not None:
-        return Change(
-            relative=paired.value / 100,
-            significant=bool(trial.metrics.get(f"{name}_significant")),
-            low=paired.low / 100,
-            high=paired.high / 100,
-        )
-    return change(trial.figure(metric), base.figure(metric))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Mapping, Sequence
+
+import pandas as pd
 
 from dashboards.results import Sweep
 
@@ -24,15 +23,14 @@ def files(sweep: Sweep) -> dict[str, str]:
 
 def trials(sweep: Sweep) -> list[dict[str, Cell]]:
     """One row a trial: its settings, its spend, and every figure by its name."""
-    names = sorted({name for trial in sweep.trials for name in trial.metrics})
     return [
         {
             "trial": trial.id,
             **{name: getattr(trial, name) for name in _SETTINGS},
             **{axis: trial.values.get(axis) for axis in sweep.axes},
             **{name: getattr(trial, name) for name in _COURSE},
+            **trial.metrics,
             # The accounted figure is used where a trial has not been measured.
-            **{name: trial.metrics.get(name) for name in names},
             "epsilon": trial.epsilon,
             "epsilon_paper": trial.epsilon_paper,
         }
@@ -42,33 +40,25 @@ def trials(sweep: Sweep) -> list[dict[str, Cell]]:
 
 def epochs(sweep: Sweep) -> list[dict[str, Cell]]:
     """One row for each epoch of each trial."""
-    names = sorted({name for trial in sweep.trials for row in trial.history for name in row})
     return [
-        {"trial": trial.id, "name": trial.name, **{name: row.get(name) for name in names}}
+        {"trial": trial.id, "name": trial.name, **row}
         for trial in sweep.trials
         for row in trial.history
     ]
 
 
 def text(rows: Sequence[Mapping[str, Cell]]) -> str:
-    """One or more rows of equal keys as CSV.
+    """One or more rows as CSV.
 
-    >>> text([{"a": 1.5, "b": None}, {"a": math.inf, "b": "x, y"}])
-    'a,b\\n1.5,\\ninf,"x, y"\\n'
+    >>> text([{"a": 1.5, "b": None}, {"a": float("inf"), "b": "x, y", "c": True}])
+    'a,b,c\\n1.5,,\\ninf,"x, y",true\\n'
     """
-    out = io.StringIO()
-    writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
-    return out.getvalue()
+    frame = pd.DataFrame([{name: _cell(value) for name, value in row.items()} for row in rows])
+    return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
-def _cell(value: Cell) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
+def _cell(value: Cell) -> Cell:
     # A spreadsheet interprets text with this beginning as a formula.
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
         return f"'{value}"
-    return repr(value) if isinstance(value, float) else str(value)
+    return str(value).lower() if isinstance(value, bool) else value

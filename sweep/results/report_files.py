@@ -17,7 +17,7 @@ from search_spaces.paths import label, short
 from sweep.results import select
 from sweep.results.exported import damages
 from sweep.results.gap import Gap, gap
-from sweep.results.importance import advice, importance
+from sweep.results.importance import Importance, advice, importance
 from sweep.results.local_paths import in_text, in_word, paths_in, without_folders
 from sweep.results.tables.axes import value_at, varied_paths
 from sweep.store.plans import noise_at
@@ -76,17 +76,21 @@ def gather(
                 by = select.metric_of_choice(allowed)
     except InvalidInput as problem:
         answer = (str(problem),)
-    chosen = None if found is None else found.best
+    mattered, next_steps = None, list[str]()
+    with suppress(InvalidInput):  # trials without a figure in common say nothing of the axes
+        if not public:
+            mattered, next_steps = importance(records), advice(records)
+    shared = Importance(shares={}, explained=0.0) if mattered is None else mattered
     folders = [p for record in records for p in paths_in(record.plan.fields)] if public else []
     sweep = results.Sweep(
         name=folder.name,
         dataset=_most_common([r.plan.config.data.name for r in finished]),
         model=_most_common([r.plan.config.model.name for r in finished]),
         trials=trials,
-        choice=results.Choice(
-            epsilon_max=epsilon_max, trial=None if chosen is None else chosen.plan.id, by=by
-        ),
+        epsilon_max=epsilon_max,
         answer=tuple(in_text(words, folders) for words in answer),
+        chosen_by=by,
+        public=public,
         description=" ".join(space.description.split()),
         source=space.source,
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
@@ -94,29 +98,26 @@ def gather(
             in_word(str(word)) if public else str(word) for word in about["command"]
         ),
         git_commit=str(about["git_commit"] or ""),
-        versions={str(key): str(value) for key, value in about["versions"].items()},
+        versions=about["versions"],
         space=format_yaml(without_folders(document) if public else document),
         axes=tuple(map(label, paths)),
         helps=() if found is None else tuple(found.helps()),
+        mattered={label(path): share for path, share in shared.shares.items()},
+        explains=shared.explained,
+        next_steps=tuple(next_steps),
     )
-    if chosen is not None:
-        from sweep.results.export import card_of  # which imports the accounting library
+    if found is None or found.best is None:
+        return sweep
+    from sweep.results.export import card_of  # which imports the accounting library
 
-        fields, plan = chosen.plan.fields, chosen.plan
-        sweep = replace(
-            sweep,
-            config=format_yaml(without_folders(fields) if public else fields),
-            card=card_of(folder, chosen),
-            delta=None if public and plan.reveals_count("delta") else plan.delta,
-        )
-    with suppress(InvalidInput):  # trials without a figure in common say nothing of the axes
-        if not public:
-            mattered, next_steps = importance(records), tuple(advice(records))
-            sweep = replace(sweep, next_steps=next_steps)
-            if mattered is not None:
-                shares = {label(path): share for path, share in mattered.shares.items()}
-                sweep = replace(sweep, mattered=shares, explains=mattered.explained)
-    return sweep
+    fields, plan = found.best.plan.fields, found.best.plan
+    return replace(
+        sweep,
+        chosen=plan.id,
+        config=format_yaml(without_folders(fields) if public else fields),
+        card=card_of(folder, found.best),
+        delta=None if public and plan.reveals_count("delta") else plan.delta,
+    )
 
 
 def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
@@ -209,10 +210,10 @@ class ReportFiles:
             "page": str(self.page),
             "bytes": self.page.stat().st_size,
             "beside": list(self.beside),
-            "epsilon_max": self.sweep.choice.epsilon_max,
-            "trial": self.sweep.choice.trial,
+            "epsilon_max": self.sweep.epsilon_max,
+            "trial": self.sweep.chosen,
             "name": chosen.name if chosen else None,
-            "chosen_by": self.sweep.choice.by or None,
+            "chosen_by": self.sweep.chosen_by or None,
             "reason": None if chosen else self.sweep.answer[0],
             "metrics": dict(chosen.metrics) if chosen else None,
         }
@@ -243,7 +244,7 @@ def write(
         (target / CHARTS / f"{chart.name}.png").write_bytes(png(chart))
         beside.append(f"{CHARTS}/{chart.name}.png")
     page = target / PAGE
-    page.write_text(report.html(sweep, public=public), encoding="utf-8")
+    page.write_text(report.html(sweep), encoding="utf-8")
     return ReportFiles(sweep=sweep, page=page, beside=tuple(beside))
 
 

@@ -187,7 +187,7 @@ class Tracker:
             for place, corpus in enumerate(select.by_corpus(finished) if is_over else (), start=1):
                 page = gather(folder, epsilon_max=8.0, corpus=corpus, public=True)
                 name = "report.html" if place == 1 else f"report-{place}.html"
-                self.client.log_text(run.id, report.html(page, public=True), name)
+                self.client.log_text(run.id, report.html(page), name)
         if refused is not None:
             raise refused
 

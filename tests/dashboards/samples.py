@@ -2,7 +2,7 @@
 
 import math
 
-from dashboards.results import Choice, Sweep, Trial
+from dashboards.results import Sweep, Trial
 from trainables.attacks import strongest
 from trainables.cards import card as cards
 
@@ -129,7 +129,7 @@ def sweep(**fields):
         "dataset": "atis",
         "model": "clc",
         "trials": trials,
-        "choice": Choice(epsilon_max=8.0, trial="eeee", by="validation_ser"),
+        **{"epsilon_max": 8.0, "chosen": "eeee", "chosen_by": "validation_ser"},
         "answer": (
             f"at epsilon ≤ 8 use dp {INJECTED}",
             "55.0 errors in 100, 5.5 times those of SGD",

@@ -6,18 +6,22 @@ from dataclasses import replace
 import pytest
 
 from dashboards import charts
-from dashboards.results import Change, Choice, Estimate, against, change
+from dashboards.results import Change
 from tests.dashboards import samples
 
 BASE = samples.trial("a", "sgd", 0.10, None)
 
 
+def change(mine, base=BASE):
+    return samples.sweep(trials=(base, mine)).change(mine)
+
+
 def test_a_change_is_significant_beyond_the_error_of_the_difference():
     """Both have a standard error of 0.0102: of the difference 0.0144, times 1.96 0.028."""
     near, far = (samples.trial("b", "edp_sgd", ser, 9.0) for ser in (0.12, 0.13))
-    assert against(near, BASE, "ser").relative == pytest.approx(0.2)
-    assert [against(each, BASE, "ser").significant for each in (near, far)] == [False, True]
-    assert against(near, None, "ser") is against(BASE, BASE, "ser") is None
+    assert change(near) == Change(relative=pytest.approx(0.2), significant=False)
+    assert change(far).significant is True
+    assert samples.sweep(trials=(near,)).change(near) is change(BASE, near) is None
 
 
 def test_a_paired_comparison_is_taken_where_the_trial_has_one():
@@ -29,13 +33,14 @@ def test_a_paired_comparison_is_taken_where_the_trial_has_one():
     }
     mine = samples.trial("c", "edp_sgd", 0.12, 2e6, metrics=paired)
     expected = Change(relative=pytest.approx(0.21), significant=True, low=0.03, high=0.4)
-    assert against(mine, BASE, "ser") == expected
+    assert change(mine) == expected
 
 
 def test_a_change_without_intervals_is_of_unknown_significance():
-    found = change(Estimate(value=2.0), Estimate(value=1.0))
-    assert (found.relative, found.significant) == (1.0, None)
-    assert change(Estimate(value=2.0), Estimate(value=0.0)) is None
+    one, two, none = (replace(BASE, id=f"{ser}", metrics={"ser": ser}) for ser in (1.0, 2.0, 0.0))
+    mine = replace(two, engine="edp_sgd", baseline=False)
+    assert change(mine, one) == Change(relative=1.0, significant=None)
+    assert change(mine, none) is None
 
 
 def test_a_change_is_from_the_baseline_on_the_same_data():
@@ -61,7 +66,7 @@ def test_what_read_no_private_record_is_no_baseline_of_others():
 def test_a_private_baseline_has_its_epsilon_and_its_guarantee():
     base = samples.trial("a", "edp_sgd", 0.1, 9.0, epsilon_paper=2.0)
     trials = (replace(base, baseline=True), samples.trial("b", "dp_sgd", 0.3, 8.0))
-    found = samples.sweep(trials=trials, choice=Choice(epsilon_max=8.0, trial="b"))
+    found = samples.sweep(trials=trials, chosen="b")
     assert {point.x for point in charts.frontier(found).points} == {8.0, 9.0}
 
 

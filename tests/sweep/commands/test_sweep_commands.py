@@ -36,8 +36,8 @@ def test_a_trial_of_epsilon_0_is_chosen_for_a_report(home):
     folder = sweep_of(home, "free", None, None)
     finish(folder, 0, ser=0.4, validation_ser=0.4, epsilon=0.0)
     finish(folder, 1, ser=0.2, validation_ser=0.2, epsilon=9.0)
-    choice = gather(folder, epsilon_max=1.0).choice
-    assert (choice.trial, choice.by) == ("free0", "validation_ser")
+    found = gather(folder, epsilon_max=1.0)
+    assert (found.chosen, found.chosen_by) == ("free0", "validation_ser")
 
 
 def test_an_export_names_the_figure_that_all_its_candidates_were_compared_by(home):
