@@ -273,9 +273,9 @@ def _schedule(
 
 
 def _optimizer(model: MultiCorpus, config: PretrainingConfig) -> torch.optim.AdamW:
-    encoder = model.encoder
-    unused = set(nn.ModuleList([encoder.intent_head, encoder.tag_head, encoder.crf]).parameters())
-    trained = [p for p in encoder.parameters() if p.requires_grad and p not in unused]
+    own_heads = ("intent_head", "tag_head", "crf")
+    named = model.encoder.named_parameters()
+    trained = [p for name, p in named if p.requires_grad and not name.startswith(own_heads)]
     heads = [*model.intent_heads.parameters(), *model.tag_heads.parameters()]
     return torch.optim.AdamW(
         [

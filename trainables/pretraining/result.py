@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 
 from trainables.encoders.about import (
     MOMENTS,
@@ -49,7 +49,7 @@ _ROWS_FROM = 4_000  # public records that the moments are computed from
 _RECORDS = 3_000  # of each corpus, that names are learnt on
 _EPOCHS = 3
 _LEARNING_RATE = 0.02
-_TOKENS_AT_ONCE, _RECORDS_AT_ONCE = 1_024, 256
+_AT_ONCE = (1_024, 256)  # tokens, records
 _SIZE = 128  # entries of a name's vector
 
 
@@ -161,41 +161,35 @@ def _version() -> str:
         return "unknown"
 
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """Rows and labels of one corpus, and the vectors of its names."""
+class _Task(NamedTuple):
+    """Rows of tokens (kind 0) or records (kind 1) of one corpus, their labels, and the vectors of
+    the labels' names.
+    """
 
-    tokens: Tensor
-    tags: Tensor
-    tag_names: Tensor
-    records: Tensor
-    intents: Tensor
-    intent_names: Tensor
+    kind: int
+    rows: Tensor
+    labels: Tensor
+    names: Tensor
 
 
 def learn_names(recipe: Recipe, corpora: Sequence[PublicCorpus], *, seed: int) -> NameScores:
     """Softmax regression through the names, on `_RECORDS` records of each corpus, by Adam."""
     projection = _projection(recipe, corpora)
-    samples = [_sample(recipe, each, projection, seed=seed) for each in corpora]
-    width, of_record = samples[0].tokens.shape[1] + 1, samples[0].records.shape[1] + 1
-    tokens = torch.zeros(3 + projection.shape[1], width, requires_grad=True)
-    records = torch.zeros(projection.shape[1], of_record, requires_grad=True)
-    optimizer = torch.optim.Adam([tokens, records], lr=_LEARNING_RATE)
-    steps = _schedule(samples, seed=seed)
-    for number, (corpus, of_tokens, chosen) in enumerate(steps):
-        each = samples[corpus]
-        if of_tokens:
-            scores = with_bias(each.tokens[chosen].float()) @ tokens.t() @ each.tag_names.t()
-            gold = each.tags[chosen]
-        else:
-            scores = with_bias(each.records[chosen].float()) @ records.t() @ each.intent_names.t()
-            gold = each.intents[chosen]
-        for group in optimizer.param_groups:
-            group["lr"] = _LEARNING_RATE * (1 - number / len(steps))
+    tasks = [task for each in corpora for task in _tasks(recipe, each, projection, seed=seed)]
+    maps = [
+        torch.zeros(task.names.shape[1], task.rows.shape[1] + 1, requires_grad=True)
+        for task in tasks[:2]
+    ]
+    optimizer = torch.optim.Adam(maps, lr=_LEARNING_RATE)
+    steps = _schedule(tasks, seed=seed)
+    rates = LambdaLR(optimizer, lambda number: 1 - number / len(steps))
+    for task, chosen in steps:
+        scores = with_bias(task.rows[chosen].float()) @ maps[task.kind].t() @ task.names.t()
         optimizer.zero_grad()
-        F.cross_entropy(scores, gold).backward()  # type: ignore[no-untyped-call]  # torch's
+        F.cross_entropy(scores, task.labels[chosen]).backward()  # type: ignore[no-untyped-call]  # torch's
         optimizer.step()
-    return NameScores(projection, tokens.detach(), records.detach())
+        rates.step()
+    return NameScores(projection, *(each.detach() for each in maps))
 
 
 def _projection(recipe: Recipe, corpora: Sequence[PublicCorpus]) -> Tensor:
@@ -208,7 +202,9 @@ def _projection(recipe: Recipe, corpora: Sequence[PublicCorpus]) -> Tensor:
     return found
 
 
-def _sample(recipe: Recipe, each: PublicCorpus, projection: Tensor, *, seed: int) -> _Sample:
+def _tasks(
+    recipe: Recipe, each: PublicCorpus, projection: Tensor, *, seed: int
+) -> tuple[_Task, _Task]:
     schema = each.corpus.schema
     drawn = generator(seed, "names", each.corpus.name).permutation(each.train)[:_RECORDS]
     found = []
@@ -216,29 +212,21 @@ def _sample(recipe: Recipe, each: PublicCorpus, projection: Tensor, *, seed: int
         of_tokens, of_records = recipe.of_batch(batch)
         found.append((of_tokens.half(), batch.tags, of_records.half(), batch.intents))
     tokens, tags, records, intents = (torch.cat(part) for part in zip(*found, strict=True))
-
-    def vectors(names: Sequence[str]) -> Tensor:
-        return F.normalize(recipe.of_names(names) @ projection, dim=1)
-
-    return _Sample(
-        tokens=tokens,
-        tags=tags,
-        tag_names=tag_names(schema, vectors(schema.slots)),
-        records=records,
-        intents=intents,
-        intent_names=vectors(schema.intents),
+    of_slots, of_intents = (
+        F.normalize(recipe.of_names(names) @ projection, dim=1)
+        for names in (schema.slots, schema.intents)
+    )
+    return (
+        _Task(0, tokens, tags, tag_names(schema, of_slots)),
+        _Task(1, records, intents, of_intents),
     )
 
 
-def _schedule(samples: Sequence[_Sample], *, seed: int) -> list[tuple[int, bool, Tensor]]:
-    """(corpus, tokens or records, which) of every step, mixed."""
+def _schedule(tasks: Sequence[_Task], *, seed: int) -> list[tuple[_Task, Tensor]]:
+    """The task of every step and which of its rows, mixed."""
     draw = generator(seed, "names")
     steps = []
-    for _ in range(_EPOCHS):
-        for corpus, each in enumerate(samples):
-            sizes = ((True, each.tags, _TOKENS_AT_ONCE), (False, each.intents, _RECORDS_AT_ONCE))
-            for of_tokens, labels, at_once in sizes:
-                order = torch.from_numpy(draw.permutation(len(labels)))
-                parts = torch.split(order, at_once)
-                steps += [(corpus, of_tokens, chosen) for chosen in parts]
+    for task in list(tasks) * _EPOCHS:
+        order = torch.from_numpy(draw.permutation(len(task.labels)))
+        steps += [(task, chosen) for chosen in torch.split(order, _AT_ONCE[task.kind])]
     return [steps[k] for k in draw.permutation(len(steps))]
