@@ -6,10 +6,8 @@ et al. 2021): two small Grams in place of one weight-sized matrix. For a unit of
 matrix itself is cheaper, so each group of equally long units takes the cheaper way.
 
 On a CPU with a compiler `_gram.c` computes it, from half of each Gram, in float32. Elsewhere
-batched products do, on a CPU in float64. Small ones run several times faster in tiles of 8 rows, so
-a Gram includes some of the following rows and only its valid cells are read, without copies. The
-rounding of float32 is bounded (see `rounding`), so that cancelling rows can make a norm too large
-and never too small.
+batched products do, on a CPU in float64. The rounding of float32 is bounded (see `rounding`), so
+that cancelling rows can make a norm too large and never too small.
 """
 
 from __future__ import annotations
@@ -27,8 +25,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trainables.layers.packing import Rows
 from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound, upper_row_norms
-from trainables.layers.units import UnitRows
+from trainables.layers.units import UnitRows, Units
 from trainables.system import native
 
 _SOURCE = Path(__file__).with_name("_gram.c")
@@ -237,24 +236,21 @@ def _native_norms() -> _Compiled | None:
         c_int64, c_void_p, c_void_p, *2 * [c_int64], *3 * [c_void_p], c_float, *3 * [c_void_p]
     ]  # fmt: skip
     function.restype = None
-    made = np.random.default_rng(2)
-    g, a, b = (made.normal(size=(17, width)).astype(np.float32) for width in (24, 11, 8))
-    unit = torch.tensor([1] * 9 + [0] * 5 + [2] * 3)
-    rows = UnitRows(unit, None, ((0, 1, 9), (9, 1, 5), (14, 1, 3)), torch.tensor([1, 0, 2]), 3)
-    found = torch.zeros(4, 3, dtype=torch.float64)
-    terms = [(torch.from_numpy(a), 0.7), (torch.from_numpy(b), 1.3)]
-    known = [_unit_grams(rows, 0, x) for x, _ in terms]
-    ways: tuple[Sequence[Tensor | None], ...] = ([None, None], known)
-    for way, grams in enumerate(ways):
-        out = (found[2 * way], found[2 * way + 1])
-        _compute(function, rows, 0, terms, torch.from_numpy(g), 0.4, out, grams)
-    for where, own in ((slice(0, 9), 1), (slice(9, 14), 0), (slice(14, 17), 2)):
-        one, two, three = (x[where].astype(np.float64) for x in (g, a, b))
-        right = 0.7 * (one.T @ two) ** 2, 1.3 * (one.T @ three) ** 2, 0.4 * one.sum(0) ** 2
-        inner = 0.4 + 0.7 * (two**2).sum(1) + 1.3 * (three**2).sum(1)
-        truth = sum(part.sum() for part in right), np.sqrt((one**2).sum(1) * inner).sum()
-        for mine, its in zip(found, 2 * truth, strict=True):
-            if abs(float(mine[own]) / its - 1) > 1e-5:
+    rows = Units(torch.tensor([1, 0, 2]), 3).of(Rows(np.repeat(np.arange(3), (9, 5, 3)), 3))
+    random = torch.Generator().manual_seed(2)
+    g, a, b = (torch.randn(17, width, generator=random) for width in (24, 11, 8))
+    terms = [(a, 0.7), (b, 1.3)]
+    squares, sizes = torch.zeros(3, dtype=torch.float64), _sizes(rows.unit, 3, terms, g, 0.4)
+    _add_by_gram(rows, 0, terms, g, 0.4, squares)
+    ways: tuple[Sequence[Tensor | None], ...] = (
+        [None, None],
+        [_unit_grams(rows, 0, x) for x, _ in terms],
+    )
+    for grams in ways:
+        found = torch.zeros_like(squares), torch.zeros_like(sizes)
+        _compute(function, rows, 0, terms, g, 0.4, found, grams)
+        for mine, its in zip(found, (squares, sizes), strict=True):
+            if not torch.allclose(mine, its, rtol=1e-5, atol=0.0):
                 return None
     return function
 
@@ -265,31 +261,22 @@ def _add_by_gram(
     """Add the squares of all units from `first_group` on; one product a group and factor."""
     if _is_double(g):
         g, terms = g.double(), [(a.double(), weight) for a, weight in terms]
-    cells = rows.cells(first_group, g)
-    for (start, number, size), (left, right) in zip(
-        rows.groups[first_group:], cells.tiles, strict=True
+    groups = rows.groups[first_group:]
+    cells = [number * size**2 for _, number, size in groups]
+    left, right = g.new_empty(sum(cells)), g.new_full((sum(cells),), ones)
+    for (start, number, size), one, other in zip(
+        groups, torch.split(left, cells), torch.split(right, cells), strict=True
     ):
-        shape = (start, number, size, left.shape[1])
-        torch.bmm(*_tiles(g, shape), out=left)
-        for index, (a, weight) in enumerate(terms):
-            # beta 0: the old content of the buffer is not read.
-            beta = 0 if index == 0 else 1
-            torch.baddbmm(right, *_tiles(a, shape), beta=beta, alpha=weight, out=right)
-    if not terms:
-        cells.right.zero_()
-    products = cells.right.add_(ones).mul_(cells.left).index_select(0, cells.valid)
-    squares.index_add_(0, cells.unit, products.double())
-
-
-def _tiles(values: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
-    """(units, rows, width) of a group and its transpose; rows may run into the next unit's."""
-    start, number, size, tile = shape
-    width = values.shape[1]
-    offset = values.storage_offset() + start * width
-    return (
-        values.as_strided((number, tile, width), (size * width, width, 1), offset),
-        values.as_strided((number, width, tile), (size * width, 1, width), offset),
-    )
+        taken, shape = slice(start, start + number * size), (number, size, size)
+        own = g[taken].view(number, size, g.shape[1])
+        torch.bmm(own, own.mT, out=one.view(shape))
+        for a, weight in terms:
+            own = a[taken].view(number, size, a.shape[1])
+            other.view(shape).baddbmm_(own, own.mT, alpha=weight)
+    sizes = torch.from_numpy(_unit_sizes(rows, first_group)).to(g.device, non_blocking=True)
+    # The known size avoids waiting for the device.
+    owner = rows.units[-len(sizes) :].repeat_interleave(sizes.square(), output_size=len(left))
+    squares.index_add_(0, owner, right.mul_(left).double())
 
 
 def _by_sum(terms: Terms, g: Tensor, start: int, number: int, ones: float) -> Tensor:

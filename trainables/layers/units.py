@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainables.layers.packing import Rows
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Reusable buffers for two kinds of Grams, `left` and `right`, of a run of groups.
-
-    `tiles`: the place of each group in both, [units, rows, rows]. A Gram may have more rows than
-    a unit, so `valid` int64[m] are the numbers to read and `unit` int64[m] their units.
-    """
-
-    left: Tensor
-    right: Tensor
-    tiles: tuple[tuple[Tensor, Tensor], ...]
-    valid: Tensor
-    unit: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +24,6 @@ class UnitRows:
     groups: tuple[tuple[int, int, int], ...]  # first row, number of units, rows of each
     units: Tensor  # int64[number of units with rows], in the order of the groups
     num_units: int
-    _cells: dict[int, Cells] = field(default_factory=dict)
 
     @property
     def most_rows(self) -> int:
@@ -50,48 +34,6 @@ class UnitRows:
         """The rows of `values` in group order (no copy where they already are)."""
         values = values.contiguous()
         return values if self.order is None else values.index_select(0, self.order)
-
-    def cells(self, first_group: int, like: Tensor) -> Cells:
-        """For the Grams of the groups from `first_group` on, numbers as in `like`; made once."""
-        if first_group not in self._cells:
-            self._cells[first_group] = self._lay_out(first_group, like)
-        return self._cells[first_group]
-
-    def _lay_out(self, first_group: int, like: Tensor) -> Cells:
-        num_rows = self.unit.numel()
-        shapes: list[tuple[int, int, int]] = []
-        valid: list[np.ndarray] = []
-        numbers: list[np.ndarray] = []
-        begin = 0
-        for start, number, size in self.groups[first_group:]:
-            tile = -(-size // 8) * 8 if size > 8 and size % 8 > 2 else size
-            if start + (number - 1) * size + tile > num_rows:
-                tile = size  # there are no rows behind the last unit
-            shapes.append((number, tile, tile))
-            inside = np.arange(size)
-            cells = inside[:, None] * tile + inside
-            own = begin + np.arange(number)[:, None] * tile**2 + cells.ravel()
-            valid.append(own.ravel())
-            numbers.append(np.full(number, size**2))
-            begin += number * tile**2
-        place = sum(number for _, number, _ in self.groups[:first_group])
-        repeats = torch.from_numpy(np.concatenate(numbers)).to(self.units.device)
-        both = [like.new_empty(begin) for _ in range(2)]
-        sizes = [number * rows * rows for number, rows, _ in shapes]
-        views = [
-            [part.view(shape) for part, shape in zip(torch.split(flat, sizes), shapes, strict=True)]
-            for flat in both
-        ]
-        return Cells(
-            left=both[0],
-            right=both[1],
-            tiles=tuple(zip(*views, strict=True)),
-            valid=torch.from_numpy(np.concatenate(valid)).to(self.units.device),
-            # The known size avoids waiting for the device.
-            unit=self.units[place:].repeat_interleave(
-                repeats, output_size=sum(part.size for part in valid)
-            ),
-        )
 
 
 class Units:
