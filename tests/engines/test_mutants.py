@@ -140,7 +140,7 @@ def _fixed_size(patch):
     """Draw exactly B records: not what the accountant analyses."""
 
     def draw(self, epoch, step):
-        rng = self._key.coins(epoch, step)
+        rng = self.key.coins(epoch, step)
         members = rng.choice(len(self.population), self.mechanism.expected_batch_size, False)
         return self._part(members, rng.integers(self.mechanism.num_microbatches, size=len(members)))
 
@@ -162,9 +162,7 @@ def _shuffle_for_poisson(patch):
     patch.setattr(
         sampling,
         "Poisson",
-        lambda population, mech, *, key, trial_id, attempt, **how: sampling.Shuffle(
-            population, replace(mech, epochs=1000, num_records=mech.num_records), seed=0, **how
-        ),
+        lambda mechanism, **how: sampling.Shuffle(mechanism=replace(mechanism, epochs=1000), **how),
     )
 
 

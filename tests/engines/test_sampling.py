@@ -14,7 +14,7 @@ from tests.refusals import refused
 from trainables.engines import Setup
 from trainables.guarantee.noise import public_key
 from trainables.guarantee.population import Population
-from trainables.guarantee.sampling import Shuffle, sampler
+from trainables.guarantee.sampling import sampler
 from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}
@@ -49,7 +49,7 @@ def test_records_that_share_a_micro_batch_are_others_in_each_epoch(microbatch_si
     """
     sizes = {"records": 16, "batch": 16, "workers": 1, "microbatch_size": microbatch_size}
     mech = mechanism(**sizes, **CENTRAL)
-    drawn = Shuffle(Population(np.arange(16)), mech, seed=0)
+    drawn = sampled(mech, 16)
     first, other = (drawn.draw(epoch, 0).records.tolist() for epoch in (0, 1))
     assert (first == other) == (microbatch_size in (1, 16))
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
-from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.mechanism import Mechanism, Sampling
 from trainables.guarantee.noise import SecretKey
 from trainables.guarantee.population import Ids, Population
 from trainables.guarantee.seeding import generator
@@ -66,22 +66,33 @@ class Sampler(Protocol):
         ...
 
 
-class _Assigned:
-    """Base of the samplers: from members and their micro-batches to a process' part."""
+@dataclass(kw_only=True, eq=False)
+class _Assigned(Sampler):
+    """Base of the samplers: from members and their micro-batches to the part of process `rank` of
+    `world_size`. `seed` is public; `key` is secret, and its coins are those of a trial's attempt.
+    """
 
-    def __init__(
-        self, population: Population, mechanism: Mechanism, *, rank: int, world_size: int
-    ) -> None:
-        workers = mechanism.num_workers
-        if workers % world_size:
+    population: Population
+    mechanism: Mechanism
+    seed: int
+    key: SecretKey
+    trial_id: str = ""
+    attempt: int = 0
+    rank: int = 0
+    world_size: int = 1
+
+    def __post_init__(self) -> None:
+        workers = self.mechanism.num_workers
+        if workers % self.world_size:
             raise InvalidInput(
                 "expected the number of processes to divide training.num_workers"
-                f" ({workers}), got {world_size}"
+                f" ({workers}), got {self.world_size}"
             )
-        self.population = population
-        self.mechanism = mechanism
-        each = workers // world_size
-        self._first, self._last = rank * each, (rank + 1) * each
+        each = workers // self.world_size
+        self._first, self._last = self.rank * each, (self.rank + 1) * each
+
+    def _coins(self, step: int) -> np.random.Generator:
+        return self.key.coins(self.trial_id, self.attempt, step)
 
     def _part(self, members: Ids, microbatch: Ids) -> Draw:
         """The part from `microbatch` int64[len(members)], ignored where each member is alone."""
@@ -116,60 +127,30 @@ class Shuffle(_Assigned):
     the workers and their micro-batches.
     """
 
-    def __init__(
-        self,
-        population: Population,
-        mechanism: Mechanism,
-        *,
-        seed: int,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        super().__init__(population, mechanism, rank=rank, world_size=world_size)
-        self._seed = seed
-        self._epoch: tuple[int, Ids] | None = None
-        # The order of one step's members then changes nothing, and equal batches are made once.
-        shared = mechanism.microbatch_size > 1 and mechanism.num_microbatches > 1
-        self._is_whole = mechanism.is_whole_batch and not shared
+    _epoch: tuple[int, Ids] | None = None
 
     def draw(self, epoch: int, step: int) -> Draw:
         """This process' part of the step."""
+        microbatches = self.mechanism.num_microbatches
+        # Where the order of one step's members changes nothing, equal batches are made once.
+        shared = self.mechanism.microbatch_size > 1 and microbatches > 1
+        is_fixed = self.mechanism.is_whole_batch and not shared
         if self._epoch is None or self._epoch[0] != epoch:
-            rng = generator(self._seed, "shuffle", epoch)
+            rng = generator(self.seed, "shuffle", epoch)
             size = len(self.population)
-            self._epoch = (epoch, np.arange(size) if self._is_whole else rng.permutation(size))
+            self._epoch = (epoch, np.arange(size) if is_fixed else rng.permutation(size))
         order, steps = self._epoch[1], self.mechanism.steps_in(epoch)
         members = order[step * len(order) // steps : (step + 1) * len(order) // steps]
-        microbatches = self.mechanism.num_microbatches
         microbatch = np.arange(len(members)) * microbatches // max(1, len(members))
         return self._part(members, microbatch)
 
 
-class _BySecretCoins(_Assigned):
-    """Base of the samplers with coins from the secret key."""
-
-    def __init__(
-        self,
-        population: Population,
-        mechanism: Mechanism,
-        *,
-        key: SecretKey,
-        trial_id: str = "",
-        attempt: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        super().__init__(population, mechanism, rank=rank, world_size=world_size)
-        self._key, self._names = key, (trial_id, attempt)
-
-
-class Poisson(_BySecretCoins):
+class Poisson(_Assigned):
     """Each member in each step with probability q = B / n of the mechanism, independently."""
 
     def draw(self, epoch: int, step: int) -> Draw:
         """This process' part of the step."""
-        index = self.mechanism.steps_until(epoch) + step
-        rng = self._key.coins(*self._names, index)
+        rng = self._coins(self.mechanism.steps_until(epoch) + step)
         # n independent coins: their number of heads is binomial, and given it every set of that
         # size is equally likely.
         count = rng.binomial(len(self.population), self.mechanism.sample_rate)
@@ -178,7 +159,7 @@ class Poisson(_BySecretCoins):
         return self._part(members, microbatch)
 
 
-class Full(_BySecretCoins):
+class Full(_Assigned):
     """Every member in every step, in the order of the population. Where several share a micro-batch
     it is drawn once for each member, independently of the others. Assigned in turn, an added member
     would move all later ones, and with them every micro-batch.
@@ -192,14 +173,14 @@ class Full(_BySecretCoins):
         if self._microbatch is None:
             shared = self.mechanism.claims_privacy and self.mechanism.microbatch_size > 1
             self._microbatch = (
-                self._key.coins(*self._names, 0).integers(microbatches, size=size)
+                self._coins(0).integers(microbatches, size=size)
                 if shared
                 else np.arange(size) % microbatches
             )
         return self._part(np.arange(size), self._microbatch)
 
 
-class RandomAllocation(_BySecretCoins):
+class RandomAllocation(_Assigned):
     """Each member in exactly one step of an epoch, chosen uniformly and independently of the others
     (Feldman & Shenfeld 2025). Unlike in a permutation, an added member moves no other one.
     """
@@ -209,7 +190,7 @@ class RandomAllocation(_BySecretCoins):
     def draw(self, epoch: int, step: int) -> Draw:
         """This process' part of the step."""
         if self._epoch is None or self._epoch[0] != epoch:
-            rng = self._key.coins(*self._names, self.mechanism.steps_until(epoch))
+            rng = self._coins(self.mechanism.steps_until(epoch))
             size = len(self.population)
             steps = rng.integers(self.mechanism.steps_in(epoch), size=size)
             self._epoch = (epoch, steps, rng.integers(self.mechanism.num_microbatches, size=size))
@@ -223,17 +204,13 @@ def sampler(
     mechanism: Mechanism,
     *,
     seed: int,
-    key: SecretKey,
-    trial_id: str = "",
-    attempt: int = 0,
     groups: NDArray[Any] | None = None,
     text_keys: Ids | None = None,
-    rank: int = 0,
-    world_size: int = 1,
+    **how: Any,
 ) -> Sampler:
-    """The sampler of a mechanism. `seed` is public, `key` is not. Where the unit of privacy is a
-    group, `groups` int[n] are the groups of `ids` and `text_keys` int64[n] key the choice of a
-    group's records.
+    """The sampler of a mechanism; `how` is the rest of its fields (`key`, `rank`, ...). Where the
+    unit of privacy is a group, `groups` int[n] are the groups of `ids` and `text_keys` int64[n] key
+    the choice of a group's records.
     """
     if (mechanism.unit == "record") != (groups is None):
         raise InvalidInput(
@@ -247,17 +224,11 @@ def sampler(
         max_records_per_group=mechanism.max_records_per_group,
         seed=seed,
     )
-    if mechanism.sampling == "shuffle":
-        return Shuffle(population, mechanism, seed=seed, rank=rank, world_size=world_size)
-    made: type[Poisson | Full | RandomAllocation] = Poisson
-    if mechanism.sampling != "poisson":
-        made = Full if mechanism.sampling == "full" else RandomAllocation
-    return made(
-        population,
-        mechanism,
-        key=key,
-        trial_id=trial_id,
-        attempt=attempt,
-        rank=rank,
-        world_size=world_size,
-    )
+    samplers: dict[Sampling, type[_Assigned]] = {
+        "shuffle": Shuffle,
+        "poisson": Poisson,
+        "random_allocation": RandomAllocation,
+        "full": Full,
+    }
+    made = samplers[mechanism.sampling]
+    return made(population=population, mechanism=mechanism, seed=seed, **how)
