@@ -18,10 +18,10 @@ from sweep.search.private_selection import law_of
 from sweep.store.plans import Plan
 from trainables import accountants
 from trainables.accountants import Release, selection
-from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.errors import InvalidInput
 from trainables.guarantee.certify import profile
 from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.releases import BestOf
+from trainables.guarantee.releases import BestOf, Number
 from trainables.privacy.claim import PROFILE_DELTAS, ClaimMeaning, meaning
 from trainables.privacy.rounding import format_delta, format_epsilon
 
@@ -80,14 +80,14 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
     exceeds.
     """
     law, target = law_of(space), space.search.target_epsilon
-    search = selection.by_law(law.law, mean=law.mean)
+    number = Number(law=law.law, mean=law.mean)
     if target is not None and NOISE not in space.override:
         _, mechanisms = _configurations(_at_noise(space, 1.0), account)
         found = selection.noise_for(
             [accountants.release(mechanism) for mechanism in mechanisms],
             target_epsilon=target,
             delta=min(mechanism.delta for mechanism in mechanisms),
-            search=search,
+            number=number,
         )
         space = _at_noise(space, found)
     plan, mechanisms = _configurations(space, account)
@@ -107,14 +107,11 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
                     " a range along which a trial's epsilon changes"
                 )
     delta = min(mechanism.delta for mechanism in mechanisms)
-    try:
-        chosen = selection.release_of(releases, search=search)
-    except CannotAnalyze as problem:
-        raise InvalidInput(str(problem)) from None
+    chosen = selection.release_of(releases, number=number)
     selected = accountants.certify(chosen, delta=delta).epsilon
     total = space.budget.total
     if total is not None and selected > total:
-        alone = selection.epsilon_of_choice_alone(search, delta=delta)
+        alone = selection.epsilon_of_choice_alone(number, delta=delta)
         if alone > total:
             raise InvalidInput(
                 f"expected budget.total of at least {format_epsilon(alone)}, what the choice alone"
@@ -133,8 +130,8 @@ def priced(space: SearchSpace, *, account: Accounting) -> tuple[SearchSpace, Pla
         )
     dearest = max(plan.to_run, key=lambda trial: trial.epsilon or 0.0)
     of_dearest = releases[plan.to_run.index(dearest)]
-    number = max(1, round(law.mean))
-    composed = accountants.certify([of_dearest] * number, delta=delta).epsilon
+    every = [of_dearest] * max(1, round(law.mean))
+    composed = accountants.certify(every, delta=delta).epsilon
     price = SelectionPrice(
         law=law.law,
         mean=law.mean,

@@ -20,8 +20,8 @@ from trainables.accountants import (
     release,
     selection,
 )
-from trainables.accountants.selection import by_law
 from trainables.attacks.one_run import epsilon_lower_bound
+from trainables.guarantee.releases import Number
 from trainables.privacy.from_config import default_delta
 
 
@@ -30,7 +30,7 @@ def paper(z0, kind="none", tau=0.0):
 
 
 def best_of(mean, law):
-    return selection.of_releases([poisson()], delta=5e-4, search=by_law(law, mean=mean))
+    return selection.of_releases([poisson()], delta=5e-4, number=Number(law=law, mean=mean))
 
 
 ONE_RECORD = mechanism("dp_sgd")  # n 2,560, B 64, 30 epochs, delta 5e-4, z 1
@@ -103,7 +103,7 @@ VALUES = [
     (
         *("ATIS, best of 20, geometric", 3.34, 1e-2, SELECTION),
         lambda: selection.of_releases(
-            [release(ATIS)], delta=1e-5, search=by_law("geometric", mean=20)
+            [release(ATIS)], delta=1e-5, number=Number(law="geometric", mean=20)
         ),
     ),
     ("delta, few records", 1e-5, 0, "the rule", lambda: default_delta(4_478)),

@@ -21,15 +21,14 @@ from scipy.optimize import brentq
 from tests.accountants._mechanisms import histogram, poisson, shuffled, through_the_ledger
 from tests.refusals import refused
 from trainables.accountants import certify, pld, selection
-from trainables.accountants.selection import by_law
 from trainables.errors import CannotAnalyze
 from trainables.guarantee import renyi
 from trainables.guarantee.releases import Number, Unaccounted
 
 _DELTA = 1e-5
 _ATIS = poisson(2.0, steps=2_100, rate=64 / 4_478)  # 30 epochs of 4,478 records, batches of 64
-_TWENTY = by_law("geometric", mean=20)
-_CHOSEN = selection.release_of([_ATIS], search=_TWENTY)
+_TWENTY = Number(law="geometric", mean=20)
+_CHOSEN = selection.release_of([_ATIS], number=_TWENTY)
 
 
 def test_a_selection_composes_with_trials_as_the_library_composes_the_events():
@@ -63,9 +62,9 @@ def test_trials_that_are_shown_cost_their_composition_where_that_is_more(num_sho
     np.testing.assert_allclose(opened, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("search", [_TWENTY, by_law("poisson", mean=5)])
-def test_a_ledger_keeps_a_selection(search):
-    chosen = selection.release_of([_ATIS, poisson(3.0)], search=search)
+@pytest.mark.parametrize("number", [_TWENTY, Number(law="poisson", mean=5)])
+def test_a_ledger_keeps_a_selection(number):
+    chosen = selection.release_of([_ATIS, poisson(3.0)], number=number)
     again = through_the_ledger(chosen)
     assert again == chosen
     with refused("pld: expected no selection", CannotAnalyze):
@@ -77,22 +76,22 @@ def test_a_ledger_keeps_a_selection(search):
 
 def test_a_selection_with_one_open_configuration_has_no_finite_epsilon():
     open_trial = Unaccounted(reasons=("no noise",), neighboring_relation="add_or_remove_one")
-    chosen = selection.release_of([_ATIS, open_trial], search=_TWENTY)
+    chosen = selection.release_of([_ATIS, open_trial], number=_TWENTY)
     found = certify([chosen], delta=_DELTA, effort="total")
     assert math.isinf(found.epsilon)
     assert found.unaccounted == ("no noise",)
     with refused("selection costs inf .*parts without an accountant"):
-        selection.noise_for([_ATIS, open_trial], target_epsilon=8.0, delta=_DELTA, search=_TWENTY)
+        selection.noise_for([_ATIS, open_trial], target_epsilon=8.0, delta=_DELTA, number=_TWENTY)
 
 
 @pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
 @pytest.mark.parametrize("target", [1.0, 4.0])
 def test_the_noise_of_a_target_makes_the_selection_cost_it(law, target):
-    search = by_law(law, mean=10)
+    number = Number(law=law, mean=10)
     unit = [poisson(1.0, steps=500), poisson(1.5, steps=300)]
-    z = selection.noise_for(unit, target_epsilon=target, delta=_DELTA, search=search)
+    z = selection.noise_for(unit, target_epsilon=target, delta=_DELTA, number=number)
     found = [what.scale_noise(z) for what in unit]
-    price = selection.of_releases(found, delta=_DELTA, search=search)
+    price = selection.of_releases(found, delta=_DELTA, number=number)
     assert 0.99 * target <= price <= target
 
 
@@ -100,10 +99,10 @@ def test_a_target_below_what_the_choice_or_a_histogram_costs_is_refused():
     alone = selection.epsilon_of_choice_alone(_TWENTY, delta=_DELTA)
     assert 0 < alone < 0.1
     with refused("the choice among a number of trials with mean 20"):
-        selection.noise_for([poisson()], target_epsilon=alone / 2, delta=_DELTA, search=_TWENTY)
+        selection.noise_for([poisson()], target_epsilon=alone / 2, delta=_DELTA, number=_TWENTY)
     unit = replace(poisson(1.0, steps=500), beside=histogram(1.0))
     with refused("without the training steps the selection costs"):
-        selection.noise_for([unit], target_epsilon=2.0, delta=_DELTA, search=_TWENTY)
+        selection.noise_for([unit], target_epsilon=2.0, delta=_DELTA, number=_TWENTY)
 
 
 def _best_exceeds(tail, law, mean):
@@ -133,5 +132,5 @@ def test_the_price_covers_what_an_attacker_finds_exactly_and_one_trials_does_not
     shown = float(np.log((with_one[seen] - _DELTA) / without[seen]).max())
     trial = shuffled(sigma, epochs=1)
     one = certify([trial], delta=_DELTA, effort="total").epsilon
-    price = selection.of_releases([trial], delta=_DELTA, search=by_law(law, mean=mean))
+    price = selection.of_releases([trial], delta=_DELTA, number=Number(law=law, mean=mean))
     assert one < shown <= price

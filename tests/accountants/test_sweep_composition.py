@@ -18,7 +18,6 @@ from trainables.accountants import (
     release,
     selection,
 )
-from trainables.accountants.selection import Search
 from trainables.errors import CannotAnalyze
 from trainables.guarantee.certify import MIXED_UNITS, Effort
 from trainables.guarantee.gaussian import gaussian_epsilon
@@ -203,39 +202,14 @@ def test_a_filter_of_a_large_total_has_room_for_little_noise():
 
 
 def test_a_selection_pays_for_the_costliest_configuration():
-    search = Search(kind="random", number=TEN)
-    both = selection.of_releases([poisson(2.0), poisson()], delta=_DELTA, search=search)
-    assert both == selection.of_releases([poisson()], delta=_DELTA, search=search)
-    poisson_count = Search(kind="random", number=Number(law="poisson", mean=10))
-    assert selection.of_releases([poisson()], delta=_DELTA, search=poisson_count) < both + 10
+    both = selection.of_releases([poisson(2.0), poisson()], delta=_DELTA, number=TEN)
+    assert both == selection.of_releases([poisson()], delta=_DELTA, number=TEN)
+    poisson_count = Number(law="poisson", mean=10)
+    assert selection.of_releases([poisson()], delta=_DELTA, number=poisson_count) < both + 10
     open_trial = [release(mechanism("dp_sgd", noise_multiplier=0.0))]
-    assert math.isinf(selection.of_releases(open_trial, delta=_DELTA, search=search))
-
-
-@pytest.mark.parametrize(
-    ("search", "reason"),
-    [
-        (Search(kind="grid"), "a grid run whole"),
-        (Search(kind="grid", number=TEN), "a grid run whole"),
-        (Search(kind="tpe", number=TEN), "the adaptive search tpe"),
-        (Search(kind="asha"), "the adaptive search asha"),
-        (Search(kind="random"), "drawn at random beforehand"),
-        (Search(kind="random", number=TEN, complete=False), "a budget, an early end"),
-    ],
-)
-def test_other_searches_are_refused_by_name(search, reason):
-    with refused(reason, CannotAnalyze):
-        selection.of_releases([poisson()], delta=_DELTA, search=search)
-
-
-@pytest.mark.parametrize(("law", "mean"), [("geometric", 0.5), ("poisson", math.inf), ("grid", 9)])
-def test_a_number_without_a_theorem_is_refused(law, mean):
-    with refused("selection: expected", CannotAnalyze):
-        selection.by_law(law, mean=mean)
+    assert math.isinf(selection.of_releases(open_trial, delta=_DELTA, number=TEN))
 
 
 def test_configurations_of_two_relations_are_refused():
     with refused("one neighboring_relation", CannotAnalyze):
-        selection.of_releases(
-            [poisson(), shuffled()], delta=_DELTA, search=Search(kind="random", number=TEN)
-        )
+        selection.of_releases([poisson(), shuffled()], delta=_DELTA, number=TEN)

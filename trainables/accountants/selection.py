@@ -4,13 +4,13 @@ Tuning with Renyi Differential Privacy"), by `dp-accounting`.
 The theorem needs the number of trials drawn beforehand from a Poisson or truncated negative
 binomial distribution and kept secret, and every trial an independent draw from one fixed
 distribution over configurations. A grid that is run whole and a search that looks at earlier
-results are neither: they are refused by name and cost their composition (`certify`).
+results are neither: they cost the composition of their trials (`certify`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,72 +22,39 @@ from trainables.guarantee.releases import BestOf, Number, Training, Unaccounted
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
-# Searches whose trials are independent draws from a fixed distribution.
-INDEPENDENT = ("random", "private_selection")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """How the trials of a sweep were chosen.
-
-    `kind` is "random" (also for a grid from which configurations are drawn at random), or "grid",
-    "tpe", "gp", "asha", ... `number` is the law of the number of trials; None where the number was
-    chosen. `complete` is False where a budget, an early stop of the sweep or a retry changed which
-    trials ran.
-    """
-
-    kind: str
-    number: Number | None = None
-    complete: bool = True
-
-
-def by_law(law: str, *, mean: float) -> Search:
-    """Independent draws whose number has this law ("geometric", "logarithmic", "poisson").
-
-    Raises: CannotAnalyze for another law, or a mean below 1.
-    """
-    try:
-        return Search(kind="private_selection", number=Number(law=law, mean=mean))
-    except ValueError as problem:
-        raise CannotAnalyze(f"selection: {problem}") from None
-
 
 Configurations = Sequence[Training | Unaccounted]
 
 
-def of_releases(configurations: Configurations, *, delta: float, search: Search) -> float:
-    """Epsilon of the best trial, where each trial draws one of `configurations`.
+def of_releases(configurations: Configurations, *, delta: float, number: Number) -> float:
+    """Epsilon of the best of a secret `number` of trials that draw one of `configurations` each.
 
     Costs the largest Rényi divergence of any configuration, order by order.
 
-    Raises: CannotAnalyze where the theorem does not hold, or relations or units are mixed.
+    Raises: CannotAnalyze where relations or units are mixed.
     """
-    return certify(release_of(configurations, search=search), delta=delta).epsilon
+    return certify(release_of(configurations, number=number), delta=delta).epsilon
 
 
-def release_of(configurations: Configurations, *, search: Search) -> BestOf:
+def release_of(configurations: Configurations, *, number: Number) -> BestOf:
     """The release of a search that publishes only its best trial, for the ledger.
 
     Raises: as `of_releases`.
     """
-    number = refuse(search)
     try:
         return BestOf(number=number, configurations=tuple(dict.fromkeys(configurations)))
     except ValueError as problem:
         raise CannotAnalyze(str(problem)) from None
 
 
-def epsilon_of_choice_alone(search: Search, *, delta: float) -> float:
-    """Epsilon of the choice among trials that cost nothing: a lower bound of every selection.
-
-    Raises: CannotAnalyze where the theorem does not hold for the search.
-    """
+def epsilon_of_choice_alone(number: Number, *, delta: float) -> float:
+    """Epsilon of the choice among trials that cost nothing: a lower bound of every selection."""
     nothing = np.zeros(len(renyi.ORDERS))
-    return renyi.to_epsilon(renyi.best_of(nothing, refuse(search)), delta=delta)
+    return renyi.to_epsilon(renyi.best_of(nothing, number), delta=delta)
 
 
 def noise_for(
-    at_unit_noise: Configurations, *, target_epsilon: float, delta: float, search: Search
+    at_unit_noise: Configurations, *, target_epsilon: float, delta: float, number: Number
 ) -> float:
     """The smallest noise multiplier, rounded up, with which a selection costs at most
     `target_epsilon`, where each trial draws one of `at_unit_noise`: what configurations release at
@@ -96,7 +63,7 @@ def noise_for(
     Raises: InvalidInput for a target that no noise reaches, because of the cost of the choice
     alone or of a noised histogram.
     """
-    number, alone = refuse(search), epsilon_of_choice_alone(search, delta=delta)
+    alone = epsilon_of_choice_alone(number, delta=delta)
     if alone >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice among a"
@@ -106,12 +73,12 @@ def noise_for(
 
     def price(noise_multiplier: float) -> float:
         scaled = [what.scale_noise(noise_multiplier) for what in at_unit_noise]
-        return of_releases(scaled, delta=delta, search=search)
+        return of_releases(scaled, delta=delta, number=number)
 
     without = [
         replace(what, steps=()) if isinstance(what, Training) else what for what in at_unit_noise
     ]
-    beside = of_releases(without, delta=delta, search=search)
+    beside = of_releases(without, delta=delta, number=number)
     if beside >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without the training"
@@ -119,31 +86,3 @@ def noise_for(
             " without an accountant)"
         )
     return smallest_noise_multiplier(price, target_epsilon=target_epsilon, precision=1e-5)
-
-
-def refuse(search: Search) -> Number:
-    """The law of the number of trials, where the theorem holds for the search.
-
-    Raises: CannotAnalyze, naming the reason, where it does not.
-    """
-    if search.kind == "grid":
-        raise CannotAnalyze(
-            "selection: a grid run whole costs the composition of its trials (certify); only"
-            " a number of trials drawn at random is priced as a selection"
-        )
-    if search.kind not in INDEPENDENT:
-        raise CannotAnalyze(
-            f"selection: the adaptive search {search.kind} looks at earlier results, so it costs"
-            " the composition of its trials (certify)"
-        )
-    if search.number is None:
-        raise CannotAnalyze(
-            "selection: expected the number of trials drawn at random beforehand (its law and"
-            " mean), got a number that was chosen"
-        )
-    if not search.complete:
-        raise CannotAnalyze(
-            "selection: a budget, an early end or a retry changed which trials ran, so they are"
-            " not the number that was drawn"
-        )
-    return search.number
