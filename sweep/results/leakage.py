@@ -90,7 +90,7 @@ def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str
     """
     bound = metrics.get("epsilon_lower_bound")
     claim = metrics.get(attacks.audited(split))
-    if bound is None or claim is None or not one_run.violates(bound, claim):
+    if bound is None or claim is None or bound <= claim:
         return None
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
 

@@ -29,18 +29,16 @@ def require_delta(delta: float) -> None:
         raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
 
 
-def largest_rejected(
-    p_value: Callable[[float], float], *, p: float, upper: float, tolerance: float = 1e-7
-) -> float:
-    """sup {x in [0, upper]: p_value(x) < p} of a non-decreasing p-value; 0 where 0 is accepted."""
-    if p_value(0.0) >= p:
-        return 0.0
+def largest_rejected(rejects: Callable[[float], bool], *, upper: float) -> float:
+    """The largest x in [0, upper] that is rejected, from below, where all smaller ones are; 0 where
+    none is.
+    """
     low, high = 0.0, upper
-    if p_value(high) < p:
+    if rejects(high):
         return high
-    while high - low > tolerance:
+    while high - low > 1e-7:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if p_value(middle) < p else (low, middle)
+        low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
 
 
@@ -65,8 +63,7 @@ def fdp(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: 
 
     if num_correct == 0:
         return 0.0
-    mu = largest_rejected(lambda mu: 0.0 if rejects(mu) else 1.0, p=0.5, upper=20.0, tolerance=1e-6)
-    return _of_gaussian(mu, delta)
+    return _of_gaussian(largest_rejected(rejects, upper=20.0), delta)
 
 
 def gdp(auc: float, *, delta: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import norm, t
 
 from trainables.attacks._references import IN, OUT, Moments
 from trainables.attacks._signals import Floats
@@ -34,22 +34,8 @@ def ratio(psi: Floats, references: Moments, *, variance: Variance = "auto") -> F
         return np.asarray(
             _predictive(psi, references, mean, IN) - _predictive(psi, references, mean, OUT)
         )
-    std = _std(references, variance)
-    return log_ratio(psi, mean_in=mean[IN], std_in=std[IN], mean_out=mean[OUT], std_out=std[OUT])
-
-
-def log_ratio(
-    psi: Floats, *, mean_in: Floats, std_in: Floats, mean_out: Floats, std_out: Floats
-) -> Floats:
-    """log N(psi; in) - log N(psi; out), element-wise.
-
-    >>> one, two = np.array(1.0), np.array(2.0)
-    >>> psi = np.array(2.197225)
-    >>> round(float(log_ratio(psi, mean_in=two, std_in=one, mean_out=0 * one, std_out=one)), 5)
-    2.39445
-    """
-    inside, outside = (psi - mean_in) / std_in, (psi - mean_out) / std_out
-    return np.asarray(0.5 * (outside**2 - inside**2) + np.log(std_out) - np.log(std_in))
+    outside, inside = norm.logpdf(psi, mean, _std(references, variance))
+    return np.asarray(inside - outside)
 
 
 def _filled_means(references: Moments) -> Floats:

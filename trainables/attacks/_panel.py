@@ -157,7 +157,7 @@ def sweep_panel(
     """
     results = []
     for trial, own, delta, drawn, unit in zip(trials, scores, deltas, sampling, units, strict=True):
-        can_certify = one_run.comparable(trial.mode, drawn, unit=unit)
+        can_certify = not one_run.why_incomparable(trial.mode, drawn, unit=unit)
         results.append(
             panel(
                 trial,
@@ -201,17 +201,9 @@ def certificate(
 
     Raises: InvalidInput where the mechanism has no epsilon comparable with the bound.
     """
-    one_run.refuse_unless_comparable(target.mode, sampling, unit=unit)
-    audit = one_run.audit(scores, target, delta=delta, num_trials=num_trials)
-    return {
-        "epsilon_lower_bound": audit.epsilon_lower_bound,
-        "epsilon_lower_bound_delta": audit.delta,
-        "epsilon_lower_bound_p": audit.p,
-        "epsilon_estimate_fdp": audit.epsilon_estimate_fdp,
-        "mia_one_run_num_units": float(audit.num_units),
-        "mia_one_run_num_guesses": float(audit.num_guesses),
-        "mia_one_run_num_correct": float(audit.num_correct),
-    }
+    if why := one_run.why_incomparable(target.mode, sampling, unit=unit):
+        raise InvalidInput(why)
+    return one_run.audit(scores, target, delta=delta, num_trials=num_trials)
 
 
 def possible(
@@ -222,7 +214,7 @@ def possible(
     for name in sorted(valid_attacks(target.mode)):
         enough = knowledge.parts >= catalogue.entry("attacks", name).NEEDS - {"coins"}
         if name == "one_run":
-            enough = one_run.comparable(target.mode, sampling, unit=unit)
+            enough = not one_run.why_incomparable(target.mode, sampling, unit=unit)
         if name == "quantile":
             enough = enough and int(target.population.sum()) >= FEWEST
         if enough:

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import betainc
 from scipy.stats import binom
 
-from trainables.attacks import _estimates, rmia
-from trainables.attacks._gaussians import ratio
+from trainables.attacks import _estimates, bavaria, rmia
 from trainables.attacks._knowledge import Knowledge
-from trainables.attacks._references import leave_one_out
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.errors import InvalidInput
 from trainables.sections import Sampling, SplitMode
@@ -61,23 +58,6 @@ def epsilon_lower_bound(
 
     Raises: InvalidInput unless 0 <= v <= r <= m, r >= 1, 0 <= delta < 1 and 0 < p < 1.
     """
-    _check(num_units, num_guesses, num_correct, delta=delta, p=p)
-    return _estimates.largest_rejected(
-        lambda epsilon: p_value(num_units, num_guesses, num_correct, epsilon=epsilon, delta=delta),
-        p=p,
-        upper=_LARGEST,
-    )
-
-
-def epsilon_estimate_fdp(
-    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float = 0.05
-) -> float:
-    """Estimate of epsilon at `delta` under a Gaussian trade-off curve (f-DP); no certificate."""
-    _check(num_units, num_guesses, num_correct, delta=delta, p=p)
-    return _estimates.fdp(num_units, num_guesses, num_correct, delta=delta, p=p)
-
-
-def _check(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float) -> None:
     if not 0 <= num_correct <= num_guesses <= num_units or num_guesses < 1:
         raise InvalidInput(
             "expected 0 <= correct <= guesses <= units and at least one guess, got"
@@ -86,6 +66,12 @@ def _check(num_units: int, num_guesses: int, num_correct: int, *, delta: float, 
     _estimates.require_delta(delta)
     if not 0 < p < 1:
         raise InvalidInput(f"expected 0 < p < 1, got p={p}")
+    return _estimates.largest_rejected(
+        lambda epsilon: (
+            p_value(num_units, num_guesses, num_correct, epsilon=epsilon, delta=delta) < p
+        ),
+        upper=_LARGEST,
+    )
 
 
 NEEDS = frozenset({"coins"})
@@ -93,23 +79,7 @@ NEEDS = frozenset({"coins"})
 ERROR = 0.05  # probability that any bound of a sweep is too large
 GUESSED_SHARE = 0.05
 MODELS_FOR_RATIO = 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class Audit:
-    """The bound and the estimate of epsilon at `delta` from one run's guesses.
-
-    `epsilon_lower_bound` holds with probability at least 1 - `p`. `epsilon_estimate_fdp` is tighter
-    and certifies nothing. Of `num_units` coins, `num_guesses` were guessed, `num_correct` rightly.
-    """
-
-    epsilon_lower_bound: float
-    epsilon_estimate_fdp: float
-    delta: float
-    p: float
-    num_units: int
-    num_guesses: int
-    num_correct: int
+_COUNTS = tuple(f"mia_one_run_num_{name}" for name in ("units", "guesses", "correct"))
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
@@ -125,52 +95,49 @@ def all_scores(trials: Sequence[Signals]) -> list[Floats]:
     Raises: InvalidInput where there are fewer than two, or their records differ.
     """
     if len(trials) > MODELS_FOR_RATIO:
-        return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]
+        return bavaria.all_scores(trials)
     return rmia.all_scores(trials)
 
 
 def audit(
-    record_scores: Floats,
-    signals: Signals,
-    *,
-    delta: float,
-    num_trials: int = 1,
-) -> Audit:
-    """Guess the coins of 5 % of the units of `signals` by `record_scores` [n] and bound epsilon.
+    record_scores: Floats, signals: Signals, *, delta: float, num_trials: int = 1
+) -> dict[str, float]:
+    """The figures of a guess of the coins of 5 % of the units of `signals`, by `record_scores` [n].
 
     `ERROR` is divided by `num_trials`: all bounds of a sweep hold together with probability 1 less
-    it. The split has coins (see `refuse_unless_comparable`).
+    it. The split has coins (see `why_incomparable`).
     """
     evidence, coin = unit_scores(record_scores, signals)
-    level = ERROR / num_trials
     order = np.argsort(-np.abs(evidence), kind="stable")
     right = np.cumsum(((evidence > 0) == coin)[order])
     num = math.ceil(GUESSED_SHARE * len(order) - 1e-9)
-    hits = int(right[num - 1])
-    return Audit(
-        epsilon_lower_bound=epsilon_lower_bound(len(order), num, hits, delta=delta, p=level),
-        epsilon_estimate_fdp=epsilon_estimate_fdp(len(order), num, hits, delta=delta, p=level),
-        delta=delta,
-        p=level,
-        num_units=len(order),
-        num_guesses=num,
-        num_correct=hits,
-    )
+    counts = len(order), num, int(right[num - 1])
+    return {
+        **_bounds(counts, delta=delta, p=ERROR / num_trials),
+        "epsilon_lower_bound_delta": delta,
+        **dict(zip(_COUNTS, map(float, counts), strict=True)),
+    }
 
 
 def corrected(metrics: Mapping[str, float | None], *, num_trials: int) -> dict[str, float]:
     """The bound and estimate that an audit's figures give as one of `num_trials` audits; empty for
     figures without one.
     """
-    counts = [metrics.get(f"mia_one_run_num_{name}") for name in ("units", "guesses", "correct")]
-    delta, level = metrics.get("epsilon_lower_bound_delta"), ERROR / num_trials
-    if delta is None or None in counts:
+    counts = [int(count) for name in _COUNTS if (count := metrics.get(name)) is not None]
+    delta = metrics.get("epsilon_lower_bound_delta")
+    if delta is None or len(counts) < len(_COUNTS):
         return {}
-    units, guesses, correct = (int(count) for count in counts if count is not None)
+    return _bounds(counts, delta=delta, p=ERROR / num_trials)
+
+
+def _bounds(counts: Sequence[int], *, delta: float, p: float) -> dict[str, float]:
+    """The bound of epsilon at `delta`, which holds with probability 1 - `p`, and an estimate that
+    is tighter and certifies nothing.
+    """
     return {
-        "epsilon_lower_bound": epsilon_lower_bound(units, guesses, correct, delta=delta, p=level),
-        "epsilon_lower_bound_p": level,
-        "epsilon_estimate_fdp": epsilon_estimate_fdp(units, guesses, correct, delta=delta, p=level),
+        "epsilon_lower_bound": epsilon_lower_bound(*counts, delta=delta, p=p),
+        "epsilon_lower_bound_p": p,
+        "epsilon_estimate_fdp": _estimates.fdp(*counts, delta=delta, p=p),
     }
 
 
@@ -213,37 +180,21 @@ def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
     return order[starts], order[starts + 1]
 
 
-def comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> bool:
-    """Whether the split has coins and the mechanism an epsilon of the relation that they bound.
+def why_incomparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> str:
+    """Why the split has no coins, or the mechanism no epsilon of the relation that they bound;
+    empty where there are both.
 
     Coins of single records bound the add-or-remove epsilon, which shuffling does not have. With
     unit group a coin changes what is in a group, or in two, and neither adds nor replaces one.
     """
     if unit == "group":
-        return False
-    return mode == "paired" or (mode == "bernoulli" and sampling != "shuffle")
-
-
-def refuse_unless_comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> None:
-    """Raises: InvalidInput where not `comparable`."""
-    if unit == "group":
-        raise InvalidInput(
+        return (
             "expected privacy.unit record for the attack one_run, whose coins are of records, got"
             " group"
         )
-    if not comparable(mode, sampling):
-        raise InvalidInput(
-            f"expected data.split paired for the attack one_run with sampling {sampling} (or"
-            f" bernoulli with another sampling), got data.split={mode}"
-        )
-
-
-def violates(epsilon_lower_bound: float, epsilon_claimed: float) -> bool:
-    """Whether a certified bound exceeds the claim, which is then wrong up to the audit's p.
-
-    Both must have the same delta and the same neighbouring relation (see the module).
-
-    >>> violates(1.2, 1.0), violates(1.0, 1.0), violates(9.0, math.inf)
-    (True, False, False)
-    """
-    return epsilon_lower_bound > epsilon_claimed
+    if mode == "paired" or (mode == "bernoulli" and sampling != "shuffle"):
+        return ""
+    return (
+        f"expected data.split paired for the attack one_run with sampling {sampling} (or"
+        f" bernoulli with another sampling), got data.split={mode}"
+    )

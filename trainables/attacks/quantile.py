@@ -51,10 +51,10 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
 def _describe(texts: sparse.csr_matrix, *, seed: int) -> Floats:
     """[n, 17]: main directions of the words with unit variance, and the last column (length)."""
     from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import StandardScaler
 
     words, size = texts[:, :-1], texts[:, [-1]].toarray()
     width = min(_COMPONENTS, words.shape[1] - 1, words.shape[0] - 1)
     seed = stream_seed(seed, "quantile", "svd") % 2**32
     main = TruncatedSVD(width, random_state=seed, n_iter=2).fit_transform(words)
-    both = np.column_stack([main, size])
-    return np.asarray((both - both.mean(axis=0)) / np.maximum(both.std(axis=0), 1e-9))
+    return np.asarray(StandardScaler().fit_transform(np.column_stack([main, size])))

@@ -1,7 +1,7 @@
 """Relative membership inference: a record's likelihood ratio against those of other records.
 
 Zarifzadeh, Liu & Shokri 2024. P_x = p_target(x) / p(x), with p(x) the mean likelihood over models
-with and without x; the score is the share of population records z with P_x / P_z >= gamma. Works
+with and without x; the score is the share of population records z with P_x / P_z >= 1. Works
 with a single reference model. Where no reference has seen x, its likelihood as a member is taken
 as a p_out + (1 - a). Likelihoods of unlike trials are brought to one temperature first.
 """
@@ -49,34 +49,31 @@ def _scores(p_target: Floats, references: Moments, *, population: Bools) -> Floa
     # No model without x: solve p_in = a p_out + (1 - a) for p_out.
     inverse = np.clip((mean[IN] - (1 - A)) / A, _SMALLEST, 1.0)
     p_out = np.where(np.isnan(mean[OUT]), inverse, mean[OUT])
-    ratio = likelihood_ratio(p_target, p_out=p_out, a=A, p_in=mean[IN])
-    as_outsider = likelihood_ratio(p_target, p_out=p_out, a=A)
+    ratio = likelihood_ratio(p_target, p_out=p_out, p_in=mean[IN])
+    as_outsider = likelihood_ratio(p_target, p_out=p_out)
     ratio_z = as_outsider[population] if population.any() else as_outsider
     # Records between the same two z share a score; P_x orders them, by less than one step.
     step = expit(np.log(np.maximum(ratio, _SMALLEST))) / (2 * len(ratio_z))
     return np.asarray(share_beaten(ratio, ratio_z) + step)
 
 
-def share_beaten(ratio: Floats, population: Floats, *, gamma: float = 1.0) -> Floats:
-    """Share of z with P_x / P_z >= gamma, for P_x [n] and P_z [k].
+def share_beaten(ratio: Floats, population: Floats) -> Floats:
+    """Share of z with P_x / P_z >= 1, for P_x [n] and P_z [k].
 
-    >>> p_z = np.array([0.740741, 1.180124])
-    >>> [float(share_beaten(np.array([1.216216]), p_z, gamma=g)[0]) for g in (1.0, 1.5)]
+    >>> share_beaten(np.array([1.216216, 0.75]), np.array([0.740741, 1.180124])).tolist()
     [1.0, 0.5]
     """
-    beaten = np.searchsorted(np.sort(population), ratio / gamma, side="right")
+    beaten = np.searchsorted(np.sort(population), ratio, side="right")
     return np.asarray(beaten / len(population))
 
 
-def likelihood_ratio(
-    p_target: Floats, *, p_out: Floats, a: float, p_in: Floats | None = None
-) -> Floats:
+def likelihood_ratio(p_target: Floats, *, p_out: Floats, p_in: Floats | None = None) -> Floats:
     """P_x = p_target / p(x); p(x) = (p_in + p_out) / 2, p_in estimated from p_out where not given.
 
-    >>> ratio = likelihood_ratio(np.array(0.9), p_out=np.array(0.6), a=0.3)
+    >>> ratio = likelihood_ratio(np.array(0.9), p_out=np.array(0.6))
     >>> round(float(ratio), 6)
     1.216216
     """
-    guess = a * p_out + (1 - a)
+    guess = A * p_out + (1 - A)
     p_member = guess if p_in is None else np.where(np.isnan(p_in), guess, p_in)
     return np.asarray(p_target / np.maximum((p_member + p_out) / 2, _SMALLEST))

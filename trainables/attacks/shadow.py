@@ -41,7 +41,10 @@ def fit(features: Floats, member: Bools, *, seed: int = 0) -> Callable[[Floats],
 
     Raises: InvalidInput where either class has fewer than 5 records.
     """
-    from sklearn.linear_model import LogisticRegression  # a second, only where it learns
+    # A second, only where it learns.
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     few = int(min(member.sum(), (~member).sum()))
     if few < 5:
@@ -52,15 +55,10 @@ def fit(features: Floats, member: Bools, *, seed: int = 0) -> Callable[[Floats],
     rows = np.sort(
         np.concatenate([rng.permutation(np.flatnonzero(side))[:few] for side in (member, ~member)])
     )
-    chosen, labels = transform(features[rows]), member[rows]
-    mean, scale = chosen.mean(axis=0), chosen.std(axis=0)
-    scale = np.where(scale > 1e-9, scale, 1.0)  # a constant column carries no information
-    model = LogisticRegression(C=1.0, max_iter=1_000).fit((chosen - mean) / scale, labels)
-
-    def read(values: Floats) -> Floats:
-        log_p = np.asarray(model.predict_log_proba((transform(values) - mean) / scale))
-        return np.asarray(log_p[:, 1] - log_p[:, 0], dtype=np.float64)
-
+    model = make_pipeline(
+        FunctionTransformer(transform), StandardScaler(), LogisticRegression(max_iter=1_000)
+    ).fit(features[rows], member[rows])
+    read: Callable[[Floats], Floats] = model.decision_function
     return read
 
 
