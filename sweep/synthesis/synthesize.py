@@ -16,8 +16,8 @@ from sweep.synthesis.data_card import DataCard, Draws, Filters, data_card, to_ma
 from sweep.synthesis.trained_text import Trained, models_of
 from trainables import catalogue
 from trainables.errors import InvalidInput
-from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import Drawn, Plan
+from trainables.generation.decoding import ModelDrawer
 from trainables.seeding import stream_seed
 
 KNOWN_PATTERNS = {

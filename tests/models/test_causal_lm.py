@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,11 +11,11 @@ from tests.models._builds import assert_sum_is_the_definitions, trained
 from tests.models._texts import EVERY, TEXTS, Letters, encode_texts, small_lm, with_adapters
 from tests.refusals import refused
 from trainables.data.texts import EncodedTexts
-from trainables.generation.decoding import Decoding, draw
+from trainables.generation.decoding import draw
 from trainables.layers import tied_table
 from trainables.layers.bookkeeping import gradient, supports
 from trainables.layers.tied import TiedEntry
-from trainables.models._causal_lm import CausalLm, LmSizes
+from trainables.models._gpt2 import causal_lm
 from trainables.models._tokenizers import load_bpe, train_bpe
 from trainables.models.causal_lm import build
 
@@ -86,20 +87,15 @@ def test_only_the_text_behind_a_prompt_counts():
 def test_it_computes_what_gpt2_computes():
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from trainables.models._gpt2 import load_into
-
     torch.manual_seed(1)
-    sizes = LmSizes(vocabulary=50, width=24, layers=2, heads=3, intermediate=96, positions=32)
-    theirs = GPT2LMHeadModel(
-        GPT2Config(vocab_size=50, n_positions=32, n_embd=24, n_layer=2, n_head=3, attn_pdrop=0.0)
-    ).eval()
-    ours = CausalLm(sizes).eval()
-    load_into(ours, theirs.state_dict())
-    ids = torch.randint(50, (1, 20))
-    truth = theirs(ids).logits[0]
-    continued = ours.begin(1, 20)
-    found = torch.cat([continued.read(token.view(1)) for token in ids[0]])
-    torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-5)
+    sizes = {"vocab_size": Letters.size, "n_positions": 40, "n_embd": 24, "n_layer": 2, "n_head": 3}
+    theirs = GPT2LMHeadModel(GPT2Config(**sizes)).eval()
+    ours = causal_lm(theirs, positions=40).eval()
+    batch = encode_texts(prompted=False).batch(EVERY[:1])
+    truth = F.cross_entropy(
+        theirs(batch.inputs.unsqueeze(0)).logits[0], batch.targets, reduction="none"
+    )
+    torch.testing.assert_close(ours.token_losses(batch)[1], truth, rtol=1e-4, atol=1e-5)
 
 
 def test_width_must_be_a_multiple_of_heads():
@@ -167,8 +163,8 @@ def test_a_text_is_drawn_as_often_as_it_was_read_however_long_it_is(tokens):
         adam.zero_grad()
         model.losses(texts.batch(np.array([0, 1]))).mean().backward()
         adam.step()
-    how = Decoding(end=letters.end, max_tokens=16)
-    found = draw(model.eval(), [[letters.begin]] * 400, how, seed=0)
+    openings = [[letters.begin]] * 400
+    found = draw(model.eval(), openings, seed=0, end=letters.end, max_tokens=16)
     share = sum(letters.decode(text) == "a" for text in found) / len(found)
     assert abs(share - 0.5) < 0.145
 

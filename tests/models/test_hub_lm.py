@@ -1,14 +1,13 @@
-"""Models of `transformers` with adapters: exact per-record norms, and decoding with their cache."""
+"""Models of `transformers` with adapters: exact per-record norms, refused variants."""
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from tests.models._builds import assert_sum_is_the_definitions, trained
-from tests.models._texts import EVERY, Letters, encode_texts, llama, small_lm, with_adapters
+from tests.models._texts import EVERY, Letters, encode_texts, llama, with_adapters
 from tests.refusals import refused
 from trainables.layers.bookkeeping import unsupported_modules
 from trainables.models._hub_lm import HubLm, require_records_apart
@@ -41,20 +40,6 @@ def test_a_state_holds_what_is_trained_and_loads():
     torch.testing.assert_close(other.losses(batch), one.losses(batch))
     whole = llama().state_dict()
     assert "inner.lm_head.weight" not in whole  # tied to the embedding, which is there
-
-
-@pytest.mark.parametrize("model", [small_lm(), with_adapters(llama())], ids=["ours", "llama"])
-def test_reading_token_by_token_gives_the_scores_of_a_whole_pass(model):
-    batch = encode_texts(prompted=False).batch(np.array([4]))
-    going = model.eval().begin(2, 40)
-    losses = []
-    for token, target in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
-        scores = going.read(torch.tensor([0, token]))
-        losses.append(float(-scores[1].log_softmax(0)[target]))
-        if len(losses) == 3:
-            going.keep(torch.tensor([1, 1]))  # the other text is forgotten
-    found = torch.tensor(losses)
-    torch.testing.assert_close(found, model.token_losses(batch)[1].detach(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["default", "dynamic"])

@@ -1,4 +1,4 @@
-"""The module of `causal_lm`: blocks over packed rows, and incremental decoding."""
+"""The module of `causal_lm`: blocks over packed rows."""
 
 from __future__ import annotations
 
@@ -56,14 +56,9 @@ class Block(nn.Module):
         qkv = self.qkv(self.attention_norm(x, rows), rows)
         seen = self.attention_out(attention(qkv, layout, heads=self.heads, causal=True), rows)
         x = x + (seen if masks is None else masks.drop(seen, site))
-        fed = self.feed_forward(x, rows)
-        return x + (fed if masks is None else masks.drop(fed, site + 1))
-
-    def feed_forward(self, x: Tensor, rows: Rows) -> Tensor:
-        """The residual of the feed-forward half."""
         inner = F.gelu(self.inner(self.norm(x, rows), rows), approximate="tanh")
-        out: Tensor = self.outer(inner, rows)
-        return out
+        fed: Tensor = self.outer(inner, rows)
+        return x + (fed if masks is None else masks.drop(fed, site + 1))
 
 
 class LmModule(nn.Module, ABC):
@@ -85,8 +80,8 @@ class LmModule(nn.Module, ABC):
         """For each counted token, in any order: its record int64[m], and -log p in nats [m]."""
 
     @abstractmethod
-    def begin(self, num_rows: int, max_tokens: int) -> Any:
-        """A decoding of `num_rows` texts at once, at most `max_tokens` long."""
+    def generator(self) -> Any:
+        """The model as `transformers` has it, to draw from with its `generate`."""
 
     @abstractmethod
     def adapt(self, *, rank: int, alpha: float) -> None:
@@ -150,9 +145,11 @@ class CausalLm(DropsByRecord, LmModule):
         out: Tensor = self.norm(x, rows)
         return out
 
-    def begin(self, num_rows: int, max_tokens: int) -> Continuation:
-        """A decoding of `num_rows` texts at once, at most `max_tokens` long."""
-        return Continuation(self, num_rows, min(max_tokens, self.sizes.positions))
+    def generator(self) -> Any:
+        """As `LmModule.generator`."""
+        from trainables.models._gpt2 import to_transformers
+
+        return to_transformers(self)
 
     def adapt(self, *, rank: int, alpha: float) -> None:
         """Freeze everything and add low-rank adapters to every linear map of the blocks."""
@@ -167,43 +164,3 @@ def _drop_head(module: nn.Module, state: dict[str, Tensor], prefix: str, local: 
 def _add_head(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
     if f"{prefix}word.weight" in state:
         state[f"{prefix}head.weight"] = state[f"{prefix}word.weight"]
-
-
-class Continuation:
-    """Texts that grow by one token at a time, with cached keys and values."""
-
-    def __init__(self, model: CausalLm, num_rows: int, max_tokens: int) -> None:
-        sizes, weight = model.sizes, model.word.weight
-        self.model = model
-        self.max_tokens = max_tokens
-        self._length = 0
-        shape = (sizes.layers, 2, num_rows, sizes.heads, max_tokens, sizes.width // sizes.heads)
-        self._kept = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
-
-    @torch.no_grad()
-    def read(self, tokens: Tensor) -> Tensor:
-        """The next token of each text, int64[R] -> scores of the one after it [R, vocabulary]."""
-        model, time = self.model, self._length
-        tokens = tokens.to(self._kept.device)
-        number, width = tokens.shape[0], model.sizes.width
-        rows = Rows(torch.arange(number).numpy(), number)
-        place = torch.full_like(tokens, time)
-        x = model.word(tokens, rows) + model.position(place, rows)
-        for k, block in enumerate(model.blocks):
-            assert isinstance(block, Block)
-            qkv = block.qkv(block.attention_norm(x, rows), rows)
-            q, key, value = qkv.view(number, 3, block.heads, 1, -1).unbind(1)
-            kept = self._kept[k]
-            kept[0, :, :, time], kept[1, :, :, time] = key.squeeze(2), value.squeeze(2)
-            seen = F.scaled_dot_product_attention(
-                q, kept[0, :, :, : time + 1], kept[1, :, :, : time + 1]
-            )
-            x = x + block.attention_out(seen.reshape(number, width), rows)
-            x = x + block.feed_forward(x, rows)
-        self._length += 1
-        scores: Tensor = model.head(model.norm(x, rows), rows)
-        return scores
-
-    def keep(self, rows: Tensor) -> None:
-        """Select these rows, int64[R'], in this order; one may occur twice."""
-        self._kept = self._kept.index_select(2, rows.to(self._kept.device))

@@ -1,8 +1,8 @@
-"""Loads GPT-2's weights, by their names in `transformers`, into this project's causal LM."""
+"""GPT-2's weights, by their names in `transformers`, in this project's causal LM and back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trainables.errors import InvalidInput
 from trainables.models._causal_lm import CausalLm, LmSizes
+from trainables.models._lora import Adapted
 
 _TOP = {
     "word.weight": "wte.weight",
@@ -66,13 +67,46 @@ def causal_lm(found: Any, *, positions: int) -> CausalLm:
 def load_into(model: CausalLm, weights: Mapping[str, Tensor]) -> None:
     """Copy GPT-2's weights in place; every parameter of `model` is set."""
     found = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}
-    state = {ours: found[theirs] for ours, theirs in _TOP.items()}
-    for number in range(model.sizes.layers):
+    state = {}
+    for ours, theirs, is_turned in _names(model.sizes.layers):
+        state[ours] = (found[theirs].t() if is_turned else found[theirs]).float().clone()
+    with torch.no_grad():
+        model.load_state_dict(state)
+
+
+def to_transformers(model: CausalLm) -> Any:
+    """The model as a `GPT2LMHeadModel`, its adapters merged into the maps that they belong to."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes, own = model.sizes, model.state_dict()
+    for name, module in model.named_modules():
+        if isinstance(module, Adapted):
+            own |= {f"{name}.weight": module.merged(), f"{name}.bias": module.base.bias}
+    about = GPT2Config(
+        vocab_size=sizes.vocabulary,
+        n_positions=sizes.positions,
+        n_embd=sizes.width,
+        n_layer=sizes.layers,
+        n_head=sizes.heads,
+        n_inner=sizes.intermediate,
+        layer_norm_epsilon=sizes.eps,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    made = GPT2LMHeadModel(about).to(model.word.weight.device).eval()
+    state = {
+        theirs: own[ours].t() if is_turned else own[ours]
+        for ours, theirs, is_turned in _names(sizes.layers)
+    }
+    made.transformer.load_state_dict(state)
+    return made
+
+
+def _names(layers: int) -> Iterator[tuple[str, str, bool]]:
+    """The names of each parameter here and there, and whether it is stored transposed there."""
+    yield from ((ours, theirs, False) for ours, theirs in _TOP.items())
+    for number in range(layers):
         for ours, theirs in _BLOCK.items():
             for part in ("weight", "bias"):
-                tensor = found[f"h.{number}.{theirs}.{part}"]
-                turned = tensor.t() if ours in _MAPS and part == "weight" else tensor
-                state[f"blocks.{number}.{ours}.{part}"] = turned
-    state["head.weight"] = state["word.weight"]
-    with torch.no_grad():
-        model.load_state_dict({name: tensor.float().clone() for name, tensor in state.items()})
+                names = f"blocks.{number}.{ours}.{part}", f"h.{number}.{theirs}.{part}"
+                yield *names, ours in _MAPS and part == "weight"

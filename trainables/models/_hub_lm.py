@@ -97,10 +97,13 @@ class HubLm(Foreign, LmModule):
         if next(self.parameters()).device.type != "meta":  # which has shapes alone
             refuse_unknown_rows(self, _batches(self), name=self.provenance)
 
-    def begin(self, num_rows: int, max_tokens: int) -> HubContinuation:
-        """A decoding of `num_rows` texts at once."""
+    def generator(self) -> Any:
+        """As `LmModule.generator`."""
+        from transformers import GenerationConfig
+
         self.name_rows(None)
-        return HubContinuation(self)
+        self.inner.generation_config = GenerationConfig()  # its folder may say how to draw
+        return self.inner
 
 
 def _batches(model: HubLm) -> list[TextBatch]:
@@ -160,31 +163,6 @@ def _first_losses_agree(model: HubLm, *batches: list[int]) -> bool:
         found.append(model.token_losses(batch)[1].double())
     short = min(_SHORT, *map(len, found))
     return torch.allclose(found[0][:short], found[1][:short], rtol=1e-3, atol=1e-3)
-
-
-class HubContinuation:
-    """Texts that grow by one token at a time, over the model's own cache."""
-
-    def __init__(self, model: HubLm) -> None:
-        from transformers import DynamicCache
-
-        self._inner: Any = model.inner
-        self._cache = DynamicCache()
-
-    @torch.no_grad()
-    def read(self, tokens: Tensor) -> Tensor:
-        """The next token of each text, int64[R] -> scores of the one after it [R, vocabulary]."""
-        found = self._inner(
-            input_ids=tokens.unsqueeze(1).to(self._inner.device),
-            past_key_values=self._cache,
-            use_cache=True,
-        )
-        scores: Tensor = found.logits[:, -1]
-        return scores
-
-    def keep(self, rows: Tensor) -> None:
-        """Select these rows, in this order."""
-        self._cache.reorder_cache(rows.to(self._inner.device))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,10 @@ class Adapted(LowRank):
         super().__init__(width=base.in_features, out=base.out_features, rank=rank, alpha=alpha)
         self.base = base
 
+    def merged(self) -> Tensor:
+        """[out, width]: the weight of one map that computes the same."""
+        return self.base.weight + self.scale * self.up.weight @ self.down.weight
+
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """Rows [n, width] -> [n, out]."""
         out: Tensor = self.base(x, rows) + self.scale * self.up(self.down(x, rows), rows)

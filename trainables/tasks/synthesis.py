@@ -12,8 +12,8 @@ from typing import Any
 from trainables.cards.card import counted_fields
 from trainables.config import TrialConfig
 from trainables.data.texts import EncodedTexts
-from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
+from trainables.generation.decoding import ModelDrawer
 from trainables.metrics import generation as scores
 from trainables.models._hub_lm import save_lm
 from trainables.result import EpochReport, TrialResult
