@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Literal
 
@@ -124,8 +124,8 @@ def _sentence(intent: str, text: str) -> Sentence:
 
 @dataclass(frozen=True)
 class Domain:
-    """A domain: `intents` (sentence patterns of each, the commonest intent first), `slots` (label
-    and the rule of its values), and the `rules` that they are composed of.
+    """A domain: `intents` (sentence patterns of each, one a line, the commonest intent first),
+    `slots` (label and the rule of its values), and the `rules` that they are composed of.
 
     A slot `name` stands as `{name}` in a pattern, in a rule `{name}` is the rule of that name.
     `openings` and `closings` are said around any sentence. Upper case and control characters do not
@@ -133,7 +133,7 @@ class Domain:
     """
 
     name: str
-    intents: Mapping[str, tuple[str, ...]]
+    intents: Mapping[str, str]
     slots: Mapping[str, Rule]
     rules: Mapping[str, Rule]
     openings: Rule
@@ -153,8 +153,8 @@ class Domain:
         """Every sentence of every intent, its choices resolved, none twice in an intent."""
         return tuple(
             _sentence(intent, text)
-            for intent, texts in self.intents.items()
-            for text in dict.fromkeys(text for choices in texts for text in patterns(choices))
+            for intent, lines in self.intents.items()
+            for text in dict.fromkeys(chain(*map(patterns, lines.strip().splitlines())))
         )
 
     @cached_property

@@ -31,18 +31,18 @@ RULES: dict[str, Rule] = {
     "onset": uniform(_ONSETS),
     "vowel": uniform(_VOWELS),
     "coda": uniform(_CODAS),
-    "syllable": uniform(["{onset}{vowel}", "{onset}{vowel}{coda}"]),
+    "syllable": uniform("{onset}{vowel}; {onset}{vowel}{coda}"),
     # Some 100,000 family names, most of them of one record.
-    "rare_name": uniform(["{syllable}{syllable}", "{syllable}{syllable}{syllable}"]),
-    "family_name": zipf(["{last_name}", "{rare_name}", "{last_name} {rare_name}"]),
-    "person": zipf(["{first_name}", "{first_name} {family_name}", "{first_name} {rare_name}"]),
+    "rare_name": uniform("{syllable}{syllable}; {syllable}{syllable}{syllable}"),
+    "family_name": zipf("{last_name}; {rare_name}; {last_name} {rare_name}"),
+    "person": zipf("{first_name}; {first_name} {family_name}; {first_name} {rare_name}"),
     "digit": uniform("0 1 2 3 4 5 6 7 8 9"),
     "spoken_digit": uniform("zero one two three four five six seven eight nine"),
     "code4": uniform(["{digit}{digit}{digit}{digit}"]),
     "spoken4": uniform(["{spoken_digit} {spoken_digit} {spoken_digit} {spoken_digit}"]),
     "two_digits": uniform(["{digit}{digit}"]),
     "small_number": zipf("two three five ten four six one fifteen twenty eight thirty seven nine"),
-    "count": zipf(["{small_number}", "{small_number}", "{digit}{digit}"]),
+    "count": zipf("{small_number}; {small_number}; {digit}{digit}"),
     "weekday": uniform("monday tuesday wednesday thursday friday saturday sunday"),
     "month": uniform(
         "january february march april may june july august september october november december"
@@ -52,33 +52,20 @@ RULES: dict[str, Rule] = {
         " thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
     ),
     "hour": uniform("one two three four five six seven eight nine ten eleven twelve"),
-    "half_day": uniform(["am", "pm", "in the morning", "in the evening", "o'clock"]),
+    "half_day": uniform("am; pm; in the morning; in the evening; o'clock"),
     "minutes": zipf("thirty fifteen forty-five ten twenty forty fifty five"),
-    "place_stem": uniform(["{syllable}{syllable}", "{syllable}"]),
+    "place_stem": uniform("{syllable}{syllable}; {syllable}"),
     "place_end": zipf("ton ville field burg ford port dale wood mouth haven"),
 }
 
 DATE = zipf(
-    [
-        "today",
-        "tomorrow",
-        "{weekday}",
-        "next {weekday}",
-        "{month} {ordinal}",
-        "this {weekday}",
-        "the {ordinal} of {month}",
-        "next week",
-        "this weekend",
-    ]
+    "today; tomorrow; {weekday}; next {weekday}; {month} {ordinal}; this {weekday}; the {ordinal}"
+    " of {month}; next week; this weekend"
 )
-TIME = zipf(
-    ["{hour} {half_day}", "noon", "{hour} {minutes}", "{hour} {minutes} {half_day}", "midnight"]
-)
-DURATION = zipf(
-    ["{count} minutes", "an hour", "{count} hours", "half an hour", "{count} days", "a week"]
-)
+TIME = zipf("{hour} {half_day}; noon; {hour} {minutes}; {hour} {minutes} {half_day}; midnight")
+DURATION = zipf("{count} minutes; an hour; {count} hours; half an hour; {count} days; a week")
 # Before and after any sentence, a command as well as a statement.
 OPENINGS = zipf(
     "; ; ; hey; ok; please; listen; so; well; hello; now; hey there; um; one more thing; quick one"
 )
-CLOSINGS = zipf(["", "", "", "please", "now", "thanks", "right away", "thank you", "ok"])
+CLOSINGS = zipf("; ; ; please; now; thanks; right away; thank you; ok")
