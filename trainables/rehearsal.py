@@ -33,7 +33,6 @@ from trainables.tasks import nlu
 from trainables.tasks._frame import attempt_key
 from trainables.tasks._pretraining import pretrain
 from trainables.tasks._setup import prepare
-from trainables.tasks._stages import staged_engine
 from trainables.tasks._synthesis_data import exchange_programs
 from trainables.training import train
 
@@ -150,7 +149,7 @@ def _texts(fields: dict[str, Any], folder: Path) -> None:
         source=source,
         method=method,
         model=nn.ModuleDict(models),
-        engine=staged_engine(
+        engine=synthesis_setup.staged_engine(
             config, mechanism, models, encoded, ids=ids, groups=groups, key=key, comm=Alone()
         ),
         validation=encoded,

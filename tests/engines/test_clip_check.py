@@ -42,7 +42,7 @@ from trainables.layers.tied_table import TiedTableEntry
 from trainables.privacy.clipping import GradientHook
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
-from trainables.tasks._facts import clipping_check
+from trainables.tasks._frame import clipping_check
 
 __all__ = ["own", "place"]
 C = 0.5

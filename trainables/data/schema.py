@@ -61,6 +61,27 @@ def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> 
 
 
 @dataclass(frozen=True)
+class OwnSet:
+    """The functions of the file of a user's own data set; usually `data.path` names its place."""
+
+    place: str
+    read: Callable[..., Iterator[Utterance]]
+
+    def default_path(self) -> str:
+        """Place under the data directory."""
+        return self.place
+
+    def schema(self, path: Path, *, config: FrameFiles) -> LabelSchema:
+        """The labels found in the private records: a release that no epsilon covers."""
+        found = self.read(path, config=config)
+        return schema_of(found, source=f"read from {path}", public=False)
+
+    def pool_size(self, config: FrameFiles) -> int | None:
+        """Not known without counting private records."""
+        return None
+
+
+@dataclass(frozen=True)
 class ShippedSet:
     """The functions of a public data set's file whose labels and size are shipped, by its usual
     place under the data directory. `read` gives the labels of another file or folder, which count

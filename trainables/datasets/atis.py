@@ -9,8 +9,8 @@ from typing import Literal
 
 from trainables.data import configs as data_configs
 from trainables.data.schema import ShippedSet
-from trainables.datasets._bio_set import files as files
-from trainables.datasets._bio_set import read as read
+from trainables.datasets.bio_folder import files as files
+from trainables.datasets.bio_folder import read as read
 
 PUBLIC = True
 LICENCE = "LDC (LDC93S5, LDC94S19, LDC95S26)"

@@ -1,15 +1,19 @@
-"""A user's own corpus in the form `seq.in` / `seq.out` / `label`, in one folder or one a part."""
+"""A user's own corpus in the form `seq.in` / `seq.out` / `label`: three aligned files, a record a
+line, in one folder or in one a part. Public sets in this form have its `files` and `read`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.records import LabelSchema
-from trainables.data.schema import schema_of
-from trainables.datasets._bio_set import files as files
-from trainables.datasets._bio_set import read
+from trainables.data.records import PART_NAMES, Part, Utterance
+from trainables.data.schema import OwnSet
+from trainables.errors import InvalidData
+from trainables.file_formats.reading import BIO_NAMES, File
+from trainables.file_formats.source import own_utterances
 
 PUBLIC = False
 
@@ -20,16 +24,37 @@ class Config(data_configs.FrameFiles):
     name: Literal["bio_folder"] = "bio_folder"
 
 
-def default_path() -> str:
-    """Place under the data directory; usually `data.path` names another."""
-    return "bio_folder"
+def folders(path: Path) -> dict[Path, Part]:
+    """The folders that hold a corpus: its parts, or `path` itself, all of it training data.
+
+    Raises: InvalidData where there is none, or one of the three files of a folder is missing.
+    """
+    if not path.is_dir():
+        raise InvalidData(
+            f"expected a folder with {', '.join(BIO_NAMES)} in {path}, got"
+            f" {'a file' if path.exists() else 'nothing there'} (see data.path, SWEEP_DATA_DIR)"
+        )
+    found = {path / name: part for name, part in PART_NAMES.items() if (path / name).is_dir()}
+    if not found:
+        found = {path: "train"}
+    for folder in found:
+        for name in BIO_NAMES:
+            if not (folder / name).is_file():
+                raise InvalidData(f"expected the file {name} in {folder}, got none")
+    return found
 
 
-def schema(path: Path, *, config: Config) -> LabelSchema:
-    """The labels found in the private records: a release that no epsilon covers."""
-    return schema_of(read(path, config=config), source=f"read from {path}", public=False)
+def files(path: Path, *, config: data_configs.FrameFiles) -> tuple[Path, ...]:
+    """The files to read. Raises: InvalidData where one is missing."""
+    return tuple(folder / name for folder in folders(path) for name in BIO_NAMES)
 
 
-def pool_size(config: Config) -> int | None:
-    """Not known without counting private records."""
-    return None
+def read(path: Path, *, config: data_configs.FrameFiles) -> Iterator[Utterance]:
+    """All parts. Raises: InvalidData with file and line, see `own_utterances`."""
+    return own_utterances(
+        File(folder, "bio_folder", part=part) for folder, part in folders(path).items()
+    )
+
+
+_SET = OwnSet("bio_folder", read)
+default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

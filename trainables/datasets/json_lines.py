@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.records import NO_INTENT, LabelSchema, Utterance
-from trainables.data.schema import schema_of
+from trainables.data.records import NO_INTENT, Utterance
+from trainables.data.schema import OwnSet
 from trainables.errors import InvalidData
 from trainables.file_formats.reading import File
 from trainables.file_formats.source import own_utterances
@@ -31,11 +31,6 @@ class Config(data_configs.FrameFiles):
     """The fields of `data` with `name: json_lines`."""
 
     name: Literal["json_lines"] = "json_lines"
-
-
-def default_path() -> str:
-    """Place under the data directory; usually `data.path` names another."""
-    return "utterances.jsonl"
 
 
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
@@ -66,11 +61,5 @@ def line(utterance: Utterance, *, slots: bool) -> str:
     return _ENCODER.encode(fields) + "\n"
 
 
-def schema(path: Path, *, config: Config) -> LabelSchema:
-    """The labels found in the private records: a release that no epsilon covers."""
-    return schema_of(read(path, config=config), source=f"read from {path}", public=False)
-
-
-def pool_size(config: Config) -> int | None:
-    """Not known without counting private records."""
-    return None
+_SET = OwnSet("utterances.jsonl", read)
+default_path, schema, pool_size = _SET.default_path, _SET.schema, _SET.pool_size

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,13 +15,16 @@ import torch
 from torch import nn
 
 from trainables import engines
-from trainables.cards.card import PrivacyCard
+from trainables.cards import card as cards
+from trainables.cards.card import ClippingCheck, StepAudit
 from trainables.config import TrialConfig
+from trainables.engines._check import TOLERANCE
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 from trainables.guarantee.mechanism import Mechanism
-from trainables.guarantee.noise import SecretKey, new_key, public_key
+from trainables.guarantee.noise import SecretKey, is_cipher, new_key, public_key
 from trainables.guarantee.population import Ids
+from trainables.metrics.training import CLIP_DIFFERENCE
 from trainables.privacy.learning_rate import learning_rate_of
 from trainables.privacy.summary import PrivacySummary
 from trainables.result import TrialResult
@@ -29,6 +33,7 @@ from trainables.system.communication import Communicator
 from trainables.training import Trained
 
 Model = TypeVar("Model", bound=nn.Module)
+_AUDIT_CALLS = 240  # under a second; `sweep audit` takes more
 
 
 @contextmanager
@@ -133,18 +138,27 @@ def spent_privacy(
 
 def result(
     config: TrialConfig,
+    mechanism: Mechanism,
     trained: Trained,
     summary: PrivacySummary,
     *,
+    comm: Communicator,
     metrics: Mapping[str, float | None],
     seconds: Mapping[str, float],
-    privacy: PrivacyCard,
+    corpus: str,
+    public_data: bool,
+    provenance: str,
+    public: Sequence[str],
     notes: tuple[str, ...],
+    attacks: Sequence[str] = (),
+    by_record: bool = False,
 ) -> TrialResult:
-    """The result of a trial: the task's own metrics, and those that every trial has.
+    """The result of a trial: the task's own metrics, those that every trial has, and its privacy
+    card.
 
     `seconds` of the parts do not overlap; "train" is the whole training loop of this attempt, and
-    "shadow" is no part, because other trials use the shadow model, too.
+    "shadow" is no part, because other trials use the shadow model, too. `public` are the inputs
+    that are treated as public. `by_record`: its model is clipped by `torch.func`.
     """
     epochs = math.fsum(trained.epoch_seconds)
     between = seconds["train"] - (epochs - trained.seconds_before)
@@ -166,7 +180,51 @@ def result(
             "best_epoch": float(trained.best_epoch),
             **{f"seconds_{name}": value for name, value in times.items()},
         },
-        privacy=privacy,
+        privacy=cards.make(
+            mechanism.first(trained.epochs_done),
+            summary,
+            trial_id=config.id,
+            corpus=corpus,
+            processes=comm.world_size,
+            secure_noise=is_cipher(comm.device, secure=config.privacy.secure_noise),
+            public_data=public_data,
+            provenance=provenance,
+            public=public,
+            attacks=attacks,
+            n_is_declared=public_data or config.data.num_records is not None,
+            step_audit=step_audit(mechanism, comm=comm, by_record=by_record),
+            clipping_check=clipping_check(trained.history),
+        ),
         notes=notes,
         seconds=times,
+    )
+
+
+def clipping_check(history: Sequence[Mapping[str, float]]) -> ClippingCheck | None:
+    """The outcome of the comparisons in all of these epochs; None where one had none."""
+    found = [epoch[CLIP_DIFFERENCE] for epoch in history if CLIP_DIFFERENCE in epoch]
+    if not found or len(found) < len(history):
+        return None
+    verdict = "pass" if max(found) <= TOLERANCE else "fail"
+    return ClippingCheck(verdict=verdict, tolerance=TOLERANCE)
+
+
+def step_audit(
+    mechanism: Mechanism, *, comm: Communicator, by_record: bool = False
+) -> StepAudit | None:
+    """The audit of this trial's step on adversarial inputs without real records; None without a
+    claim, and on all ranks but 0.
+    """
+    # Without a bound on alpha_k the worst group may have no noise to speak of.
+    if comm.rank != 0 or mechanism.effective_noise_multiplier_at(0) == 0:
+        return None
+    # The step of one stage, because stages do not differ in the audited properties.
+    own = replace(mechanism, stages=(), histogram_noise_multiplier=0.0)
+    found = engines.audit_step(own, calls=_AUDIT_CALLS, by_record=by_record)
+    return StepAudit(
+        verdict="pass" if found.passed else "fail",
+        claimed=found.claimed,
+        measured=found.estimate,
+        low=found.interval[0],
+        high=found.interval[1],
     )

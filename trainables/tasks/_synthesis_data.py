@@ -20,7 +20,7 @@ from trainables.guarantee.mechanism import Mechanism
 from trainables.guarantee.noise import SecretKey
 from trainables.parse.function_types import function_types
 from trainables.system import checkpoint
-from trainables.tasks._parsers import parser_of, programs_of
+from trainables.tasks.parsing import parser_of, programs_of
 
 NO_PROMPT = "none"
 _HISTOGRAM = "histogram.json"

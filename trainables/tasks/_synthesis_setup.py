@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from trainables import catalogue, formats
 from trainables.config import TrialConfig
@@ -18,17 +19,19 @@ from trainables.data.pair_split import (
 )
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
+from trainables.engines import Engine
 from trainables.figure_cache import FigureCache
 from trainables.generation._material import Material, StageTexts
 from trainables.guarantee.mechanism import Mechanism
+from trainables.guarantee.noise import SecretKey
+from trainables.guarantee.population import Ids
 from trainables.models._causal_lm import LmModule
 from trainables.models._hub_lm import LmSource, source_of
 from trainables.models.causal_lm import config_of
 from trainables.seeding import stream_seed, torch_seeded
 from trainables.system.communication import Communicator
-from trainables.tasks._frame import attempt_key, first_rank_first, on_device
+from trainables.tasks._frame import attempt_key, engine_setup, first_rank_first, on_device
 from trainables.tasks._pretraining import mean_token_loss, mix_texts, pretrain
-from trainables.tasks._stages import StagedEngine, staged_engine
 from trainables.tasks._synthesis_checks import (
     learns_from_public_text,
     public_utterances,
@@ -36,6 +39,81 @@ from trainables.tasks._synthesis_checks import (
     require_unlearnt,
 )
 from trainables.tasks._synthesis_data import exchange_programs, materials, prompt_frequencies
+
+
+class StagedEngine:
+    """Epochs 0..T1-1 of a mechanism train its first model, the next T2 the second.
+
+    Each stage has a separate engine, with separate streams of noise and coins.
+    """
+
+    def __init__(self, parts: Mapping[str, Engine], epochs: Mapping[str, int]) -> None:
+        self.parts = dict(parts)
+        self._epochs = dict(epochs)
+
+    def stage_of(self, epoch: int) -> tuple[str, int]:
+        """The stage that an epoch belongs to, and its number in it."""
+        for stage, length in self._epochs.items():
+            if epoch < length:
+                return stage, epoch
+            epoch -= length
+        raise ValueError("expected an epoch of the mechanism")
+
+    def run_epoch(self, epoch: int) -> dict[str, float]:
+        """All steps of an epoch."""
+        stage, own = self.stage_of(epoch)
+        return self.parts[stage].run_epoch(own)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The engines' states, each under its stage."""
+        return {
+            f"{stage}.{name}": tensor
+            for stage, engine in self.parts.items()
+            for name, tensor in engine.state_dict().items()
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore a `state_dict`."""
+        for stage, engine in self.parts.items():
+            prefix = f"{stage}."
+            engine.load_state_dict(
+                {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+            )
+
+
+def staged_engine(
+    config: TrialConfig,
+    mechanism: Mechanism,
+    models: Mapping[str, nn.Module],
+    texts: Mapping[str, EncodedTexts],
+    *,
+    ids: Ids,
+    groups: Ids | None,
+    key: SecretKey,
+    comm: Communicator,
+) -> StagedEngine:
+    """The engine of a trial; `texts` are addressed by 0..n-1 and `ids` are all of them."""
+    lengths = dict(zip(models, mechanism.stages or (mechanism.epochs,), strict=True))
+    make = catalogue.entry("engines", config.engine).make
+    parts = {}
+    for stage, model in models.items():
+        own = replace(mechanism, epochs=lengths[stage], stages=(), histogram_noise_multiplier=0.0)
+        parts[stage] = make(
+            model,
+            own,
+            engine_setup(
+                config,
+                mechanism=own,
+                loader=texts[stage],
+                ids=ids,
+                groups=groups,
+                comm=comm,
+                key=key,
+                # This name separates the noise streams of the stages.
+                trial_id=f"{config.id}/{stage}",
+            ),
+        )
+    return StagedEngine(parts, lengths)
 
 
 @dataclass

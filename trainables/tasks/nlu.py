@@ -19,7 +19,7 @@ from trainables.metrics import Counts, summarize
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
-from trainables.tasks import _facts, _leakage
+from trainables.tasks import _leakage
 from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
@@ -66,8 +66,10 @@ def run(
         evidence.write_counts(folder, setup.split.test, counts)
     return result(
         config,
+        setup.mechanism,
         trained,
         summary,
+        comm=comm,
         metrics={
             **tested,
             **leakage.metrics,
@@ -81,19 +83,12 @@ def run(
             "attacks": leakage.seconds,
             "shadow": leakage.shadow_seconds,
         },
-        privacy=_facts.privacy_card(
-            config,
-            setup.mechanism,
-            summary,
-            trained=trained,
-            comm=comm,
-            corpus=setup.corpus.name,
-            public_data=bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
-            provenance=setup.model.provenance,
-            public=_public(setup),
-            attacks=sorted(_leakage.names(setup)) if config.trains else (),
-            by_record=isinstance(setup.model, ByRecord),
-        ),
+        corpus=setup.corpus.name,
+        public_data=bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
+        provenance=setup.model.provenance,
+        public=_public(setup),
+        attacks=sorted(_leakage.names(setup)) if config.trains else (),
+        by_record=isinstance(setup.model, ByRecord),
         notes=(setup.model.provenance, *leakage.notes),
     )
 

@@ -7,6 +7,7 @@ private pairs must not be released. Ten thousand pairs take minutes on one threa
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from trainables.data.corpus import make_once
 from trainables.data.pairs import PairCorpus
 from trainables.errors import InvalidData, InvalidInput
 from trainables.files import read_written_json
@@ -107,6 +109,7 @@ class _Rules:
 
 _FORMAT = 1
 _FILES = ("parser.json", "weights.safetensors")
+_PROGRAMS = "programs.json"  # of a folder of the cache
 _AT_ONCE = 64  # utterances that are parsed together
 _BUCKET = 50  # batches that are sorted by length together
 
@@ -249,6 +252,43 @@ def train_parser(
         _fit(model, sources, targets, settings=settings, seed=seed, report=report)
     about: dict[str, str | int] = {"name": pairs.name, "seed": seed}
     return Parser(model.eval(), vocabulary, settings, about)
+
+
+def parser_of(pairs: PairCorpus, *, epochs: int, seed: int, cache_dir: Path) -> Parser:
+    """A parser trained on `pairs`, kept in `cache_dir`.
+
+    Raises: InvalidInput where pairs lack programs.
+    """
+    settings = ParserSettings(epochs=epochs)
+    name = _cache_name("parser", pairs.fingerprint, repr(settings), str(seed))
+    folder = make_once(
+        cache_dir, name, lambda place: train_parser(pairs, settings=settings, seed=seed).save(place)
+    )
+    return load_parser(folder)
+
+
+def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -> tuple[str, ...]:
+    """The programs of `utterances` by a parser, kept in `cache_dir`, readable by its owner only."""
+    name = _cache_name("programs", _digest(parser), repr(parser.settings), *utterances)
+
+    def make(folder: Path) -> None:
+        found = parser.parse(utterances)
+        (folder / _PROGRAMS).write_text(json.dumps(found), encoding="utf-8")
+
+    folder = make_once(cache_dir, name, make)
+    return tuple(json.loads((folder / _PROGRAMS).read_text(encoding="utf-8")))
+
+
+def _digest(parser: Parser) -> str:
+    """Digest of the weights and the vocabulary, which determine a parser's output."""
+    digest = hashlib.sha256(repr(parser.vocabulary).encode())
+    for name, tensor in sorted(parser.model.state_dict().items()):
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _cache_name(kind: str, *parts: str) -> str:
+    return f"{kind}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}"
 
 
 def evaluate(parser: Parser, pairs: PairCorpus) -> ParseScores:

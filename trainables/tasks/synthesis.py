@@ -19,11 +19,10 @@ from trainables.models._hub_lm import save_lm
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Communicator
-from trainables.tasks import _facts
 from trainables.tasks._frame import Clock, result, spent_privacy
-from trainables.tasks._parsers import parser_of
 from trainables.tasks._pretraining import mean_token_loss, pretrain
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
+from trainables.tasks.parsing import parser_of
 from trainables.training import Trained, train
 
 GENERATED = "synthetic.jsonl"
@@ -62,8 +61,10 @@ def run(
     clock.end("evaluate")
     return result(
         config,
+        setup.mechanism,
         trained,
         summary,
+        comm=comm,
         metrics={
             **figures,
             "epsilon_rdp": summary.epsilon_rdp,
@@ -73,17 +74,10 @@ def run(
             **_of_best_epochs(setup, trained),
         },
         seconds=clock.seconds,
-        privacy=_facts.privacy_card(
-            config,
-            setup.mechanism,
-            summary,
-            trained=trained,
-            comm=comm,
-            corpus=setup.corpus.name,
-            public_data=setup.corpus.public,
-            provenance="; ".join(setup.notes),
-            public=_public(setup),
-        ),
+        corpus=setup.corpus.name,
+        public_data=setup.corpus.public,
+        provenance="; ".join(setup.notes),
+        public=_public(setup),
         notes=(*setup.notes, *notes),
     )
 
