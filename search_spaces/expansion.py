@@ -314,7 +314,8 @@ def _require_read(space: SearchSpace, points: Sequence[Point]) -> None:
             field = _field(path)
             section, _, name = field.partition(".")
             is_dropped = any(field in point.dropped for point in some) or (path in alone and not of)
-            if not is_dropped or any(_reads(point, section, name) for point in some):
+            own_part = (point.fields.get(section) for point in some if field not in point.dropped)
+            if not is_dropped or any(name in part for part in own_part if isinstance(part, dict)):
                 continue
             configs = [*([] if of else [space.base]), *(point.fields for point in some)]
             entries = [entry_of(section, fields) for fields in configs]
@@ -331,11 +332,6 @@ def _require_read(space: SearchSpace, points: Sequence[Point]) -> None:
                 raise InvalidInput(
                     f"expected no {what}, which no trial reads with its other fields{because}{got}"
                 )
-
-
-def _reads(point: Point, section: str, name: str) -> bool:
-    part = point.fields.get(section)
-    return isinstance(part, dict) and name in part and f"{section}.{name}" not in point.dropped
 
 
 def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

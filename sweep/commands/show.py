@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sweep.commands._options import JsonFlag, Name
 from sweep.commands._output import console, print_json, say
 from trainables.system import collector
-
-if TYPE_CHECKING:
-    from sweep.store.sweeps import SweepFolder, TrialRecord
-
 
 _MOST_ROWS = 200  # a table of ten thousand takes long and helps nobody
 
@@ -31,7 +27,15 @@ def show(
     from sweep.results.exported import damages
     from sweep.results.gap import sentences
     from sweep.results.importance import advice
+    from sweep.results.selected_trial import sentence_of
     from sweep.results.summary import summary
+    from sweep.results.tables.trials import (
+        group_table,
+        leakage_table,
+        results_table,
+        synthesis_table,
+        violations,
+    )
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from trainables.errors import InvalidInput
@@ -48,24 +52,6 @@ def show(
         return
     for sentence in sentences(records):
         say(sentence, style="bold" if sentence.startswith("at ") else None)
-    _print_tables(folder, records, list(damaged.values()), every=every)
-    with suppress(InvalidInput):
-        say(*(f"next: {sentence}" for sentence in advice(records)))
-
-
-def _print_tables(
-    folder: SweepFolder, records: list[TrialRecord], damages: list[str], *, every: bool
-) -> None:
-    """Trials, repeats, leakage and generated text, each with what is wrong with it."""
-    from sweep.results.selected_trial import sentence_of
-    from sweep.results.tables.trials import (
-        group_table,
-        leakage_table,
-        results_table,
-        synthesis_table,
-        violations,
-    )
-
     out = console()
     most = None if every else _MOST_ROWS
     out.print(results_table(folder.name, records, max_rows=most))
@@ -74,10 +60,12 @@ def _print_tables(
             f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
             " every one"
         )
-    say(*damages, style="bold red")
+    say(*damaged.values(), style="bold red")
     say(*filter(None, [sentence_of(folder)]))
     repeats = group_table(records, max_rows=most)
     for table in (repeats, leakage_table(records), synthesis_table(records)):
         if table is not None:
             out.print("", table)
     say(*violations(records), style="bold red")
+    with suppress(InvalidInput):
+        say(*(f"next: {sentence}" for sentence in advice(records)))

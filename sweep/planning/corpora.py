@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.settings import Settings
 from sweep.store.data_sets import is_at_hand
@@ -74,7 +77,9 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, object]:
         "max_length": int(lengths.max()),
         "num_intents": len(corpus.schema.intents),
         "num_slots": len(corpus.schema.slots),
-        **_label_counts(corpus),
+        "intents": _by_name(corpus.schema.intents, corpus.intents),
+        # The tags of a slot, B and I, follow that of no slot, which is first.
+        "slots": _by_name(corpus.schema.slots, (np.asarray(corpus.tags) - 1) / 2),
         "num_outside_schema": int(np.asarray(corpus.outside).sum()),
         "grouped": corpus.groups is not None,
         "schema_source": corpus.schema.source,
@@ -95,18 +100,11 @@ def _parts(config: DataConfig, corpus: Corpus) -> dict[str, int | str | None]:
     }
 
 
-def _label_counts(corpus: Corpus) -> dict[str, dict[str, int]]:
-    """Records of each intent and slots of each name, the commonest first."""
-    known = len(corpus.schema.intents)
-    intents = np.bincount(np.maximum(corpus.intents, -1) + 1, minlength=known + 1)[1:]
-    begins = np.asarray(corpus.tags)
-    tags = np.bincount(begins[begins >= 0], minlength=len(corpus.schema.tags))
-    slots = dict(zip(corpus.schema.slots, tags[1::2].tolist(), strict=True))
-    named = dict(zip(corpus.schema.intents, intents.tolist(), strict=True))
-    return {
-        "intents": dict(sorted(named.items(), key=lambda item: -item[1])),
-        "slots": dict(sorted(slots.items(), key=lambda item: -item[1])),
-    }
+def _by_name(names: Sequence[str], numbers: NDArray[Any]) -> dict[str, int]:
+    """How often the number of each name is there, the commonest first."""
+    found = Counter(numbers.tolist())
+    named = {name: found[number] for number, name in enumerate(names)}
+    return dict(sorted(named.items(), key=lambda item: -item[1]))
 
 
 def _describe_pairs(pairs: PairCorpus) -> dict[str, object]:

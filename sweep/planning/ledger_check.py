@@ -7,6 +7,7 @@ a planned epsilon of 0 does not show this. Deleted sweeps cannot be compared.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,7 +18,6 @@ from sweep.settings import Settings
 from sweep.spending.gate import unpaid
 from sweep.spending.ledger import FILE, SELECTION, Entry, Ledger, entry_for, selection_entry
 from sweep.store import sweeps as store
-from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, Vault
 from trainables import catalogue, formats
 from trainables.errors import InvalidData, InvalidInput
@@ -80,22 +80,25 @@ def repair(settings: Settings) -> list[Finding]:
 
 def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     # Before the entries: a running sweep records an epoch after its charge.
-    done = {trial.id: _epochs_done(folder, trial) for trial in folder.plan().trials}
+    done = {}
+    for trial in folder.plan().trials:
+        known = folder.state().trial(trial.id)
+        done[trial.id] = max(known.epochs_done, known.result["epochs_done"] if known.result else 0)
     entries = ledger.of_sweep(folder.ledger_name)
     if folder.space().search.is_private_selection and not folder.is_unsealed:
-        vault, name = Vault(folder), SELECTION
+        vault = Vault(folder)
         begun = vault.is_over or (vault.is_sealed and vault.draws.state().begun)
-        if begun and not any(entry.trial == name for entry in entries):
+        if begun and not any(entry.trial == SELECTION for entry in entries):
             problem = "its selection has no entry"
-            yield Finding(problem=problem, sweep=folder.name, trial=name, epochs=(1,))
+            yield Finding(problem=problem, sweep=folder.name, trial=SELECTION, epochs=(1,))
         return
-    by_trial: dict[str, list[Entry]] = {}
+    by_trial = defaultdict[str, list[Entry]](list)
     for entry in entries:
-        by_trial.setdefault(entry.trial, []).append(entry)
+        by_trial[entry.trial].append(entry)
     for trial in folder.plan().trials:
         if trial.epsilon == 0 and catalogue.kind_of("engines", trial.engine) == "prior":
             continue  # it read no record
-        if missing := unpaid(trial.id, done[trial.id], by_trial.get(trial.id, ())):
+        if missing := unpaid(trial.id, done[trial.id], by_trial[trial.id]):
             numbers = tuple(epoch + 1 for epoch in missing)
             yield Finding(
                 problem=f"no entry for {formats.count(len(numbers), 'epoch')} of trial {trial.id}",
@@ -103,11 +106,6 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
                 trial=trial.id,
                 epochs=numbers,
             )
-
-
-def _epochs_done(folder: SweepFolder, trial: PlannedTrial) -> int:
-    found = folder.state().trial(trial.id)
-    return max(found.epochs_done, found.result["epochs_done"] if found.result else 0)
 
 
 def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings) -> None:

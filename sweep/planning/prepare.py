@@ -82,15 +82,10 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         if plan.merged:
             notes.append(f"{plan.merged} points are equal to another one and run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
-    notes += _of_models(plan)
+    models = sorted({trial.config.model.name for trial in plan.to_run})
+    about = (getattr(catalogue.entry("models", name), "NOTE", None) for name in models)
+    notes += filter(None, about)
     return Prepared(space=space, plan=plan, notes=tuple(notes), price=price)
-
-
-def _of_models(plan: Plan) -> list[str]:
-    """The notes of the models in the plan."""
-    names = sorted({trial.config.model.name for trial in plan.to_run})
-    notes = (getattr(catalogue.entry("models", name), "NOTE", None) for name in names)
-    return [note for note in notes if note is not None]
 
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:

@@ -7,6 +7,7 @@ improvement over a Gaussian process; NSGA-II: Deb et al. 2002.
 
 from __future__ import annotations
 
+import statistics
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -107,7 +108,10 @@ def _replay(
     """
     import optuna
 
-    dummy = _dummy(observations, count=len(study.directions))
+    done = [one.objectives for one in observations if one.state == "done"]
+    # Placeholders of a refused configuration.
+    medians = [statistics.median_high(column) for column in zip(*done, strict=True)]
+    dummy = medians or [1.0] * len(study.directions)
     by_name = {branch.variant.name: branch for branch in found}
     variants = optuna.distributions.CategoricalDistribution(list(by_name))
     for one in observations:
@@ -116,7 +120,7 @@ def _replay(
         if branch is None or params is None:
             continue  # of a space that was changed since
         named = {VARIANT: one.variant, **params}
-        objectives = {"done": one.objectives, "refused": dummy}.get(one.state)
+        objectives = {"done": [*one.objectives], "refused": dummy}.get(one.state)
         violation = one.violation if one.state == "refused" else -1.0
         if replay:
             study.enqueue_trial(named)
@@ -124,7 +128,7 @@ def _replay(
             _ask(trial, found)
             if objectives is not None:
                 trial.set_constraint(_CONSTRAINT, violation)
-                study.tell(trial, list(objectives))
+                study.tell(trial, objectives)
             elif one.state == "failed":
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
             continue
@@ -134,20 +138,12 @@ def _replay(
         study.add_trial(
             optuna.trial.create_trial(
                 state=unended if objectives is None else states.COMPLETE,
-                values=None if objectives is None else list(objectives),
+                values=objectives,
                 params=named,
                 distributions={VARIANT: variants, **axes},
                 constraints=None if objectives is None else {_CONSTRAINT: violation},
             )
         )
-
-
-def _dummy(observations: Sequence[Observation], *, count: int) -> tuple[float, ...]:
-    """Placeholder objectives of a refused configuration: the medians."""
-    done = [one.objectives for one in observations if one.state == "done"]
-    if not done:
-        return (1.0,) * count
-    return tuple(sorted(column)[len(column) // 2] for column in zip(*done, strict=True))
 
 
 def _ask(trial: Any, found: tuple[Branch, ...]) -> Suggestion:

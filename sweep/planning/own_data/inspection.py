@@ -289,7 +289,18 @@ def warnings(found: Inspection) -> list[str]:
             f"{found.near} validation and test records differ from a training record in case,"
             " signs, numbers or word order only: scores look better than they are."
         )
-    return sentences + _about_groups(found, parts.total())
+    sizes = sorted(found.groups.values())
+    if sizes and sizes[-1] > max(1, _LARGE_GROUP * parts.total()):
+        sentences.append(
+            f"The largest of {len(sizes)} groups has {sizes[-1]} records, the median"
+            f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one adds."
+        )
+    if found.groups_in_parts:
+        sentences.append(
+            f"{found.groups_in_parts} groups have records in several parts: a guarantee for groups"
+            " holds only for the training part, and scores look better than they are."
+        )
+    return sentences
 
 
 def _is_cut(parts: Counter[Part]) -> bool:
@@ -304,21 +315,3 @@ def _why(parts: Counter[Part]) -> str:
         "the file lacks a part: `sweep init` cuts it from the training part, data.split paper"
         " cuts all records 45:5:50"
     )
-
-
-def _about_groups(found: Inspection, total: int) -> list[str]:
-    if not found.groups:
-        return []
-    sizes = sorted(found.groups.values())
-    sentences = []
-    if sizes[-1] > max(1, _LARGE_GROUP * total):
-        sentences.append(
-            f"The largest of {len(sizes)} groups has {sizes[-1]} records, the median"
-            f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one adds."
-        )
-    if found.groups_in_parts:
-        sentences.append(
-            f"{found.groups_in_parts} groups have records in several parts: a guarantee for groups"
-            " holds only for the training part, and scores look better than they are."
-        )
-    return sentences
