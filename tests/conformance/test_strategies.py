@@ -50,7 +50,9 @@ def test_a_space_has_the_requested_number_of_points(name):
 
 @pytest.mark.parametrize("name", names("adaptive"))
 def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(name):
-    space, observations = space_of(name, num_samples=12, num_startup=3), []
+    objectives = ["validation_ser", "epsilon"]
+    space = space_of(name, num_samples=12, num_startup=3, objectives=objectives)
+    observations = []
     for draw in range(5):
         found = suggest(space, observations, draw=draw)
         assert found == suggest(space, observations, draw=draw)
@@ -58,7 +60,7 @@ def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(n
         assert found.values["model.hidden_size"] in (16, 32, 64)
         loss = float(found.values["training.learning_rate"])
         observations.append(
-            Observation(variant="all", values=found.values, state="done", objectives=(loss,))
+            Observation(variant="all", values=found.values, state="done", objectives=(loss,) * 2)
         )
 
 

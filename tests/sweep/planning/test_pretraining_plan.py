@@ -9,7 +9,6 @@ from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
 from tests.encoders import family_folders
 from tests.refusals import refused
 from trainables.documents import format_yaml
-from trainables.encoders.about import ABOUT
 from trainables.system import checkpoint
 
 _BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -40,21 +39,6 @@ def test_changes_by_path_change_that_field_alone(file):
     assert changed.model_dump(mode="json") == dump
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"epoch": 2}, "epoch: did you mean epochs"),
-        ({"epochs": 0}, "epochs"),
-        ({"name.first": "x"}, "expected a mapping at name to set name.first"),
-        ({"encoder.hidden_sizes": 8}, "hidden_size"),
-        ({"encoder": {"name": "features"}}, "encoder.name: .*'bert'"),
-    ],
-)
-def test_a_wrong_field_is_named(file, changes, line):
-    with refused(line):
-        read_pretraining(file, changes)
-
-
 def test_corpora_without_a_file_get_the_recipe_of_the_shipped_encoder():
     shipped = read_pretraining(_BENCHMARKS / "dialogues.yaml", {"precision": "fp32"})
     alike = read_pretraining(
@@ -75,35 +59,6 @@ def test_bf16_is_chosen_where_the_processor_has_it(monkeypatch):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda has=there: {"amx_bf16": has})
         config = read_pretraining(None, {}, public=["video"])
         assert config.precision == ("bf16" if there else "fp32")
-
-
-@pytest.mark.parametrize("public", [(), ("video",)])
-def test_either_a_file_or_corpora(file, public):
-    with refused("expected either a FILE or --public"):
-        read_pretraining(file if public else None, {}, public=public)
-
-
-def test_a_file_without_fields_is_refused(file):
-    file.write_text("- tiny\n")
-    with refused(r"a mapping of fields in .*tiny\.yaml"):
-        read_pretraining(file, {})
-
-
-@pytest.mark.parametrize("bits", [0, 4, 64])
-def test_the_bits_of_a_weight_are_those_that_can_be_written(file, settings, tmp_path, bits):
-    config, place = read_pretraining(file, {}), tmp_path / "encoder"
-    with refused(f"^expected --bits to be 8, 16 or 32, got {bits}$"):
-        run_pretraining(config, place, settings, bits=bits, report=never)
-    assert not place.exists()
-
-
-def test_an_encoder_is_never_overwritten(file, settings, tmp_path):
-    place = tmp_path / "encoder"
-    place.mkdir()
-    (place / ABOUT).write_text("{}")
-    with refused("expected --to to name a new folder"):
-        run_pretraining(read_pretraining(file, {}), place, settings, bits=16, report=never)
-    assert [path.name for path in place.iterdir()] == [ABOUT]
 
 
 @pytest.mark.parametrize("others", [False, True])

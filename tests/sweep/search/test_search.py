@@ -80,16 +80,6 @@ def chosen_trials(folder):
     return [trial for trial in folder.plan().trials if not trial.baseline]
 
 
-@pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
-def test_the_same_knowledge_gives_the_same_suggestion(strategy):
-    space = space_of(strategy, search={"objectives": ["validation_ser", "epsilon"]})
-    observations = search_all(space, count=5)
-    assert suggest(space, observations, draw=5) == suggest(space, observations, draw=5)
-    assert [one.values for one in observations] == [
-        one.values for one in search_all(space, count=5)
-    ]
-
-
 @pytest.mark.parametrize("strategy", ["tpe", pytest.param("gp", marks=pytest.mark.slow)])
 def test_what_is_known_is_used(strategy):
     """The second half of a search is nearer to the optimum than chance is: over 3 seeds the means
@@ -130,25 +120,6 @@ def test_a_proposed_number_has_the_digits_that_matter_and_stays_in_its_range():
     domain = domain_of(axis)
     assert domain.value(0.05432198) == 0.05432
     assert domain.value(0.123456) == 0.123456
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"budget": {"epsilon": 8, "accountant": "selection"}}, "other than selection"),
-        ({"axes": {"data.split_seed": [0, 1]}}, "no axis data.split_seed"),
-        ({"search": {"objectives": ["ser"]}}, "search.objectives.0"),
-        ({"search": {"objectives": ["epsilon", "epsilon"]}}, "different objectives"),
-    ],
-)
-def test_a_search_that_means_nothing_is_refused(fields, named):
-    with refused(named):
-        space_of(**fields)
-
-
-def test_what_only_an_adaptive_search_has_is_refused_elsewhere():
-    with refused("objectives with strategy gp, nsga2, tpe"):
-        space_of("random", search={"objectives": ["epsilon"]})
 
 
 def test_a_search_runs_its_trials_and_never_one_twice(place):
