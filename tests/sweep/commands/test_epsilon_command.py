@@ -10,17 +10,32 @@ def _set(*fields):
     return tuple(word for field in fields for word in ("--set", f"privacy.{field}"))
 
 
-def test_algorithm_1_and_the_papers_figure(line):
-    found = line.facts("epsilon", *_ALGORITHM_1, "--delta", "5e-4")
-    assert found["epsilon"] == pytest.approx(581.0, rel=1e-4)
-    assert found["epsilon_paper"] == pytest.approx(36.355, rel=1e-4)
-    assert found["accountant"] == "gaussian"
-    assert found["neighboring_relation"] == "replace_one"
-    assert len(found["effective_noise_multiplier"]) == 30
-    assert found["unaccounted"] == []
-    central = _set("noise_calibration=central")
-    central = line.facts("epsilon", *_ALGORITHM_1, "--delta", "5e-4", *central)
-    assert central["epsilon"] == pytest.approx(95.173, rel=1e-4)
+_DP_SGD = ("--engine", "dp_sgd", "--num-records", "2560", "--expected-batch-size", "64")
+_AS_DP_SGD = ("sampling=poisson", "noise_calibration=central", "microbatch_size=1")
+_DECAY = ("noise_decay.kind=linear", "noise_decay.tau=0.02")
+_POISSON = {"epsilon": 4.1205, "epsilon_rdp": 4.691}
+_BOUNDED = ("group_scale.name=public", "group_scale.normalise=none", "group_scale.cap=0.5")
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "figures"),
+    [
+        (_ALGORITHM_1, (), {"epsilon": 581.0, "epsilon_paper": 36.355}),
+        (_ALGORITHM_1, ("noise_calibration=central",), {"epsilon": 95.173}),
+        (_ALGORITHM_1, ("group_scale.name=public",), {"epsilon": 581.0}),
+        (("--noise-multiplier", "1"), _DECAY, {"epsilon_paper": 53.2064}),
+        ((*_DP_SGD, "--noise-multiplier", "1"), (), _POISSON | {"epsilon_paper": None}),
+        (("--num-records", "2560", "--num-workers", "8"), _AS_DP_SGD, {"epsilon": 4.1205}),
+        (_DP_SGD, ("accountant=rdp",), {"epsilon": 4.691, "accountant": "rdp"}),
+        (_ALGORITHM_1, (), {"steps": None, "num_records": None, "unaccounted": []}),
+    ],
+)
+def test_golden_figures(line, options, fields, figures):
+    found = line.facts("epsilon", *options, "--delta", "5e-4", *_set(*fields))
+    assert {name: found[name] for name in figures} == {
+        name: pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
+        for name, value in figures.items()
+    }
 
 
 def test_the_table_gives_the_reasons_for_the_difference(line):
@@ -38,62 +53,33 @@ def test_the_table_gives_the_reasons_for_the_difference(line):
         assert words in text
 
 
-def test_poisson_sampling(line):
-    options = ("--num-records", "2560", "--expected-batch-size", "64", "--delta", "5e-4")
-    found = line.facts("epsilon", "--engine", "dp_sgd", *options, "--noise-multiplier", "1")
-    assert found["epsilon"] == pytest.approx(4.1205, abs=2e-4)
-    assert found["epsilon_rdp"] == pytest.approx(4.691, abs=1e-3)
-    assert found["epsilon_paper"] is None
-    assert found["epsilon_replace_one"] > found["epsilon"]
-    by_rdp = line.facts("epsilon", "--engine", "dp_sgd", *options, *_set("accountant=rdp"))
-    assert by_rdp["epsilon"] == by_rdp["epsilon_rdp"]
-    assert by_rdp["accountant"] == "rdp"
-    same = _set("sampling=poisson", "noise_calibration=central", "microbatch_size=1")
-    one = line.facts("epsilon", *options, *same, "--num-workers", "8")
-    assert one["epsilon"] == found["epsilon"]
+def test_the_noise_of_an_epoch_is_shown_and_a_public_bound_on_alpha_helps(line):
+    found = line.facts("epsilon", *_ALGORITHM_1, "--delta", "5e-4", *_set(*_BOUNDED))
+    assert found["effective_noise_multiplier"] == [pytest.approx(2 / (2 * 8**0.5))] * 30
 
 
 def test_a_target_in_place_of_the_noise(line):
-    found = line.facts("epsilon", "--target-epsilon", "8", "--delta", "1e-5", "--num-workers", "8")
+    found = line.facts(
+        "epsilon", "--target-epsilon", "8", "--num-workers", "8", "--num-records", 99
+    )
+    assert (found["epsilon"], found["delta"]) == (pytest.approx(8, rel=1e-3), 1e-5)
     assert found["epsilon"] <= 8
-    assert found["epsilon"] == pytest.approx(8, rel=1e-3)
-    again = ("--noise-multiplier", str(found["noise_multiplier"]), "--delta", "1e-5")
+    again = ("--noise-multiplier", found["noise_multiplier"], "--delta", 1e-5)
     assert line.facts("epsilon", *again, "--num-workers", "8")["epsilon"] == found["epsilon"]
 
 
-def test_infinity_is_text_and_has_reasons(line):
-    for options, reason in (
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
         (("--engine", "sgd"), "no noise"),
         (("--noise-multiplier", "0"), "no noise"),
-        (("--set", "privacy.group_scale.name=first_step"), "raw first gradient"),
-    ):
-        found = line.facts("epsilon", *options, "--delta", "1e-5")
-        assert found["epsilon"] == "inf"
-        assert reason in found["unaccounted"][0]
-
-
-def test_a_public_bound_on_alpha_helps(line):
-    options = (*_ALGORITHM_1, "--delta", "5e-4", "--set", "privacy.group_scale.name=public")
-    scale = _set("group_scale.normalise=none", "group_scale.cap=0.5")
-    bounded = line.facts("epsilon", *options, *scale)
-    assert bounded["effective_noise_multiplier"][0] == pytest.approx(2 / (2 * 8**0.5))
-    assert line.facts("epsilon", *options)["epsilon"] == pytest.approx(581.0, rel=1e-4)
-
-
-def test_decay(line):
-    options = ("--delta", "5e-4", "--noise-multiplier", "1")
-    options += _set("noise_decay.kind=linear", "noise_decay.tau=0.02")
-    assert line.facts("epsilon", *options)["epsilon_paper"] == pytest.approx(53.2064, rel=1e-5)
-
-
-def test_the_default_delta_is_that_of_the_size(line):
-    assert line.facts("epsilon", "--num-records", "1000")["delta"] == 1e-5
-
-
-def test_what_depends_on_an_unknown_size_is_left_out(line):
-    found = line.facts("epsilon", "--delta", "5e-4")
-    assert found["num_records"] is None
-    assert found["steps"] is None
+        (_set("group_scale.name=first_step"), "raw first gradient"),
+    ],
+)
+def test_infinity_is_text_and_has_reasons(line, options, reason):
+    found = line.facts("epsilon", *options, "--delta", "1e-5")
+    assert found["epsilon"] == "inf"
+    assert reason in found["unaccounted"][0]
 
 
 def test_a_config_file_is_read_and_options_override_it(tmp_path, line):
