@@ -6,7 +6,6 @@ import pytest
 
 from dashboards import live_metrics
 from search_spaces.search import Search
-from sweep.results import comparison
 from sweep.tracking.mlflow_store import learning_curves, metric_name
 from tests.conformance.shelves import drop_in
 from tests.metrics.nlu_scores import score
@@ -64,7 +63,7 @@ def test_a_new_metric_is_one_file():
     assert gauge.name == "sweep_validation_slot_accuracy"
     wanted = ("validation_slot_accuracy",)
     assert Search(strategy="tpe", num_samples=4, objectives=wanted).objectives == wanted
-    assert {"slot_accuracy", "validation_slot_accuracy"} <= set(comparison.compared_figures())
+    assert {"slot_accuracy", "validation_slot_accuracy"} <= set(figures.listed_figures())
 
 
 def test_what_is_not_registered_is_for_the_curator():

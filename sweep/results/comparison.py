@@ -30,14 +30,14 @@ class Side:
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
-    with its 95 % interval (paired bootstrap over test utterances), None where A makes too few
-    errors or the two were not `tested_on_the_same` utterances.
+    and the ends of its 95 % interval (paired bootstrap over test utterances), None where A makes
+    too few errors or the two were not `tested_on_the_same` utterances.
     """
 
     first: Side
     second: Side
     figures: dict[str, tuple[float | None, float | None]]
-    paired: tuple[float, float, float] | None
+    paired: tuple[float, ...] | None
     tested_on_the_same: bool
 
 
@@ -65,41 +65,26 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     return Side(folder=folder, record=record)
 
 
-def compared_figures() -> tuple[str, ...]:
-    """The compared figures, and the AUC of each attack."""
-    return (*figures.listed_figures(), *attacks.every_auc())
-
-
 def compare(first: Side, second: Side) -> Comparison:
     """B against A. Raises: InvalidData for damaged test counts."""
-    beside = {
+    from trainables import evidence
+
+    values = {
         name: (select.value(first.record, name), select.value(second.record, name))
-        for name in compared_figures()
+        for name in (*figures.listed_figures(), *attacks.every_auc())
     }
-    paired = _paired(first, second)
+    found = None
+    if first.record.plan.fields["data"] == second.record.plan.fields["data"]:
+        sides = (each.folder.trial_folder(each.record.plan.id) for each in (second, first))
+        found = evidence.mean_ser_change(*([place] for place in sides))
+    change = found and tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
     return Comparison(
         first=first,
         second=second,
-        figures={name: pair for name, pair in beside.items() if pair != (None, None)},
-        paired=paired if paired is not None and all(map(math.isfinite, paired)) else None,
-        tested_on_the_same=paired is not None,
+        figures={name: pair for name, pair in values.items() if pair != (None, None)},
+        paired=change if change and all(map(math.isfinite, change)) else None,
+        tested_on_the_same=found is not None,
     )
-
-
-def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
-    """The change of test SER in percent, with its 95 % interval, not finite where A makes too few
-    errors; None where the two were not tested on the same records.
-    """
-    from trainables import evidence
-
-    if first.record.plan.fields["data"] != second.record.plan.fields["data"]:
-        return None
-    sides = (each.folder.trial_folder(each.record.plan.id) for each in (second, first))
-    found = evidence.mean_ser_change(*([place] for place in sides))
-    if found is None:
-        return None
-    change, low, high = (found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
-    return change, low, high
 
 
 def comparison_table(found: Comparison) -> FittedTable:
@@ -115,18 +100,17 @@ def comparison_table(found: Comparison) -> FittedTable:
 
 def sentences(found: Comparison) -> list[str]:
     """The paired figures in sentences."""
-    lines = []
     if found.paired is not None:
         change, low, high = found.paired
         verdict = "" if low <= 0 <= high else ", significant"
-        lines.append(
+        return [
             f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to {high:+.1f}{verdict}),"
             " paired over the test utterances."
-        )
-    elif found.figures.get("ser", (None, None))[0] == 0:
-        lines.append("SER has no change in percent, because A makes no error.")
-    elif found.tested_on_the_same:
-        lines.append("SER has no change in percent, because A makes too few errors.")
-    elif "ser" in found.figures:
-        lines.append("SER is not paired: the two were not tested on the same utterances.")
-    return lines
+        ]
+    if found.figures.get("ser", (None, None))[0] == 0:
+        return ["SER has no change in percent, because A makes no error."]
+    if found.tested_on_the_same:
+        return ["SER has no change in percent, because A makes too few errors."]
+    if "ser" in found.figures:
+        return ["SER is not paired: the two were not tested on the same utterances."]
+    return []

@@ -123,15 +123,9 @@ def write_model(source: Path, target: Path) -> None:
         maps = {name: dict(enumerate(of)) for name, of in labels.items()}
         write_json(target / "labels.json", maps)
         copied = write_encoder(target)
-        if copied is not None:
-            _name_copy(target / MODEL, copied.name)
-
-
-def _name_copy(file: Path, name: str) -> None:
-    """Name the copies of encoders in place of the paths of local ones."""
-    fields = read_json(file)
-    encoders = encoders_of(fields["model"])
-    copies = map(str, copies_in(Path(name), number=len(encoders)))
-    named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
-    fields["model"]["encoder"] = named if len(named) > 1 else named[0]
-    file.write_text(json.dumps(fields, indent=1), encoding="utf-8")
+        if copied is not None:  # instead of the paths of local encoders
+            encoders = encoders_of(fields["model"])
+            copies = map(str, copies_in(Path(copied.name), number=len(encoders)))
+            named = [c if hub.is_local(e) else e for e, c in zip(encoders, copies, strict=True)]
+            fields["model"]["encoder"] = named if len(named) > 1 else named[0]
+            (target / MODEL).write_text(json.dumps(fields, indent=1), encoding="utf-8")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sweep.results import select
-from sweep.results.select import Group
+from sweep.results.select import Group, epsilon_of
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 from trainables.attacks import strongest
@@ -36,19 +36,15 @@ class Gap:
     limit: float
     figure: str
     best: TrialRecord | None
+    least: TrialRecord
     baseline: Group | None = None
     factor: float | None = None
-    least: TrialRecord | None = None
     corpus: str | None = None  # where the sweep has several
 
     @property
     def is_far(self) -> bool:
         """Whether the gap is large enough for advice."""
         return self.best is None or (self.factor is not None and self.factor > FAR)
-
-    def sentences(self) -> list[str]:
-        """The gap in a sentence, and advice where it is large."""
-        return [self.sentence(), *(f"what would help: {words}" for words in self.helps())]
 
     def sentence(self) -> str:
         """The answer, and the trial's leakage."""
@@ -63,14 +59,14 @@ class Gap:
         limit = formats.number(self.limit)
         where = "" if self.corpus is None else f" on {self.corpus}"
         if self.best is None:
-            text = f"no finished trial{where} has epsilon ≤ {limit}"
-            if self.least is not None:
-                plan, epsilon = self.least.plan, formats.epsilon(_epsilon(self.least))
-                text += f"; the smallest epsilon is {epsilon} ({plan.id} {plan.name})"
-            return (text,)
-        plan, epsilon = self.best.plan, formats.epsilon(_epsilon(self.best))
+            plan, epsilon = self.least.plan, formats.epsilon(epsilon_of(self.least))
+            return (
+                f"no finished trial{where} has epsilon ≤ {limit}; the smallest epsilon is"
+                f" {epsilon} ({plan.id} {plan.name})",
+            )
+        plan, epsilon = self.best.plan, formats.epsilon(epsilon_of(self.best))
         use = f"at epsilon ≤ {limit}{where} use {plan.name} ({plan.id}, epsilon {epsilon})"
-        return use, f"{self._error(self.best)}{self._beside_baseline()}"
+        return use, f"{self._error(self.best)}{self._beside_baseline(self.best)}"
 
     def _error(self, record: TrialRecord) -> str:
         """The test figure of a trial in words, with its 95 % interval."""
@@ -83,10 +79,12 @@ class Gap:
         )
         return f"{100 * found:.1f} errors in 100{bounds}"
 
-    def _beside_baseline(self) -> str:
+    def _beside_baseline(self, record: TrialRecord) -> str:
         if self.baseline is None:
             return "; no finished baseline to compare it with"
-        name = self.baseline.records[0].plan.name + ("" if self._is_kin else ", another model")
+        base = self.baseline.records[0]
+        is_kin = select.model_of(record) == select.model_of(base)
+        name = base.plan.name + ("" if is_kin else ", another model")
         if not self.factor or math.isinf(self.factor):
             spread = self.baseline.spread(self.figure)
             mean = formats.figure(self.figure, None if spread is None else spread.mean)
@@ -109,12 +107,6 @@ class Gap:
             " public ones, which costs no epsilon"
         ]
 
-    @property
-    def _is_kin(self) -> bool:
-        if self.best is None or self.baseline is None:
-            return False
-        return select.model_of(self.best) == select.model_of(self.baseline.records[0])
-
 
 def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
     """The gap between the best trial with epsilon at most `limit` and the baseline, on one corpus;
@@ -126,8 +118,8 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
     if not finished:
         return None
     main = select.headline(finished)
-    least = min(finished, key=_epsilon)
-    if not any(_epsilon(record) <= limit for record in finished):
+    least = min(finished, key=epsilon_of)
+    if epsilon_of(least) > limit:
         return Gap(limit=limit, figure=main, best=None, least=least)
     best = select.choose_one(finished, epsilon_max=limit)
     baseline = select.nearest_baseline(best, select.baselines(records))
@@ -147,39 +139,35 @@ def gap(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> Gap | None:
     )
 
 
-def gaps(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[Gap]:
-    """The gap on each corpus at `limit`, by default `ANSWER`; without those whose trials have no
-    figure in common.
-    """
+def gaps(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[Gap]:
+    """The gap on each corpus; without those whose trials have no figure in common."""
     found, parts = [], select.by_corpus(records)
     for name, alike in parts.items():
         with suppress(InvalidInput):
-            corpus_gap = gap(alike, limit=ANSWER if limit is None else limit)
-            if corpus_gap is not None:
-                found.append(replace(corpus_gap, corpus=name if len(parts) > 1 else None))
+            if (of_corpus := gap(alike, limit=limit)) is not None:
+                found.append(replace(of_corpus, corpus=name if len(parts) > 1 else None))
     return found
 
 
-def sentences(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[str]:
-    """The sentences of `gaps`."""
-    return [sentence for each in gaps(records, limit=limit) for sentence in each.sentences()]
+def sentences(records: Sequence[TrialRecord], *, limit: float = ANSWER) -> list[str]:
+    """The gap on each corpus in a sentence, and advice where it is large."""
+    return [
+        sentence
+        for each in gaps(records, limit=limit)
+        for sentence in (each.sentence(), *(f"what would help: {words}" for words in each.helps()))
+    ]
 
 
 def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> str | None:
     """Why trials are not exported without a limit on epsilon; None where all are small."""
-    over = [record for record in chosen if _epsilon(record) > USABLE]
+    over = [record for record in chosen if epsilon_of(record) > USABLE]
     if not over:
         return None
     finished = select.finished(records)
-    worst, least = max(over, key=_epsilon), min(finished, key=_epsilon)
+    worst, least = max(over, key=epsilon_of), min(finished, key=epsilon_of)
     return (
         "expected --epsilon-max, or --any-epsilon for an epsilon above"
         f" {formats.number(USABLE)}, which guarantees little: got"
-        f" {formats.epsilon(_epsilon(worst))} of {worst.plan.id}, {worst.plan.name};"
-        f" the smallest epsilon here is {formats.epsilon(_epsilon(least))}"
+        f" {formats.epsilon(epsilon_of(worst))} of {worst.plan.id}, {worst.plan.name};"
+        f" the smallest epsilon here is {formats.epsilon(epsilon_of(least))}"
     )
-
-
-def _epsilon(record: TrialRecord) -> float:
-    value = select.value(record, figures.EPSILON)
-    return math.inf if value is None else value

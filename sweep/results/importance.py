@@ -115,16 +115,18 @@ def together(records: Sequence[TrialRecord], paths: Sequence[str]) -> set[str]:
     """The axes of `paths` that vary together with another one, so that an effect of one may be
     that of the other.
     """
+    import pandas as pd
+
     columns = {p: column([value_of(record, p) for record in records]) for p in paths}
-    ranks = {p: np.unique(values, return_inverse=True)[1] for p, values in columns.items()}
+    ranks = pd.DataFrame(columns).rank(method="dense")
     found: set[str] = set()
-    for (one, a), (other, b) in itertools.combinations(ranks.items(), 2):
-        sizes = {len(set(a.tolist())), len(set(b.tolist()))}
+    for one, other in itertools.combinations(paths, 2):
+        sizes = {ranks[one].nunique(), ranks[other].nunique()}
         if 1 in sizes:
             continue
-        pairs = len(set(zip(a.tolist(), b.tolist(), strict=True)))
-        is_one_to_one = sizes == {pairs} and pairs < len(a)
-        if is_one_to_one or abs(np.corrcoef(a, b)[0, 1]) >= _TOGETHER:
+        pairs = len(ranks[[one, other]].drop_duplicates())
+        is_one_to_one = sizes == {pairs} and pairs < len(ranks)
+        if is_one_to_one or abs(ranks[one].corr(ranks[other])) >= _TOGETHER:
             found |= {one, other}
     return found
 
@@ -149,5 +151,6 @@ def column(values: Sequence[Any]) -> NDArray[np.float64]:
     if all(r is not None or v is None for r, v in zip(ranks, values, strict=True)):
         known = [r for r in ranks if r is not None]
         return np.asarray([min(known) - 1.0 if r is None else r for r in ranks])
-    order = {key: float(i) for i, key in enumerate(dict.fromkeys(repr(v) for v in values))}
-    return np.asarray([order[repr(value)] for value in values])
+    import pandas as pd
+
+    return pd.factorize(np.asarray([repr(value) for value in values]))[0].astype(np.float64)

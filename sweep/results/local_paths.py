@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from sweep.store.plans import flat
+
 # In a word of a command: `/a/b`, `--to=/a/b`, `{path: /a/b}`, `sqlite:////a/b`; no web address.
 _FOLDERS = re.compile(r"(^|[\s=,\[{(\"']|sqlite://|file://)(?:~[^/]*)?/(?:[^/,\]})\"']*/)*")
 
@@ -26,13 +28,7 @@ def fields_with_paths(fields: Mapping[str, object]) -> list[str]:
     >>> fields_with_paths({"data": {"name": "json_lines", "path": "/home/ann/calls.jsonl"}})
     ['data.path']
     """
-    found = []
-    for name, value in fields.items():
-        if isinstance(value, dict):
-            found += [f"{name}.{inner}" for inner in fields_with_paths(value)]
-        elif any(paths_in(value)):
-            found.append(name)
-    return found
+    return [path for path, value in flat(fields).items() if any(paths_in(value))]
 
 
 def without_folders(value: Any) -> Any:

@@ -105,6 +105,12 @@ def value(record: TrialRecord, metric: str) -> float | None:
     return None
 
 
+def epsilon_of(record: TrialRecord) -> float:
+    """The sound epsilon of a trial; infinite where it has none."""
+    found = value(record, figures.EPSILON)
+    return math.inf if found is None else found
+
+
 def groups(records: Sequence[TrialRecord]) -> list[Group]:
     """Finished trials by group, in the order of the first of each."""
     found: dict[str, list[TrialRecord]] = {}
@@ -239,7 +245,11 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     """
     way = headline(records) if best in (None, PARETO) else str(best)
     names = _CHOSEN_BY.get(way, (way,))
-    measured = [record for record in records if _is_measured(record)] or records
+    measured = [
+        record
+        for record in records
+        if any(value(record, name) is not None for name in goals.quality(record.plan.task))
+    ] or records
     for name in names:
         if measured and all(value(record, name) is not None for record in measured):
             return name
@@ -310,12 +320,11 @@ def candidates(
     found = finished(records)
     if not found:
         raise InvalidInput("no trial other than baselines has finished")
-    allowed = [r for r in found if _within(r, epsilon_max)]
+    allowed = [r for r in found if epsilon_max is None or epsilon_of(r) <= epsilon_max]
     if not allowed:
-        known = [each for r in found if (each := value(r, figures.EPSILON)) is not None]
         raise InvalidInput(
             f"no finished trial has epsilon <= {epsilon_max:g};"
-            f" the smallest epsilon is {format_epsilon(min(known, default=math.inf))}"
+            f" the smallest epsilon is {format_epsilon(min(map(epsilon_of, found)))}"
         )
     return allowed
 
@@ -331,14 +340,3 @@ def rank_groups(found: Sequence[Group], metric: str) -> list[Group]:
 
     known = [(cost, group) for group in found if (cost := group.cost(metric)) is not None]
     return [group for _, group in sorted(known, key=place)]
-
-
-def _is_measured(record: TrialRecord) -> bool:
-    return any(value(record, name) is not None for name in goals.quality(record.plan.task))
-
-
-def _within(record: TrialRecord, epsilon_max: float | None) -> bool:
-    if epsilon_max is None:
-        return True
-    epsilon = value(record, figures.EPSILON)
-    return epsilon is not None and epsilon <= epsilon_max

@@ -1,7 +1,7 @@
 """The manifest of a folder: the SHA-256 of every final file.
 
 Ended trials and exports have one, so that damage and edits are detected. Files written after the
-end of a trial (its pictures) are left out.
+end of a trial (scores of attacks by the other trials) are left out.
 """
 
 from __future__ import annotations

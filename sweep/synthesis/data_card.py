@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 
@@ -84,8 +84,8 @@ class Filters(Document):
         return "repeated" if self.drop_repeats and text in seen else None
 
 
-class Claim(Document):
-    """The cost of the models.
+class DataCard(Document):
+    """See the module. Fields that would reveal a counted number of records are None.
 
     `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 % false
     positives that the claim allows, or, of one trial, its whole privacy profile.
@@ -100,11 +100,6 @@ class Claim(Document):
     gaussian_mu: float
     max_tpr_1pct: float
     max_tpr_01pct: float
-
-
-class DataCard(Claim):
-    """See the module. Fields that would reveal a counted number of records are None."""
-
     unit: str
     noise_multiplier: float
     num_records: int | None
@@ -128,34 +123,34 @@ def data_card(trained: Trained, *, draws: Draws, filters: Filters) -> DataCard:
     if mechanism.histogram_noise_multiplier:
         released.append("a histogram of the prompts, with noise")
     couple = mechanism.unit == "couple"
-    return DataCard(
-        **_claim(trained).model_dump(),
-        unit="two records whose programs were exchanged"
+    own = {
+        "unit": "two records whose programs were exchanged"
         if couple
         else "record (one utterance with its program)",
-        noise_multiplier=mechanism.noise_multiplier,
-        num_records=mechanism.num_records if declared else None,
-        expected_batch_size=mechanism.expected_batch_size,
-        sample_rate=mechanism.sample_rate if declared else None,
-        steps=mechanism.steps if declared else None,
-        histogram_noise_multiplier=mechanism.histogram_noise_multiplier,
-        released=tuple(released),
-        method=trained.synthesis.method,
-        corpus=trained.about.corpus,
-        provenance=trained.about.provenance,
-        filters=filters,
-        not_covered=(
+        "noise_multiplier": mechanism.noise_multiplier,
+        "num_records": mechanism.num_records if declared else None,
+        "expected_batch_size": mechanism.expected_batch_size,
+        "sample_rate": mechanism.sample_rate if declared else None,
+        "steps": mechanism.steps if declared else None,
+        "histogram_noise_multiplier": mechanism.histogram_noise_multiplier,
+        "released": tuple(released),
+        "method": trained.synthesis.method,
+        "corpus": trained.about.corpus,
+        "provenance": trained.about.provenance,
+        "filters": filters,
+        "not_covered": (
             *(_COUPLES if couple else ()),
             f"the records of the share of {trained.synthesis.public_fraction:g} of the training"
             " part that was declared public: starting weights, tokenizer and parser may have read"
             " them without noise",
             *_NOT_COVERED,
         ),
-        drawn=draws,
-    )
+        "drawn": draws,
+    }
+    return DataCard.model_validate(_claim(trained) | own)
 
 
-def _claim(home: Trained) -> Claim:
+def _claim(home: Trained) -> dict[str, Any]:
     """What the mechanism costs, or the claim of the private selection that it is the best of, which
     the mechanism does not determine.
     """
@@ -167,11 +162,10 @@ def _claim(home: Trained) -> Claim:
             and card.selection.epsilon_selected is not None
             and card.delta is not None
         ):
-            claimed = asdict(meaning(card.epsilon, delta=card.delta))
-            return Claim.model_validate({**card.model_dump(), **claimed})
+            return card.model_dump() | asdict(meaning(card.epsilon, delta=card.delta))
     summary = accountants.account(home.mechanism, accountant=home.about.accountant)
     delta = summary.delta if home.n_is_declared else None
-    return Claim.model_validate({**asdict(summary), "delta": delta})
+    return asdict(summary) | {"delta": delta}
 
 
 def to_markdown(card: DataCard) -> str:

@@ -27,6 +27,7 @@ from dashboards import report
 from sweep.results import select
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.results.report_files import gather
+from sweep.results.tables.trials import violations
 from sweep.settings import Settings, first_line, hide_passwords, sqlite_file, sqlite_uri
 from sweep.store.files import indented_json
 from sweep.store.plans import PlannedTrial, flat
@@ -39,16 +40,15 @@ from trainables.documents import format_yaml
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
 from trainables.privacy.from_config import claims_privacy
-from trainables.privacy.rounding import format_epsilon, format_lower_bound
 from trainables.system import disk
 from trainables.system.locks import alone
 
 CURATOR = "curator_only"  # the tag that names figures for the curator
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
-_BOUND = "epsilon_lower_bound"
 # In this order, before other figures of the task that are in tables or that a search may optimise.
 _OF_NOISE = ("delta", "noise_multiplier")
-_FIRST = ("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, _BOUND, *_OF_NOISE, "seconds")
+_FIRST = ("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, "epsilon_lower_bound")
+_FIRST += (*_OF_NOISE, "seconds")
 _NAMES = {LEAKAGE: MIA_AUC, "icer": "intent_error", EPSILON_PAPER: "paper_epsilon"}
 READING = (
     "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's formula and"
@@ -488,21 +488,12 @@ def result_tags(record: TrialRecord, shown: Mapping[str, tuple[str, float]]) -> 
     hidden = [key for key, (name, _) in shown.items() if not record.plan.may_publish(name)]
     return {
         "sweep.reason": record.reason or "",
-        f"{CURATOR}.violation": violation_text(record.violation),
+        f"{CURATOR}.violation": "; ".join(violations([record])),
         f"{CURATOR}.notes": "; ".join(record.notes),  # they speak of attacks
         CURATOR: ", ".join(sorted(hidden)),
         # MLflow has no infinity: such a figure is a tag and no metric.
         **{key: "inf" for key, (_, value) in shown.items() if math.isinf(value)},
     }
-
-
-def violation_text(violation: Mapping[str, float] | None) -> str:
-    """A violated claim in words; empty without a violation."""
-    if violation is None:
-        return ""
-    bound, claim = (violation[name] for name in (_BOUND, "epsilon_claimed"))
-    certified = f"certified epsilon >= {format_lower_bound(bound)}"
-    return f"{certified} above the claimed {format_epsilon(claim)}"
 
 
 def accepted(name: str) -> str:

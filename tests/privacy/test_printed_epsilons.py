@@ -5,14 +5,16 @@ never below the value.
 import ast
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sweep.results.tables.trials import violations
 from sweep.synthesis import data_card
-from sweep.tracking.mlflow_store import violation_text
+from tests.sweep.results.test_select import record
 from trainables import formats
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
@@ -107,7 +109,9 @@ def synthetic_card(epsilon):
 
 
 def violation(epsilon):
-    return violation_text({"epsilon_lower_bound": 1.0, "epsilon_claimed": epsilon})
+    broken = {"epsilon_lower_bound": 1.0, "epsilon_claimed": epsilon}
+    (sentence,) = violations([replace(record("t"), violation=broken)])
+    return sentence
 
 
 PLACES = {
@@ -119,7 +123,7 @@ PLACES = {
     "claim of the data card": (synthetic_card, r"\((\S+), 1e-05\)"),
     "mu of the data card": (synthetic_card, r"nearest Gaussian (\S+)"),
     "replaced, on the data card": (synthetic_card, r"replaced by another: (\S+)"),
-    "broken claim": (violation, r"above the claimed (\S+)"),
+    "broken claim": (violation, r"claims epsilon (\S+) and"),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from search_spaces.paths import label, short
-from sweep.results.tables.fitting import Column
+from sweep.results.tables.fitting import ALWAYS, Column
 from sweep.store.plans import PlannedTrial
 from trainables.privacy.from_config import claims_privacy
 
@@ -64,7 +64,7 @@ def setting_columns(
         values = [value_at(plan, path) for plan in plans]
         cells = ["" if value is None else short(value) for value in values]
         if len({cell for cell in cells if cell}) > (0 if more_to_come else 1):
-            words = any(isinstance(value, str) or "kind" in _keys(value) for value in values)
+            words = any(isinstance(v, str) or (isinstance(v, dict) and "kind" in v) for v in values)
             column = Column(head=label(path), cells=cells, is_setting=True, is_left=words)
             columns.append((path, values, column))
     variants = [plan.variant for plan in plans]
@@ -89,5 +89,15 @@ def setting_columns(
     return apart, together
 
 
-def _keys(value: Any) -> Sequence[str]:
-    return tuple(value) if isinstance(value, dict) else ()
+def trial_columns(
+    plans: Sequence[PlannedTrial],
+    every: Sequence[PlannedTrial],
+    *,
+    worth: int = ALWAYS,
+    more_to_come: bool = False,
+) -> tuple[list[Column], Column]:
+    """A column of ids, short among `every` trial, and `setting_columns` of what varies there."""
+    ids = short_ids([plan.id for plan in every])
+    found = Column(head="id", cells=[ids[plan.id] for plan in plans], worth=worth, is_left=True)
+    apart, together = setting_columns(plans, varied_paths(every), more_to_come=more_to_come)
+    return [found, *apart], together

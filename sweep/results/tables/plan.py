@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
+from sweep.results.tables.axes import trial_columns
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.plans import Plan
 from trainables import formats
@@ -19,8 +19,7 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
     if plan.to_choose:
         title += f", {plan.to_choose} to be chosen while it runs"
     trials = plan.trials
-    apart, together = setting_columns(trials, varied_paths(trials))
-    ids = short_ids([trial.id for trial in trials])
+    leading, together = trial_columns(trials, trials, worth=95)
     reasons = dict.fromkeys(trial.reason for trial in trials if trial.reason)
     numbers = {reason: str(place) for place, reason in enumerate(reasons, start=1)}
     noise = [
@@ -28,8 +27,7 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
         for trial in trials
     ]
     columns = [
-        Column(head="id", cells=[ids[trial.id] for trial in trials], worth=95, is_left=True),
-        *apart,
+        *leading,
         Column(
             head="refused",
             cells=[numbers.get(trial.reason, "") if trial.reason else "" for trial in trials],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
+from sweep.results.tables.axes import trial_columns
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.results.tables.trials import STYLES
 from sweep.store.plans import PlannedTrial
@@ -101,15 +101,8 @@ def _trials(
     if len(known) < len(plans) or not known:
         names = [progress[key].name for key in keys]
         return [Column(head="trial", cells=names, is_text=True)], None
-    ids = short_ids(list(progress))
-    everything = [row.plan for row in progress.values() if row.plan is not None]
-    apart, together = setting_columns(
-        known, varied_paths(everything), more_to_come=len(known) < len(everything)
-    )
-    return [
-        Column(head="id", cells=[ids[key] for key in keys], worth=90, is_left=True),
-        *apart,
-    ], together
+    every = [row.plan for row in progress.values() if row.plan is not None]
+    return trial_columns(known, every, worth=90, more_to_come=len(known) < len(every))
 
 
 def _passes_per_epoch(plan: PlannedTrial, epochs: int) -> float:

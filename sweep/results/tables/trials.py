@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from rich.text import Text
 
 from sweep.results import select
-from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
+from sweep.results.tables.axes import setting_columns, trial_columns, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.state import TrialStatus
 from sweep.store.sweeps import TrialRecord
@@ -28,6 +29,7 @@ STYLES = {
 }
 _EXPLAINED = (TrialStatus.FAILED, TrialStatus.STOPPED, TrialStatus.REFUSED)  # with their reason
 _REASONS = 20  # of them below a table
+_Row = TypeVar("_Row")
 
 
 def results_table(
@@ -43,38 +45,30 @@ def results_table(
     best = {record.plan.id for record in select.front(records)}
     main = select.headline(records)
     shown = _select_rows(records, best, main, max_rows)
-    ids = short_ids([record.plan.id for record in records])
-    plans = [record.plan for record in shown]
-    apart, together = setting_columns(plans, varied_paths([record.plan for record in records]))
-    stars = Column(
-        head="",
+    leading, together = trial_columns([r.plan for r in shown], [r.plan for r in records])
+    stars = _column(
+        "",
+        shown,
+        lambda record: "*" if record.plan.id in best else "",
         name="front",
-        cells=["*" if record.plan.id in best else "" for record in shown],
         legend=f"* on the front of {figures.label(main)} and epsilon",
     )
     numbers = {status: sum(r.status is status for r in records) for status in TrialStatus}
     known = [f"{number} {status}" for status, number in numbers.items() if number]
     reasons = [
-        f"{ids[record.plan.id]} {record.status}: {record.reason}"
-        for record in shown
+        f"{short_id} {record.status}: {record.reason}"
+        for short_id, record in zip(leading[0].cells, shown, strict=True)
         if record.reason and record.status in _EXPLAINED
     ]
     if len(reasons) > _REASONS:
         reasons[_REASONS:] = [f"and {len(reasons) - _REASONS} more"]
-    status = []
-    if len({record.status for record in shown}) > 1:
-        cells = [Text(record.status, style=STYLES[record.status]) for record in shown]
-        status.append(Column(head="status", cells=cells, worth=90, is_left=True))
-    columns = [
-        stars,
-        Column(head="id", cells=[ids[record.plan.id] for record in shown], is_left=True),
-        *apart,
-        *status,
-        *_figures(shown, main, records),
-    ]
+    status = _column(
+        "status", shown, lambda r: Text(r.status, STYLES[r.status]), worth=90, is_left=True
+    )
+    differ = len({record.status for record in shown}) > 1
     return FittedTable(
         title=f"{name}: {', '.join(known) or 'no trials'}",
-        columns=columns,
+        columns=[stars, *leading, *([status] if differ else []), *_figures(shown, main, records)],
         settings=together,
         notes=reasons,
     )
@@ -89,50 +83,65 @@ def _figures(
     names = list(dict.fromkeys(r.plan.name for r in firsts if not select.is_prior(r)))
     times = f"×: times {names[0] if len(names) == 1 else 'the nearest baseline'}"
 
-    def column(metric: str, *, worth: int, legend: str = "", head: str = "") -> Column:
-        cells = [_cell(record, metric) for record in records]
-        head = head or (figures.label(metric) if metric == main else metric)
-        return Column(head=head, cells=cells, worth=worth, legend=legend)
+    def figure(metric: str, head: str, **options: Any) -> Column:
+        return _column(head, records, lambda record: _cell(record, metric), **options)
 
     def ratio(metric: str, words: str, *, worth: int) -> Column:
-        cells = [
-            ""
-            if record.plan.baseline or (metric == "seconds" and not record.status.is_finished)
-            else _times(select.ratio(record, metric, found))
-            for record in records
-        ]
-        return Column(head=f"{words} ×", cells=cells, worth=worth, legend=times)
+        def write(record: TrialRecord) -> str:
+            is_running = metric == "seconds" and not record.status.is_finished
+            if record.plan.baseline or is_running:
+                return ""
+            return _times(select.ratio(record, metric, found))
 
-    # The trial's bootstrap interval, which does not compare trials with each other.
-    bounds = [select.interval_of(r) if main == "ser" else None for r in records]
-    intervals = [f"{each[0]:.3f}-{each[1]:.3f}" if each else "" for each in bounds]
-    epsilons = [
-        _cell(r, figures.EPSILON) + (" (prior)" if select.is_prior(r) else "") for r in records
-    ]
-    seconds = [r.seconds if r.status.is_finished else r.seconds or None for r in records]
-    strongest = "leakage: AUC of the strongest attack, curator only"
+        return _column(f"{words} ×", records, write, worth=worth, legend=times)
+
+    def epsilon(record: TrialRecord) -> str:
+        prior = " (prior)" if select.is_prior(record) else ""
+        return _cell(record, figures.EPSILON) + prior
+
+    def seconds(record: TrialRecord) -> str:
+        is_known = record.status.is_finished or record.seconds
+        return formats.duration(record.seconds if is_known else None)
+
+    def interval(record: TrialRecord) -> str:  # which does not compare trials with each other
+        bounds = select.interval_of(record) if main == "ser" else None
+        return f"{bounds[0]:.3f}-{bounds[1]:.3f}" if bounds else ""
+
     return [
-        column(main, worth=100),
-        Column(head="95 %", cells=intervals, worth=30),
+        figure(main, figures.label(main)),
+        _column("95 %", records, interval, worth=30),
         ratio(main, figures.label(main), worth=60),
-        Column(
-            head="of ε = 0",
-            cells=[_times(select.prior_ratio(record, priors)) for record in records],
+        _column(
+            "of ε = 0",
+            records,
+            lambda record: _times(select.prior_ratio(record, priors)),
             worth=50,
             legend="of ε = 0: times the error without any private record",
         ),
-        column(figures.LEAKAGE, worth=70, legend=strongest),
+        figure(
+            figures.LEAKAGE,
+            figures.LEAKAGE,
+            worth=70,
+            legend="leakage: AUC of the strongest attack, curator only",
+        ),
         ratio(figures.LEAKAGE, "AUC", worth=20),
-        Column(head="epsilon", cells=epsilons, worth=100),
-        column(
+        _column("epsilon", records, epsilon),
+        figure(
             figures.EPSILON_PAPER,
+            "paper",
             worth=35,
-            head="paper",
             legend="paper: epsilon by the paper's formula, no guarantee",
         ),
-        Column(head="time", cells=[formats.duration(each) for each in seconds], worth=45),
+        _column("time", records, seconds, worth=45),
         ratio("seconds", "time", worth=10),
     ]
+
+
+def _column(
+    head: str, rows: Sequence[_Row], write: Callable[[_Row], str | Text], **options: Any
+) -> Column:
+    """A column of what is written of each row."""
+    return Column(head=head, cells=[write(row) for row in rows], **options)
 
 
 def _select_rows(
@@ -215,71 +224,61 @@ def leakage_table(records: Sequence[TrialRecord]) -> FittedTable | None:
     found = [(r, best) for r in records if r.status.is_finished and (best := strongest(r.metrics))]
     if not found:
         return None
-    ids = short_ids([record.plan.id for record in records])
     plans = [record.plan for record, _ in found]
-    apart, together = setting_columns(plans, varied_paths([record.plan for record in records]))
+    leading, together = trial_columns(plans, [record.plan for record in records])
     return FittedTable(
         title="leakage: AUC in % with 95 % (curator only)",
-        columns=[
-            Column(head="id", cells=[ids[plan.id] for plan in plans], is_left=True),
-            *apart,
-            *_strongest_columns(found),
-        ],
+        columns=[*leading, *_strongest_columns(found)],
         settings=together,
         styles=["bold red" if record.violation else "" for record, _ in found],
     )
 
 
 def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[Column]:
-    records = [record for record, _ in found]
-
     def column(
-        head: str, write: Callable[[TrialRecord], str], *, worth: int, legend: str = ""
+        head: str, write: Callable[[TrialRecord, Strongest], str | Text], **options: Any
     ) -> Column:
-        return Column(head=head, cells=[write(r) for r in records], worth=worth, legend=legend)
+        return _column(head, found, lambda row: write(*row), **options)
 
-    rates = ["-" if best.inverted else _rate(record, best.attack) for record, best in found]
+    def claim(record: TrialRecord, _: Strongest) -> str:
+        return formats.epsilon(record.metrics.get(audited(record.plan.config.data.split)))
+
     change = "Δ % to the baseline, * significant"
     columns = [
-        Column(
-            head="strongest",
-            cells=[Text(f"{100 * best.value:.1f}", style="bold") for _, best in found],
+        column(
+            "strongest",
+            lambda _, best: Text(f"{100 * best.value:.1f}", "bold"),
             legend="strongest: the best attack, its interval for all attacks together",
         ),
-        Column(
-            head="95 %",
-            cells=[f"{100 * best.low:.1f}-{100 * best.high:.1f}" for _, best in found],
-            worth=90,
-        ),
-        Column(head="by", cells=[_name(best) for _, best in found], worth=80, is_left=True),
-        Column(
-            head="TPR",
-            cells=rates,
+        column("95 %", lambda _, best: f"{100 * best.low:.1f}-{100 * best.high:.1f}", worth=90),
+        column("by", lambda _, best: _name(best), worth=80, is_left=True),
+        column(
+            "TPR",
+            _rate,
             worth=60,
             legend="TPR: at 1 % FPR, of the strongest (~ low resolution)",
         ),
-        column("ΔSER", lambda r: _change(r, "ser"), worth=50, legend=change),
-        column("ΔMIA", lambda r: _change(r, "mia"), worth=55, legend=change),
+        column("ΔSER", lambda record, _: _change(record, "ser"), worth=50, legend=change),
+        column("ΔMIA", lambda record, _: _change(record, "mia"), worth=55, legend=change),
         column(
             "blind",
-            _blind,
+            lambda record, _: _blind(record),
             worth=45,
             legend="blind: an attack without the model, expected at 50",
         ),
     ]
-    if not any("epsilon_lower_bound" in record.metrics for record in records):
+    if not any("epsilon_lower_bound" in record.metrics for record, _ in found):
         return columns
     # The certified bounds of the one-run audits together, beside the claims.
-    bounds = [formats.lower_bound(record.metrics.get("epsilon_lower_bound")) for record in records]
-    claims = [
-        formats.epsilon(record.metrics.get(audited(record.plan.config.data.split)))
-        for record in records
-    ]
-    legend = "ε ≥: certified for all trials together"
     return [
         *columns,
-        Column(head="ε ≥", cells=bounds, worth=95, legend=legend),
-        Column(head="claimed", cells=claims, worth=94),
+        column(
+            "ε ≥",
+            lambda record, _: formats.lower_bound(record.metrics.get("epsilon_lower_bound")),
+            worth=95,
+            legend="ε ≥: certified for all trials together",
+        ),
+        column("claimed", claim, worth=94),
     ]
 
 
@@ -308,10 +307,10 @@ def _blind(record: TrialRecord) -> str:
     return f"{100 * value:.1f}{around}"
 
 
-def _rate(record: TrialRecord, attack: str) -> str:
-    share = record.metrics.get(f"mia_{attack}_tpr_1pct")
-    coarse = record.metrics.get(f"mia_{attack}_tpr_1pct_low_resolution")
-    return "-" if share is None else f"{'~' if coarse else ''}{100 * share:.1f}"
+def _rate(record: TrialRecord, best: Strongest) -> str:
+    share = record.metrics.get(f"mia_{best.attack}_tpr_1pct")
+    coarse = record.metrics.get(f"mia_{best.attack}_tpr_1pct_low_resolution")
+    return "-" if share is None or best.inverted else f"{'~' if coarse else ''}{100 * share:.1f}"
 
 
 def _change(record: TrialRecord, what: str) -> str:

@@ -122,9 +122,9 @@ def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor():
         found = gap([right, private("dp", ser=ser, epsilon=8.0)])
         assert found.is_far == is_far
         assert found.sentence().endswith("the baseline's is 0.0000 (sgd)")
-    better = Gap(limit=10, figure="mauve", best=private("dp", ser=0.5, epsilon=8.0), factor=0.0)
-    base = select.baselines([BASE])[0]
-    assert replace(better, baseline=base).sentence().endswith("(sgd)")
+    best, (base,) = private("dp", ser=0.5, epsilon=8.0), select.baselines([BASE])
+    better = Gap(limit=10, figure="mauve", best=best, least=best, baseline=base, factor=0.0)
+    assert better.sentence().endswith("(sgd)")
 
 
 def test_a_large_epsilon_is_exported_only_on_request(tmp_path):

@@ -1,11 +1,13 @@
 """Names and words in MLflow: few figures, each parameter once, nothing private in a table."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from sweep.results.export import public_metrics
+from sweep.results.tables.trials import violations
 from sweep.store.state import TrialStatus
 from sweep.tracking.mlflow_store import (
     ABOUT_EXPERIMENT,
@@ -16,7 +18,6 @@ from sweep.tracking.mlflow_store import (
     params_of,
     result_tags,
     summary_of,
-    violation_text,
 )
 from tests.sweep.results.test_select import record
 from tests.sweep.store.test_plans import trial
@@ -143,11 +144,13 @@ def test_parameters_are_the_config_by_its_paths_each_once():
 
 def test_a_violation_never_rounds_the_bound_up_or_the_claim_down():
     """Else it would say more than was certified."""
-    found = violation_text({"epsilon_lower_bound": 2.99999, "epsilon_claimed": 1.00001})
-    bound, claim = (float(found.split()[place]) for place in (3, -1))
+    claimed = {"epsilon_lower_bound": 2.99999, "epsilon_claimed": 1.00001}
+    made = replace(private(), violation=claimed)
+    (found,) = violations([private(), made])
+    claim, bound = map(float, re.findall(r"\d+\.\d+", found))
     assert bound <= 2.99999
     assert claim >= 1.00001
-    assert violation_text(None) == ""
+    assert result_tags(made, {})[f"{CURATOR}.violation"] == found
 
 
 def test_the_figures_of_a_sweep_are_those_of_its_best_trial(finished):
