@@ -47,8 +47,10 @@ CURATOR = "curator_only"  # the tag that names figures for the curator
 MIA_AUC, _TPR = "mia_auc", "mia_tpr_at_1_percent"
 # In this order, before other figures of the task that are in tables or that a search may optimise.
 _OF_NOISE = ("delta", "noise_multiplier")
-_FIRST = ("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, "epsilon_lower_bound")
-_FIRST += (*_OF_NOISE, "seconds")
+_FIRST = (
+    *("ser", "icer", "slot_f1", LEAKAGE, EPSILON, EPSILON_PAPER, "epsilon_lower_bound"),
+    *(*_OF_NOISE, "seconds"),
+)
 _NAMES = {LEAKAGE: MIA_AUC, "icer": "intent_error", EPSILON_PAPER: "paper_epsilon"}
 READING = (
     "`epsilon` is a guarantee of the code that ran; `paper_epsilon` is the paper's formula and"
