@@ -20,7 +20,7 @@ from .targets import ROOT
 _RESULTS = FOLDER / "results.jsonl"
 
 
-def main() -> None:
+def main():
     """Parse and do."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     jobs = parser.add_subparsers(dest="job", required=True)
@@ -54,7 +54,7 @@ def main() -> None:
         print(choose(rows(given.results), seed=given.seed))
 
 
-def _run(given: argparse.Namespace) -> None:
+def _run(given):
     done = {row["key"]: row for row in rows(given.results)}
     settled = ("killed", "same code")
     again = {

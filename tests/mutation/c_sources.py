@@ -7,9 +7,10 @@ form; the tests must notice that the compiled one is gone, or that its results a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
-from .operators import pairs_in
+from .operators import Mutant, pairs_in
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
 _FAULTS = (
@@ -28,30 +29,22 @@ _OTHER = pairs_in(
 )
 
 
-@dataclass(frozen=True)
-class CMutant:
-    """One fault in a C source; `line` holds it, `nth` of its kind in the file."""
+@dataclass(frozen=True, kw_only=True)
+class CMutant(Mutant):
+    """A fault in a C source, in one line of it, from `start` to `stop` of its text."""
 
-    file: str
-    key: str
-    operator: str
-    before: str
-    after: str
-    lines: tuple[int, int]
     start: int
     stop: int
-    where: str = ""
-    at_import: bool = True
 
-    def applied(self, text: str) -> str:
+    def applied(self, text):
         """The source with the fault."""
         return text[: self.start] + self.after + text[self.stop :]
 
 
-def c_mutants_of(source: str, file: str) -> list[CMutant]:
+def c_mutants_of(source, file):
     """Every fault that fits somewhere in a C source."""
     blank = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
-    made, seen = [], dict[str, int]()
+    made, seen = [], Counter()
     for operator, pattern, other in _FAULTS:
         for found in pattern.finditer(blank):
             before, after = found[0], other(found[0])
@@ -60,11 +53,11 @@ def c_mutants_of(source: str, file: str) -> list[CMutant]:
             number = blank.count("\n", 0, found.start()) + 1
             line = " ".join(source.splitlines()[number - 1].split())
             key = f"{file}::{operator}::{before.strip()} -> {after.strip()}::{line}"
-            seen[key] = seen.get(key, 0) + 1
+            seen[key] += 1
             made.append(
                 CMutant(
                     file=file, key=f"{key}::{seen[key]}", operator=operator, before=line,
-                    after=f"{before.strip()} -> {after.strip()}", lines=(number, number),
+                    after=after, lines=(number, number),
                     start=found.start(), stop=found.end(),
                 )
             )  # fmt: skip

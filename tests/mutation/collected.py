@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Any
+from collections import defaultdict
 
 import pytest
 
@@ -21,11 +19,11 @@ _QUIET = (
 class Failures:
     """Which tests of this process failed."""
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
+    def __init__(self):
+        self.names = []
         self.said = ""
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report):
         """Once for setup, call and teardown each."""
         if report.failed:
             self.names.append(report.nodeid)
@@ -35,22 +33,22 @@ class Failures:
 class Collected:
     """Calls `then` with the collected tests instead of running them."""
 
-    def __init__(self, then: Callable[[list[pytest.Item]], None]) -> None:
+    def __init__(self, then):
         self._then = then
-        self.errors: list[str] = []
+        self.errors = []
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+    def pytest_collectreport(self, report):
         """A file that cannot be collected must not pass in silence."""
         if report.failed:
             self.errors.append(f"{report.nodeid}: {report.longrepr}")
 
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+    def pytest_runtestloop(self, session):
         """In place of pytest's own."""
         self._then(session.items)
         return True
 
 
-def collect(names: Sequence[str], then: Callable[[list[pytest.Item]], None]) -> None:
+def collect(names, then):
     """Collect the tests of these files and folders, and hand them over.
 
     Raises: SystemExit where a file cannot be collected.
@@ -61,7 +59,7 @@ def collect(names: Sequence[str], then: Callable[[list[pytest.Item]], None]) -> 
         raise SystemExit("\n".join(plugin.errors) or f"pytest ended with {code}")
 
 
-def first_failure(items: Sequence[pytest.Item]) -> tuple[str | None, str]:
+def first_failure(items):
     """Run tests until one fails; its name, and what it said."""
     failures = Failures()
     items[0].config.pluginmanager.register(failures)
@@ -72,11 +70,11 @@ def first_failure(items: Sequence[pytest.Item]) -> tuple[str | None, str]:
     return None, ""
 
 
-def first_failure_of(names: Sequence[str]) -> tuple[str | None, str]:
+def first_failure_of(names):
     """The same in a process that has collected nothing yet; an error of collection counts."""
-    found: list[tuple[str | None, str]] = []
+    found = []
 
-    def then(items: list[pytest.Item]) -> None:
+    def then(items):
         by_name = {item.nodeid: item for item in items}
         chosen = [by_name[name] for name in names if name in by_name]
         found.append(first_failure(chosen) if chosen else (None, ""))
@@ -88,20 +86,21 @@ def first_failure_of(names: Sequence[str]) -> tuple[str | None, str]:
     return found[0]
 
 
-def lines_run(item: pytest.Item, files: dict[str, int]) -> dict[str, Any]:
-    """Run a test and watch which lines of `files` (path to number) it runs."""
-    seen: set[tuple[int, int]] = set()
+def lines_run(item, files):
+    """Run a test: which lines of `files` (path to name) it runs, by the name, and its seconds of
+    processor time; or what it said where it failed.
+    """
+    seen = defaultdict(set)
 
-    def local(frame: FrameType, event: str, arg: Any) -> Any:
+    def local(frame, event, arg):
         if event == "line":
-            seen.add((files[frame.f_code.co_filename], frame.f_lineno))
+            seen[files[frame.f_code.co_filename]].add(frame.f_lineno)
         return local
 
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+    def trace(frame, event, arg):
         if frame.f_code.co_filename not in files:
             return None
-        seen.add((files[frame.f_code.co_filename], frame.f_lineno))
-        return local
+        return local(frame, "line", arg)
 
     trace.__module__ = "threading"  # own modules' tests refuse what others put there
     threading.settrace(trace)
@@ -109,8 +108,6 @@ def lines_run(item: pytest.Item, files: dict[str, int]) -> dict[str, Any]:
     sys.settrace(trace)
     failed, said = first_failure([item])
     sys.settrace(None)
-    found: dict[int, list[int]] = {}
-    for file, line in sorted(seen):
-        found.setdefault(file, []).append(line)
-    took = time.process_time() - began
-    return {"lines": found, "seconds": took, "failed": failed, "said": said}
+    if failed:
+        return said
+    return {name: sorted(at) for name, at in seen.items()}, time.process_time() - began

@@ -5,25 +5,22 @@ Both change this process alone, which is a fork that ends with the mutant.
 
 from __future__ import annotations
 
-import ast
 import gc
 import importlib.abc
 import importlib.machinery
 import sys
 from collections import defaultdict
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from types import CodeType, FunctionType
 
-from .c_sources import CMutant
-from .operators import Mutant, mutated
+from .operators import mutated
 from .targets import Target
 
 
-def live_functions(targets: list[Target]) -> dict[str, list[FunctionType]]:
+def live_functions(targets):
     """The functions of each target that this process has imported, by the target's name."""
     names = {str(target.path): target.name for target in targets}
-    found: dict[str, list[FunctionType]] = defaultdict(list)
+    found = defaultdict(list)
     gc.unfreeze()  # those of the collection of tests are not listed otherwise
     for thing in gc.get_objects():
         if type(thing) is FunctionType:  # isinstance would wake lazy objects
@@ -33,7 +30,7 @@ def live_functions(targets: list[Target]) -> dict[str, list[FunctionType]]:
     return found
 
 
-def put_into(functions: list[FunctionType], mutant: Mutant) -> bool:
+def put_into(functions, mutant):
     """Give the living functions of a file the mutant's code; whether any changed.
 
     Raises: ValueError where the fault changes which names a function closes over.
@@ -57,7 +54,7 @@ def put_into(functions: list[FunctionType], mutant: Mutant) -> bool:
     return found
 
 
-def changes_code(mutant: Mutant) -> bool:
+def changes_code(mutant):
     """Whether the compiler makes other code of the mutant at all."""
     path = Target(mutant.file).path
     source = path.read_text(encoding="utf-8")
@@ -65,7 +62,7 @@ def changes_code(mutant: Mutant) -> bool:
     return not _equal(compile(mutated(source, mutant), str(path), "exec"), before)
 
 
-def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
+def _codes(code):
     found = {(code.co_qualname, code.co_firstlineno): code}
     for const in code.co_consts:
         if isinstance(const, CodeType):
@@ -73,7 +70,7 @@ def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
     return found
 
 
-def _equal(one: CodeType, two: CodeType) -> bool:
+def _equal(one, two):
     """Equal but for the places in the text."""
     if one.co_code != two.co_code or one.co_names != two.co_names:
         return False
@@ -89,13 +86,11 @@ def _equal(one: CodeType, two: CodeType) -> bool:
 class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives one module the mutant's code when it is imported."""
 
-    def __init__(self, mutant: Mutant) -> None:
+    def __init__(self, mutant):
         self._target = Target(mutant.file)
         self._mutant = mutant
 
-    def find_spec(
-        self, name: str, path: Any, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, name, path, target=None):
         """Its own module's alone."""
         if name != self._target.module:
             return None
@@ -104,34 +99,34 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
     @property
-    def _is_package(self) -> bool:
+    def _is_package(self):
         return self._target.path.name == "__init__.py"
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+    def create_module(self, spec):
         """The usual one."""
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module):
         """Run the mutant's code in it."""
         path = self._target.path
         module.__file__ = str(path)
         if self._is_package:
             module.__path__ = [str(path.parent)]
-        tree: ast.Module = mutated(path.read_text(encoding="utf-8"), self._mutant)
+        tree = mutated(path.read_text(encoding="utf-8"), self._mutant)
         exec(compile(tree, str(path), "exec"), module.__dict__)
 
 
-def import_with(mutant: Mutant) -> None:
+def import_with(mutant):
     """Whoever imports the mutant's module from now on gets the fault."""
     sys.meta_path.insert(0, Importer(mutant))
 
 
-def read_with(mutant: CMutant) -> None:
+def read_with(mutant):
     """Whoever reads the C source from now on reads the fault."""
     right = Path.read_text
     path = Target(mutant.file).path
 
-    def read_text(self: Path, *how: Any, **more: Any) -> str:
+    def read_text(self, *how, **more):
         text = right(self, *how, **more)
         return mutant.applied(text) if self.resolve() == path else text
 
-    Path.read_text = read_text  # type: ignore[method-assign]
+    Path.read_text = read_text

@@ -10,9 +10,7 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from .reach import Reach
 from .runs import Runner, all_mutants
@@ -22,7 +20,7 @@ _KEPT, WANTED = 130, 100
 _SLOWEST = 3.0  # seconds of a mutant, as it was measured
 
 
-def choose(rows: Iterable[dict[str, Any]], *, seed: int) -> int:
+def choose(rows, *, seed):
     """Write the list anew from the rows of a run; how many it holds.
 
     What the sources and tests of today no longer show is left out: the list is run once.
@@ -36,7 +34,7 @@ def choose(rows: Iterable[dict[str, Any]], *, seed: int) -> int:
     draw = random.Random(seed)
     for of_file in by_file.values():
         draw.shuffle(of_file)
-    chosen: list[tuple[str, str]] = []
+    chosen = []
     while len(chosen) < _KEPT and any(by_file.values()):
         for file in sorted(by_file):
             if by_file[file] and len(chosen) < _KEPT:
@@ -48,15 +46,14 @@ def choose(rows: Iterable[dict[str, Any]], *, seed: int) -> int:
     return len(killed)
 
 
-def _write(known: dict[str, str]) -> None:
+def _write(known):
     FILE.write_text(json.dumps(known, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def run_fixed() -> list[dict[str, Any]]:
+def run_fixed():
     """The rows of all in the list that the sources still have, and are thus put in."""
     known = json.loads(FILE.read_text(encoding="utf-8"))
     chosen = [mutant for mutant in all_mutants() if mutant.key in known]
-    rows: list[dict[str, Any]] = []
-    nothing = Reach(seconds={}, tests={}, of_file={}, loose={})
-    Runner(nothing, rows.append, 1.0, time.monotonic() + 3_600, known).run(chosen)
+    rows = []
+    Runner(Reach({}, []), rows.append, 1.0, time.monotonic() + 3_600, known).run(chosen)
     return rows

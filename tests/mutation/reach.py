@@ -10,16 +10,12 @@ import hashlib
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import pytest
 
 from .collected import collect, lines_run
 from .forks import in_child
-from .targets import ROOT, Target, targets, test_paths
+from .targets import ROOT, TESTS, targets
 
 FOLDER = ROOT / ".mutants"
 _FILE = FOLDER / "reach.jsonl"
@@ -29,25 +25,24 @@ _SLOW = 12.0  # seconds of a test, watched; a slower one notices nothing here
 
 @dataclass(frozen=True)
 class Reach:
-    """`seconds` of each test; `tests` by (file, line); `of_file` that run any line of a file;
-    `loose` of those the ones whose lines are no longer known.
+    """`seconds` of each test, and the `rows` of the tests that passed. Where a row no longer
+    `holds`, its lines are unknown.
     """
 
     seconds: dict[str, float]
-    tests: dict[tuple[str, int], frozenset[str]]
-    of_file: dict[str, frozenset[str]]
-    loose: dict[str, frozenset[str]]
+    rows: list[dict]
 
-    def of(self, file: str, lines: tuple[int, int], *, anywhere: bool) -> frozenset[str]:
-        """The tests that run any of these lines of a file, or any line of it."""
-        if anywhere:
-            return self.of_file.get(file, frozenset())
-        return self.loose.get(file, frozenset()).union(
-            *(self.tests.get((file, line), frozenset()) for line in range(lines[0], lines[1] + 1))
-        )
+    def of(self, file, lines=range(0)):
+        """The tests that run any of these lines of a file; without lines, any line of it."""
+        return {
+            row["test"]
+            for row in self.rows
+            if file in row["lines"]
+            and not (lines and row["holds"] and row["lines"][file].isdisjoint(lines))
+        }
 
 
-def watch(tests: Sequence[str] = (), *, only_new: bool = False, cases: int = 1_000_000) -> None:
+def watch(tests=(), *, only_new=False, cases=1_000_000):
     """Run every test, or those of some files and folders, once, each in a process of its own, and
     write what it reached.
 
@@ -55,12 +50,11 @@ def watch(tests: Sequence[str] = (), *, only_new: bool = False, cases: int = 1_0
     parametrised test the first `cases` are run.
     """
     FOLDER.mkdir(exist_ok=True)
-    sources = [target for target in targets() if not target.is_c]
-    numbers = {str(target.path): number for number, target in enumerate(sources)}
+    sources = {str(target.path): target.name for target in targets() if not target.is_c}
     done = {row["test"] for row in _rows() if only_new or _holds(row)}
 
-    def then(items: list[pytest.Item]) -> None:
-        seen: Counter[str] = Counter()
+    def then(items):
+        seen = Counter()
         with _FILE.open("a", encoding="utf-8") as file:
             for number, item in enumerate(items):
                 name = item.nodeid.partition("[")[0]
@@ -68,26 +62,26 @@ def watch(tests: Sequence[str] = (), *, only_new: bool = False, cases: int = 1_0
                 if item.nodeid in done or seen[name] > cases:
                     continue
                 found = in_child(
-                    lambda item=item: lines_run(item, numbers), cpu_seconds=_SLOW, seconds=300
+                    lambda item=item: lines_run(item, sources), cpu_seconds=_SLOW, seconds=300
                 )
-                file.write(json.dumps(_row(item.nodeid, found, sources)) + "\n")
+                file.write(json.dumps(_row(item.nodeid, found)) + "\n")
                 file.flush()
                 if number % 50 == 0:
                     print(f"{number} of {len(items)} tests", file=sys.stderr, flush=True)
 
-    collect(tests or test_paths(), then)
+    collect(tests or TESTS, then)
 
 
-def _row(name: str, found: Any, sources: list[Target]) -> dict[str, Any]:
-    if isinstance(found, str) or found["failed"]:
-        said = found if isinstance(found, str) else found["said"]
-        return {"test": name, "problem": said, "texts": _texts(name, ())}
-    lines = {sources[int(number)].name: rows for number, rows in found["lines"].items()}
-    row = {"test": name, "seconds": round(found["seconds"], 3), "texts": _texts(name, lines)}
-    return row | {"lines": lines}
+def _row(name, found):
+    if isinstance(found, str):  # why it is of no use
+        return {"test": name, "problem": found, "texts": _texts(name, ())}
+    lines, seconds = found
+    return {
+        "test": name, "seconds": round(seconds, 3), "texts": _texts(name, lines), "lines": lines
+    }  # fmt: skip
 
 
-def _texts(name: str, sources: Iterable[str]) -> str:
+def _texts(name, sources):
     """A hash of the texts that a row depends on."""
     return hashlib.sha256(
         b"".join(_digest(file) for file in (name.split("::")[0], *sorted(sources)))
@@ -95,12 +89,12 @@ def _texts(name: str, sources: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _digest(file: str) -> bytes:
+def _digest(file):
     path = ROOT / file
     return hashlib.sha256(path.read_bytes() if path.exists() else b"").digest()
 
 
-def _rows() -> list[dict[str, Any]]:
+def _rows():
     """The last row of each test whose file there still is."""
     if not _FILE.exists():
         return []
@@ -109,41 +103,28 @@ def _rows() -> list[dict[str, Any]]:
     return [row for test, row in last.items() if (ROOT / test.split("::")[0]).exists()]
 
 
-def _holds(row: dict[str, Any]) -> bool:
-    return bool(row["texts"] == _texts(row["test"], row.get("lines", ())))
+def _holds(row):
+    return row["texts"] == _texts(row["test"], row.get("lines", ()))
 
 
-def reach() -> Reach:
+def reach():
     """What `watch` found.
 
     Raises: SystemExit where it has not run.
     """
-    tests: dict[tuple[str, int], set[str]] = defaultdict(set)
-    of_file: dict[str, set[str]] = defaultdict(set)
-    loose: dict[str, set[str]] = defaultdict(set)
-    seconds = {}
-    for row in _rows():
-        if "problem" in row:
-            continue
-        seconds[row["test"]] = row["seconds"]
-        holds = _holds(row)
-        for file, lines in row["lines"].items():
-            of_file[file].add(row["test"])
-            if not holds:
-                loose[file].add(row["test"])
-            for line in lines if holds else ():
-                tests[file, line].add(row["test"])
-    # What a process pays once, for its first use of something, is in the seconds of each test.
-    once: dict[str, float] = defaultdict(lambda: _MOST_ONCE)
-    for name, took in seconds.items():
-        file = name.partition("::")[0]
-        once[file] = min(once[file], took)
-    seconds = {name: took - 0.9 * once[name.partition("::")[0]] for name, took in seconds.items()}
-    if not seconds:
+    rows = [
+        row | {"holds": _holds(row), "lines": {file: {*at} for file, at in row["lines"].items()}}
+        for row in _rows()
+        if "problem" not in row
+    ]
+    if not rows:
         raise SystemExit("expected the tests' reach to be known, got none: run `watch` first")
-    return Reach(
-        seconds=seconds,
-        tests={key: frozenset(names) for key, names in tests.items()},
-        of_file={key: frozenset(names) for key, names in of_file.items()},
-        loose={key: frozenset(names) for key, names in loose.items()},
-    )
+    # What a process pays once, for its first use of something, is in the seconds of each test.
+    once = defaultdict(lambda: _MOST_ONCE)
+    for row in rows:
+        file = row["test"].partition("::")[0]
+        once[file] = min(once[file], row["seconds"])
+    seconds = {
+        row["test"]: row["seconds"] - 0.9 * once[row["test"].partition("::")[0]] for row in rows
+    }
+    return Reach(seconds, rows)

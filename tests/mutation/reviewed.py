@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 
 @cache
-def _reviewed() -> list[tuple[str, dict[str, str]]]:
+def _reviewed():
     """(`same` where no result changes, `why` where one is left alive; the fields)."""
     found = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     return [
@@ -22,7 +20,7 @@ def _reviewed() -> list[tuple[str, dict[str, str]]]:
     ]
 
 
-def review_of(row: dict[str, Any]) -> str | None:
+def review_of(row):
     """The kind of the entry that a row falls under: every field that the entry has is the row's."""
     for kind, fields in _reviewed():
         if all(row[name] == value for name, value in fields.items()):
@@ -30,9 +28,9 @@ def review_of(row: dict[str, Any]) -> str | None:
     return None
 
 
-def sorted_out(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def sorted_out(rows):
     """Rows by what became of them: killed, the same (by the compiler or by review), survived."""
-    found: dict[str, list[dict[str, Any]]] = {"killed": [], "same": [], "survived": []}
+    found = {"killed": [], "same": [], "survived": []}
     for row in rows:
         same = row["outcome"] == "same code" or review_of(row) == "same"
         found["killed" if row["outcome"] == "killed" else "same" if same else "survived"].append(

@@ -11,35 +11,32 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
-
-import pytest
 
 from .c_sources import CMutant, c_mutants_of
 from .collected import collect, first_failure, first_failure_of
 from .faulty import changes_code, import_with, live_functions, put_into, read_with
 from .forks import in_child
-from .operators import Mutant, mutants_of
+from .operators import mutants_of
 from .reach import Reach
-from .targets import targets
+from .targets import Target, targets
 
-# The Python file through which a C source is used.
+# The Python file through which a C source is used, and what compares it with its Python form.
 _USED_BY = {
-    "trainables/layers/_dropout.c": "trainables/layers/dropout.py",
-    "trainables/layers/_gram.c": "trainables/layers/gram.py",
-    "trainables/privacy/_box_muller.c": "trainables/privacy/box_muller.py",
+    "trainables/layers/_dropout.c": ("trainables/layers/dropout.py", "_native_factors"),
+    "trainables/layers/_gram.c": ("trainables/layers/gram.py", "_native_norms"),
+    "trainables/privacy/_box_muller.c": ("trainables/privacy/box_muller.py", "_native_normals"),
 }
 _LEAST_TESTS = 3
 _BASE = ("tests/privacy/", "tests/accountants/", "tests/engines/test_sampling.py")
-_NOT_LIVE = "not live"  # to be put under the import instead
 
 
-def all_mutants() -> list[Mutant | CMutant]:
+def all_mutants():
     """Every mutant of every target, in the order of the files."""
-    found: list[Mutant | CMutant] = []
+    found = []
     for target in targets():
         source = target.path.read_text(encoding="utf-8")
         found += (
@@ -48,15 +45,15 @@ def all_mutants() -> list[Mutant | CMutant]:
     return found
 
 
-def sample(mutants: Sequence[Mutant | CMutant], *, count: int, seed: int) -> list[Mutant | CMutant]:
+def sample(mutants, *, count, seed):
     """`count` of them, as many of each operator and folder, in an order that the seed fixes."""
 
-    def place(mutant: Mutant | CMutant) -> bytes:
+    def place(mutant):
         return hashlib.sha256(f"{seed}/{mutant.key}".encode()).digest()
 
-    turns: Counter[tuple[str, str]] = Counter()
+    turns = Counter()
 
-    def turn(mutant: Mutant | CMutant) -> int:
+    def turn(mutant):
         cell = mutant.operator, mutant.file.rpartition("/")[0]
         turns[cell] += 1
         return turns[cell]
@@ -75,7 +72,7 @@ class Runner:
     known: Mapping[str, str] = field(default_factory=dict)  # the test that notices a mutant
     _kills: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def run(self, mutants: Sequence[Mutant | CMutant]) -> None:
+    def run(self, mutants):
         """Those that run at import first: their forks must not have imported anything of ours."""
         _import_libraries()
         for mutant in mutants:
@@ -83,12 +80,8 @@ class Runner:
                 self._one(mutant, {})
         rest = [mutant for mutant in mutants if not mutant.at_import]
         chosen = {name for mutant in rest for name in self._tests(mutant)[0]}
-        if not chosen:
-            for mutant in rest:
-                self._one(mutant, {})
-            return
 
-        def then(items: list[pytest.Item]) -> None:
+        def then(items):
             by_name = {item.nodeid: item for item in items}
             for target in targets():
                 if not target.is_c:  # entries of shelves are imported by their use alone
@@ -98,9 +91,12 @@ class Runner:
             for mutant in rest:
                 self._one(mutant, by_name, functions)
 
-        collect(sorted({name.split("::")[0] for name in chosen}), then)
+        if chosen:
+            collect(sorted({name.split("::")[0] for name in chosen}), then)
+        else:
+            then([])
 
-    def _one(self, mutant: Mutant | CMutant, items: dict[str, Any], functions: Any = None) -> None:
+    def _one(self, mutant, items, functions=None):
         if time.monotonic() > self.until:
             return
         names, cut = self._tests(mutant)
@@ -111,42 +107,29 @@ class Runner:
             "operator": mutant.operator, "before": mutant.before, "after": mutant.after,
             "line": mutant.lines[0], "tests": len(names), "cut": cut,
         }  # fmt: skip
-        if isinstance(mutant, Mutant) and not changes_code(mutant):
+        if not isinstance(mutant, CMutant) and not changes_code(mutant):
             row |= {"outcome": "same code"}
         else:
-            found = (
-                self._outcome(mutant, names, items, functions) if names else {"outcome": "no test"}
-            )
-            if found["outcome"] in ("survived", "no test") and (more := self._cases(mutant, items)):
-                found = self._outcome(mutant, more, items, functions)
-            row |= found
+            row |= {"outcome": "no test"}
+            for chosen in (names, self._cases(mutant, items)):
+                if chosen and row["outcome"] in ("survived", "no test"):
+                    row |= self._outcome(mutant, chosen, items, functions)
         if row.get("by"):
             self._kills[mutant.file, row["by"]] += 1
             self._kills[mutant.where, row["by"]] += 1
         self.say(row | {"seconds": round(time.monotonic() - began, 1)})
 
-    def _outcome(
-        self, mutant: Mutant | CMutant, names: list[str], items: dict[str, Any], functions: Any
-    ) -> dict[str, Any]:
+    def _outcome(self, mutant, names, items, functions):
         takes = sum(self.reach.seconds.get(name, 5.0) for name in names)
 
-        def live() -> Any:
-            assert isinstance(mutant, Mutant)
-            try:
-                put = put_into(functions[mutant.file], mutant)
-            except ValueError:
-                put = False  # it closes over other names
-            return first_failure([items[name] for name in names]) if put else [_NOT_LIVE, ""]
-
-        def bare() -> Any:
-            return _bare(mutant, names)
-
         if mutant.at_import:
-            found = in_child(bare, cpu_seconds=3 * takes + 60, seconds=600)
+            work, more = partial(_bare, mutant, names), 60
         else:
-            found = in_child(live, cpu_seconds=3 * takes + 16, seconds=600)
-            if found[0] == _NOT_LIVE:
-                return {"outcome": _NOT_LIVE}
+            chosen = [items[name] for name in names]
+            work, more = partial(_live, mutant, functions[mutant.file], chosen), 16
+        found = in_child(work, cpu_seconds=3 * takes + more, seconds=600)
+        if found is None:
+            return {"outcome": "not live"}  # to be put under the import instead
         if isinstance(found, str):
             return {"outcome": "killed", "how": found}
         failed, said = found
@@ -154,26 +137,26 @@ class Runner:
             return {"outcome": "survived"}
         return {"outcome": "killed", "by": failed, "how": said.strip().splitlines()[-1:]}
 
-    def _tests(self, mutant: Mutant | CMutant) -> tuple[list[str], bool]:
+    def _tests(self, mutant):
         """The tests that reach a mutant, likely ones first; whether some were left out."""
         if mutant.key in self.known:
             return [self.known[mutant.key]], True
         folder, near = _near(mutant)
         if isinstance(mutant, CMutant):
-            names = self.reach.of(_USED_BY[mutant.file], (0, 0), anywhere=True)
+            names = self.reach.of(_USED_BY[mutant.file][0])
         else:
-            names = self.reach.of(mutant.file, mutant.lines, anywhere=False)
+            first, last = mutant.lines
+            names = self.reach.of(mutant.file, range(first, last + 1))
         if mutant.at_import and not names:  # what runs at import is in no test's reach
-            names = self.reach.of(mutant.file, mutant.lines, anywhere=True) or frozenset(
-                name for name in self.reach.seconds if f"test_{folder}.py" in name
-            )
+            of_folder = [name for name in self.reach.seconds if f"test_{folder}.py" in name]
+            names = self.reach.of(mutant.file) or of_folder
         if mutant.at_import:  # a new process imports every file of tests: seconds each
-            names = frozenset(name for name in names if name.startswith(near)) or names
+            names = [name for name in names if name.startswith(near)] or names
 
-        def rank(name: str) -> tuple[bool, float]:  # as many as the budget has room for
+        def rank(name):  # as many as the budget has room for
             return not name.startswith(near), self.reach.seconds[name]
 
-        def kills(name: str) -> tuple[int, int]:
+        def kills(name):
             return self._kills[mutant.where, name], self._kills[mutant.file, name]
 
         chosen, left = [], self.budget
@@ -183,10 +166,10 @@ class Runner:
                 chosen.append(name)
         return sorted(chosen, key=kills, reverse=True), len(chosen) < len(names)
 
-    def _cases(self, mutant: Mutant | CMutant, items: dict[str, Any]) -> list[str]:
+    def _cases(self, mutant, items):
         """Cases of the tests that reach the file or are of its folder: few of each were watched."""
         _, near = _near(mutant)
-        reached = self.reach.of(mutant.file, (0, 0), anywhere=True)
+        reached = self.reach.of(mutant.file)
         tests = {
             name.partition("[")[0]: seconds
             for name, seconds in self.reach.seconds.items()
@@ -201,48 +184,45 @@ class Runner:
         return chosen
 
 
-def _near(mutant: Mutant | CMutant) -> tuple[str, tuple[str, ...]]:
+def _near(mutant):
     """A mutant's folder, and how the names of its own tests begin."""
     folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
     return folder, (f"tests/{folder}/", mutant.file, *(_BASE if folder == "guarantee" else ()))
 
 
-def _import_libraries() -> None:
+def _import_libraries():
     """What takes seconds to import and is not ours, before anything is forked."""
     names = "cryptography.hazmat.primitives.ciphers optuna pandas pydantic scipy.stats"
     for name in (*names.split(), "torch", "transformers"):
         importlib.import_module(name)
 
 
-def _bare(mutant: Mutant | CMutant, names: Sequence[str]) -> tuple[str | None, str]:
-    if isinstance(mutant, Mutant):
+def _live(mutant, functions, items):
+    try:
+        put = put_into(functions, mutant)
+    except ValueError:
+        put = False  # it closes over other names
+    return first_failure(items) if put else None
+
+
+def _bare(mutant, names):
+    if not isinstance(mutant, CMutant):
         import_with(mutant)
         return first_failure_of(names)
     with tempfile.TemporaryDirectory() as folder:  # of the libraries that are built
         os.environ["XDG_CACHE_HOME"] = folder
         read_with(mutant)
-        if not _is_used(mutant):
+        user, compared = _USED_BY[mutant.file]
+        if getattr(importlib.import_module(Target(user).module), compared)() is None:
             return "its comparison before use", "other bits than the Python form's"
         return first_failure_of(names)
 
 
-def _is_used(mutant: CMutant) -> bool:
-    """Whether what is built of the source passes the comparison with its Python form."""
-    from trainables.layers import dropout, gram
-    from trainables.privacy import box_muller
-
-    if "dropout" in mutant.file:
-        return dropout._native_factors() is not None
-    if "gram" in mutant.file:
-        return gram._native_norms() is not None
-    return box_muller._native_normals() is not None
-
-
-def append_to(path: Path) -> Callable[[dict[str, Any]], None]:
+def append_to(path):
     """Writes rows to a file of JSON lines as they come, and shows them."""
     path.parent.mkdir(exist_ok=True)
 
-    def say(row: dict[str, Any]) -> None:
+    def say(row):
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         if row["outcome"] not in ("killed", "same code"):
@@ -253,11 +233,11 @@ def append_to(path: Path) -> Callable[[dict[str, Any]], None]:
     return say
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
+def rows(path):
     """The rows of a file, the last of each mutant."""
     found = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             found[row["key"]] = row
-    return iter(found.values())
+    return found.values()

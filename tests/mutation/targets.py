@@ -68,28 +68,23 @@ class Target:
     name: str
 
     @property
-    def path(self) -> Path:
+    def path(self):
         """Where it lies."""
         return ROOT / self.name
 
     @property
-    def module(self) -> str:
+    def module(self):
         """The name it is imported by; Python only."""
         return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @property
-    def is_c(self) -> bool:
+    def is_c(self):
         """Whether it is a C source."""
         return self.name.endswith(".c")
 
 
-def targets() -> list[Target]:
+def targets():
     """Every mutated source, by name."""
     found = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.[cp]*")]
     names = {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".py", ".c")}
     return [Target(name) for name in sorted({*names, *_FILES})]
-
-
-def test_paths():
-    """The folders of tests that there are."""
-    return [name for name in TESTS if (ROOT / name).exists()]
