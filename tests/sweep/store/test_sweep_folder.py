@@ -76,16 +76,7 @@ def of(files):
 
 
 def status(files, *, runs=True, running=False):
-    """The status, which every way to it and every reader finds."""
-    found = of(files).status(runs=runs, running=running)
-    plan = TRIAL if runs else replace(TRIAL, reason="no", refused_by="budget")
-    assert files.record(plan, running=running).status is found
-    again = SweepFolder(files.path)
-    assert again.state().statuses(running=False) == Counter(
-        record.status for record in again.records(running=False)
-    )
-    assert again.records() == files.records()
-    return found
+    return files.record(TRIAL if runs else replace(REFUSED, id=TRIAL.id), running=running).status
 
 
 def test_the_config_on_disk_makes_the_trial_again(files):
@@ -98,32 +89,23 @@ def test_the_config_on_disk_makes_the_trial_again(files):
 
 
 @settings(max_examples=20)
-@given(epochs=st.lists(st.integers(1, 6), max_size=12))
+@given(epochs=st.lists(st.integers(0, 6), max_size=12))
 def test_epochs_are_counted_once_and_upwards_in_whatever_order_they_are_reported(
     tmp_path_factory, epochs
 ):
-    """A resumed trial reports the epoch of its checkpoint again, and one whose checkpoint is older
-    than its last epoch trains the later ones again. The seconds of all that was trained count.
+    """A resumed trial reports the epoch of its checkpoint again, one whose checkpoint is older than
+    its last epoch trains the later ones again, and one that begins anew (0) has none. The seconds
+    of all that was trained count.
     """
     files = new_sweep(tmp_path_factory.mktemp("epochs"))
     expected = [n for place, n in enumerate(epochs) if n != (epochs[place - 1] if place else 0)]
-    kept = [n for place, n in enumerate(expected) if n < min(expected[place + 1 :], default=7)]
+    kept = [n for place, n in enumerate(expected) if 0 < n < min(expected[place + 1 :], default=7)]
     trained = [n for place, n in enumerate(epochs) if n > (epochs[place - 1] if place else 0)]
     for number in epochs:
-        files.add_epoch(TRIAL.id, epoch(number), when=1.0)
+        files.add_epoch(TRIAL.id, epoch(number, loss=1.0), when=1.0)
     assert [row["epochs_done"] for row in files.epochs(TRIAL.id)] == kept
-    assert files.record(TRIAL, running=True).seconds == 0.5 * len(trained)
-
-
-def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files):
-    files.start_trial(TRIAL)
-    files.add_epoch(TRIAL.id, ANEW, when=1.0)  # there is nothing to forget
-    assert files.epochs(TRIAL.id) == []
-    files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0), when=1.0)
-    files.add_epoch(TRIAL.id, ANEW, when=2.0)
-    assert files.epochs(TRIAL.id) == []
     record = files.record(TRIAL, running=True)
-    assert (record.epochs_done, record.metrics, record.seconds) == (0, {}, 0.5)
+    assert (record.seconds, record.metrics) == (0.5 * len(trained), {"loss": 1.0} if kept else {})
 
 
 def test_a_denied_trial_has_begun_where_an_epoch_has_run(files):
@@ -409,21 +391,11 @@ def test_each_choice_is_seen_once_and_in_its_order(files):
     assert ids(early) == ids(SweepFolder(files.path)) == ["c"]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content.replace(b'"stopped_early":false', b'"stopped_early":true '),
-        lambda content: content[: content.rindex(b"\n", 0, -1) + 1],
-        lambda content: content[:-5],
-        lambda content: content[content.index(b"\n") + 1 :],
-    ],
-    ids=["a byte", "the last line", "a part of the last line", "the first line"],
-)
-def test_a_damaged_log_is_one_problem_with_the_next_step(files, damage):
+def test_a_damaged_log_is_one_problem_with_the_next_step(files):
     files.start_trial(TRIAL)
     files.finish_trial(result(), when=1.0, reason="")
     path = files.path / store.LOG
-    path.write_bytes(damage(path.read_bytes()))
+    path.write_bytes(path.read_bytes()[:-5])
     again = SweepFolder(files.path)
     named = rf"expected whole entries in {path}, .*: restore the sweep's folder from a copy"
     for use in (again.records, again.state, again.plan, again.about, again.start_trial):
