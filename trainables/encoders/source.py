@@ -149,7 +149,7 @@ class HubEncoder:
         found = []
         for first, count, length in layout.groups:
             ids = packed[first : first + count * length].view(count, length)
-            for some in ids.split(max(1, _PIECES_AT_ONCE // length)):
+            for some in torch.split(ids, max(1, _PIECES_AT_ONCE // length)):
                 states = self.model(
                     input_ids=some, attention_mask=torch.ones_like(some), output_hidden_states=True
                 ).hidden_states
