@@ -13,8 +13,9 @@ from tests.models._builds import (
 from tests.refusals import refused
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables.errors import TrialFailed
+from trainables.layers.linear import Linear
 from trainables.layers.tape import Tape
-from trainables.models._lora import LowRank
+from trainables.models._lora import Adapted
 from trainables.system.communication import Alone
 from trainables.tasks._setup import prepare
 
@@ -105,5 +106,5 @@ def test_a_trial_fails_where_what_is_trained_never_moved(place, tmp_path):
 
 def test_an_adapter_starts_as_wide_as_its_input_asks():
     torch.manual_seed(0)
-    adapter = LowRank(width=400, out=300, rank=50, alpha=16.0)
+    adapter = Adapted(Linear(400, 300), rank=50, alpha=16.0)
     assert adapter.down.weight.std().item() == pytest.approx(400**-0.5, rel=0.02)

@@ -17,7 +17,7 @@ from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, Rows, by_length
-from trainables.models._lora import MaybeAdapted, adapt_blocks
+from trainables.models._lora import Adapted, MaybeAdapted
 from trainables.seeding import stream_seed, torch_seeded
 
 _SITES = 2  # places of dropout in a block
@@ -153,7 +153,9 @@ class CausalLm(DropsByRecord, LmModule):
     def adapt(self, *, rank: int, alpha: float) -> None:
         """Freeze everything and add low-rank adapters to every linear map of the blocks."""
         self.requires_grad_(False)
-        adapt_blocks(self.blocks, rank=rank, alpha=alpha)
+        for block in self.blocks:
+            for name in ("qkv", "attention_out", "inner", "outer"):
+                setattr(block, name, Adapted(getattr(block, name), rank=rank, alpha=alpha))
 
 
 def _drop_head(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:

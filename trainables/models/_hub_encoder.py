@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from trainables.data.batches import PackedBatch, batch_of_texts
@@ -38,14 +37,22 @@ class AdaptedEncoder(Foreign, NluModel):
     """
 
     def __init__(self, config: Config, public: PublicEncoder, schema: LabelSchema) -> None:
-        inner = load_model(public)
         super().__init__(schema, token_width=public.config.width)
         self.cutter = WordCutter.of_folder(public.place, name=public.name)
         self.positions = public.positions
         self._padding = max(public.first_position - 1, 0)  # the piece that pads
-        self.hold(inner, in_bf16=config.frozen_weights == "bf16")
-        maps = _chosen_maps(inner, config.lora_targets or default_targets(public), config.encoder)
-        self.put_adapters(maps, rank=config.lora_rank, alpha=config.lora_alpha)
+        self.hold(load_model(public), in_bf16=config.frozen_weights == "bf16")
+        targets = config.lora_targets or default_targets(public)
+        # A pooler is not read.
+        maps = {n: each for n, each in self.linear_maps().items() if "pooler" not in n}
+        names = {n: n.rpartition(".")[2] for n in maps}
+        if missing := set(targets) - set(names.values()):
+            raise InvalidInput(
+                f"expected model.lora_targets among {', '.join(sorted(set(names.values())))} with"
+                f" model.encoder={config.encoder}, got {sorted(missing)[0]}"
+            )
+        chosen = {n: each for n, each in maps.items() if names[n] in targets}
+        self.put_adapters(chosen, rank=config.lora_rank, alpha=config.lora_alpha)
         self.provenance = f"{public.provenance}; trained: heads and adapters"
         self.forbid_broken_spans(schema)
         refuse_unknown_rows(self, self._tried(), name=config.encoder)
@@ -86,19 +93,3 @@ class AdaptedEncoder(Foreign, NluModel):
         texts = [[str(next(number)) for _ in range(size)] for size in _TRIED]
         every = texts, *([text] for text in texts)
         return [batch_of_texts(each, self.feature_table) for each in every]
-
-
-def _chosen_maps(inner: Any, targets: Sequence[str], name: str) -> dict[str, nn.Linear]:
-    """The linear maps of these last names, by their names; none of a pooler, which is not read.
-
-    Raises: InvalidInput where there is none of a name.
-    """
-    every = inner.named_modules()
-    maps = {n: m for n, m in every if isinstance(m, nn.Linear) and "pooler" not in n}
-    names = {n: n.rpartition(".")[2] for n in maps}
-    if missing := set(targets) - set(names.values()):
-        raise InvalidInput(
-            f"expected model.lora_targets among {', '.join(sorted(set(names.values())))} with"
-            f" model.encoder={name}, got {sorted(missing)[0]}"
-        )
-    return {n: m for n, m in maps.items() if names[n] in targets}

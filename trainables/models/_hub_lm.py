@@ -72,25 +72,17 @@ class HubLm(Foreign, LmModule):
         number, longest = ids.shape
         there = torch.arange(longest, device=ids.device) < batch.lengths.unsqueeze(1)
         self.name_rows(Rows(np.repeat(np.arange(number), longest), number))
-        hidden = self._states(ids, there.long())[there]  # packed again
+        base: Any = self.inner.base_model
+        states = base(input_ids=ids, attention_mask=there.long(), use_cache=False)[0]
+        hidden = states[there]  # packed again
         logits = self.inner.get_output_embeddings()(hidden[batch.counted])  # type: ignore[operator]  # theirs
         values = F.cross_entropy(logits, batch.targets[batch.counted], reduction="none")
         return torch.repeat_interleave(batch.lengths)[batch.counted], values
 
-    def _states(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Top layer's states [B, T, D]."""
-        base: Any = self.inner.base_model
-        found: Tensor = base(input_ids=ids, attention_mask=mask, use_cache=False)[0]
-        return found
-
     def adapt(self, *, rank: int, alpha: float) -> None:
         """Freeze everything and add adapters to every linear map but the output's."""
         output = self.inner.get_output_embeddings()  # type: ignore[operator]  # theirs
-        found = {
-            name: module
-            for name, module in self.inner.named_modules()
-            if isinstance(module, nn.Linear) and module is not output
-        }
+        found = {n: each for n, each in self.linear_maps().items() if each is not output}
         if not found:
             raise InvalidInput("expected a model with linear maps to adapt, got none")
         self.put_adapters(found, rank=rank, alpha=alpha)

@@ -9,7 +9,7 @@ change the masks of all others, and the sum by more than the clipping bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -23,11 +23,12 @@ from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand
 
 
-class LowRank(nn.Module):
-    """x -> (alpha / rank) up(down(x)); `up` starts at 0, so nothing changes at first."""
+class Adapted(nn.Module):
+    """x -> W x + (alpha / rank) up(down(x)); `up` starts at 0, so nothing changes at first."""
 
-    def __init__(self, *, width: int, out: int, rank: int, alpha: float) -> None:
+    def __init__(self, base: nn.Linear, *, rank: int, alpha: float) -> None:
         super().__init__()
+        width, out = base.in_features, base.out_features
         if rank > min(width, out):
             raise InvalidInput(
                 f"expected 1 <= synthesis.lora_rank <= {min(width, out)}, got {rank}"
@@ -37,13 +38,6 @@ class LowRank(nn.Module):
         self.up = Linear(rank, out, bias=False)
         nn.init.normal_(self.down.weight, std=width**-0.5)
         nn.init.zeros_(self.up.weight)
-
-
-class Adapted(LowRank):
-    """x -> W x + (alpha / rank) up(down(x))."""
-
-    def __init__(self, base: nn.Linear, *, rank: int, alpha: float) -> None:
-        super().__init__(width=base.in_features, out=base.out_features, rank=rank, alpha=alpha)
         self.base = base
 
     def merged(self) -> Tensor:
@@ -54,13 +48,6 @@ class Adapted(LowRank):
         """Rows [n, width] -> [n, out]."""
         out: Tensor = self.base(x, rows) + self.scale * self.up(self.down(x, rows), rows)
         return out
-
-
-def adapt_blocks(blocks: Iterable[nn.Module], *, rank: int, alpha: float) -> None:
-    """Put adapters on the four linear maps of each Transformer block."""
-    for block in blocks:
-        for name in ("qkv", "attention_out", "inner", "outer"):
-            setattr(block, name, Adapted(getattr(block, name), rank=rank, alpha=alpha))
 
 
 class AdaptedForeign(Adapted):
@@ -123,6 +110,11 @@ class Foreign(nn.Module):
         for module in self.modules():
             if isinstance(module, AdaptedForeign):
                 module.rows = rows
+
+    def linear_maps(self) -> dict[str, nn.Linear]:
+        """Those of `inner`, by their names."""
+        named = self.inner.named_modules()
+        return {name: module for name, module in named if isinstance(module, nn.Linear)}
 
     def put_adapters(self, maps: Mapping[str, nn.Linear], *, rank: int, alpha: float) -> None:
         """Freeze all of `inner` and add adapters to these of its maps, by their names."""
