@@ -18,6 +18,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +102,15 @@ class HubLm(Foreign, LmModule):
 def _batches(model: HubLm) -> list[TextBatch]:
     """Three records of random tokens together, and each alone."""
     lengths = [2, 5, 3]
+    tokens = _tokens(model, sum(lengths))
+    alone = (_batch(own, [len(own)]) for own in torch.split(tokens, lengths))
+    return [_batch(tokens, lengths), *alone]
+
+
+def _tokens(model: HubLm, number: int) -> Tensor:
     drawn = torch.Generator().manual_seed(0)
-    tokens = torch.randint(model.vocabulary, (sum(lengths),), generator=drawn)
-    tokens = tokens.to(next(model.parameters()).device)
-    return [
-        _batch(rows, sizes)
-        for rows, sizes in (
-            (tokens, lengths),
-            *((own, [len(own)]) for own in torch.split(tokens, lengths)),
-        )
-    ]
+    tokens = torch.randint(model.vocabulary, (number,), generator=drawn)
+    return tokens.to(next(model.parameters()).device)
 
 
 def _batch(tokens: Tensor, lengths: list[int]) -> TextBatch:
@@ -146,13 +146,9 @@ def require_records_apart(model: HubLm, *, longest: int, name: str) -> None:
 def _first_losses_agree(model: HubLm, *batches: list[int]) -> bool:
     """Whether batches of records of these lengths, cut from the same tokens, have the same losses
     of the first tokens."""
-    most = max(map(sum, batches))
-    tokens = torch.randint(model.vocabulary, (most,), generator=torch.Generator().manual_seed(0))
-    tokens = tokens.to(next(model.parameters()).device)
-    found = []
-    for lengths in batches:
-        batch = _batch(tokens[: sum(lengths)], lengths)
-        found.append(model.token_losses(batch)[1].double())
+    tokens = _tokens(model, max(map(sum, batches)))
+    made = (_batch(tokens[: sum(lengths)], lengths) for lengths in batches)
+    found = [model.token_losses(batch)[1].double() for batch in made]
     short = min(_SHORT, *map(len, found))
     return torch.allclose(found[0][:short], found[1][:short], rtol=1e-3, atol=1e-3)
 
@@ -187,17 +183,11 @@ class Pretrained:
         except InvalidInput as problem:
             raise InvalidInput(f"model.encoder={self.name!r}: {problem}") from None
 
-    def config(self) -> Any:
-        """The model's own. Raises: InvalidInput where there is none."""
+    def fitting(self, synthesis: SynthesisConfig) -> tuple[Any, PretrainedTokenizer]:
+        """The model's config and tokenizer. Raises: InvalidInput unless they fit the trial."""
         from transformers import AutoConfig
 
-        return self._get(AutoConfig)
-
-    def require_fit(
-        self, about: Any, tokenizer: PretrainedTokenizer, synthesis: SynthesisConfig
-    ) -> None:
-        """Raises: InvalidInput unless the model's config and tokenizer fit the trial."""
-        name = self.name
+        name, tokenizer, about = self.name, self.tokenizer(), self._get(AutoConfig)
         vocabulary = getattr(about, "vocab_size", None)
         if vocabulary is None:  # of images, or of several models at once
             raise InvalidInput(_NOWHERE.format(name))
@@ -219,6 +209,7 @@ class Pretrained:
                 f"expected a tokenizer of at most {vocabulary} ids in model.encoder={name!r}, got"
                 f" one of {tokenizer.size}"
             )
+        return about, tokenizer
 
     def require_weights(self) -> None:
         """Raises: InvalidInput where there is no file of them, none of which is read."""
@@ -294,17 +285,11 @@ def source_of(
     positions = synthesis.max_tokens
     if config.encoder == "scratch":
         own = train_bpe(public, size=synthesis.vocabulary_size)
-
-        def make() -> LmModule:
-            return build(config, vocabulary=own.size, positions=positions, seed=seed)
-
+        make = partial(build, config, vocabulary=own.size, positions=positions, seed=seed)
         return LmSource(own, make, f"trained from random weights, {config!r}", True)
     found = Pretrained(config.encoder)
-    tokenizer = found.tokenizer()
-    found.require_fit(found.config(), tokenizer, synthesis)
-    return LmSource(
-        tokenizer, lambda: found.model(positions=positions), found.provenance, from_scratch=False
-    )
+    _, tokenizer = found.fitting(synthesis)
+    return LmSource(tokenizer, partial(found.model, positions=positions), found.provenance, False)
 
 
 def require_source(config: Config, synthesis: SynthesisConfig) -> None:
@@ -315,8 +300,7 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
     from transformers import AutoModelForCausalLM
 
     found = Pretrained(config.encoder)
-    about = found.config()
-    found.require_fit(about, found.tokenizer(), synthesis)
+    about, _ = found.fitting(synthesis)
     found.require_weights()
     if synthesis.lora_rank is None:
         return
@@ -371,7 +355,7 @@ def load_lm(
     for stage in stages:
         owned = scratch or stage in sizes
         model: Any = (
-            _of_sizes(folder, sizes.get(stage), stage, synthesis)
+            _of_sizes(folder, sizes, stage, synthesis)
             if owned
             else _of_base(folder, config, positions=synthesis.max_tokens)
         )
@@ -409,24 +393,21 @@ def copy_base(encoder: str, source: Path, target: Path) -> str:
     return _BASE
 
 
-def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    for name in (_WEIGHTS, _SIZES):
-        if not (folder / name).is_file():
-            raise InvalidInput(f"expected weights of a causal LM in {folder}, got no {name}")
+def _read(folder: Path) -> tuple[dict[str, Tensor], Any]:
     try:
         tensors = load_file(str(folder / _WEIGHTS))
     except (OSError, ValueError, SafetensorError):
-        raise InvalidInput(f"expected weights in {folder / _WEIGHTS}, got a damaged file") from None
-    sizes = read_written_json(folder / _SIZES)
-    if not isinstance(sizes, dict):
-        raise InvalidInput(f"expected sizes in {folder / _SIZES}, got a damaged file")
-    return tensors, sizes
+        raise InvalidInput(
+            f"expected the weights of a causal LM in {folder / _WEIGHTS}, got none or a damaged"
+            " file"
+        ) from None
+    return tensors, read_written_json(folder / _SIZES)
 
 
 def _of_sizes(folder: Path, sizes: Any, stage: str, synthesis: SynthesisConfig) -> CausalLm:
     try:
-        model = CausalLm(LmSizes(**sizes))
-    except (InvalidInput, TypeError, ValueError, RuntimeError, ZeroDivisionError):
+        model = CausalLm(LmSizes(**sizes[stage]))
+    except (InvalidInput, LookupError, TypeError, ValueError, RuntimeError, ZeroDivisionError):
         raise InvalidInput(
             f"expected the sizes of the stage {stage} in {folder / _SIZES}, got none that fit"
         ) from None
