@@ -153,14 +153,11 @@ def hashes_of(keys: Iterable[bytes]) -> Hashes:
 
 def shares_records(keys: Iterable[bytes], known: Hashes) -> bool:
     """Whether more of the records are among the `known` texts than chance explains."""
-    every = num_shared = num_long = 0
-    table = set(known.tolist())
-    for key in keys:
-        every += 1
-        if key and _hash(key) in table:
-            num_shared += 1
-            num_long += len(key) >= _LONG
-    return num_shared > max(_FEW, _SHARE * every) or num_long > max(_FEW, _LONG_SHARE * every)
+    table, every = set(known.tolist()), list(keys)
+    shared = [len(key) for key in every if key and _hash(key) in table]
+    num_long = sum(length >= _LONG for length in shared)
+    is_often = len(shared) > max(_FEW, _SHARE * len(every))
+    return is_often or num_long > max(_FEW, _LONG_SHARE * len(every))
 
 
 def _hash(key: bytes) -> int:

@@ -19,7 +19,7 @@ from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, mean_over_record, time_major
-from trainables.models._bert_weights import BertSizes, Source, load_into
+from trainables.models._bert_weights import BertSizes, Source, from_transformers
 from trainables.models._nlu import Encoded, NluModel
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class Bert(NluModel):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
         self.provenance = source.provenance
-        load_into(self, source)
+        if source.weights is not None:  # heads keep theirs
+            weights = from_transformers(source.weights, sizes.layers)
+            self.load_state_dict(weights, strict=False)
         if config.trained == "biases":
             self.provenance += "; trained: heads, biases and norms"
             self.requires_grad_(False)

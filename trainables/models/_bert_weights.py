@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainables.encoders.about import WEIGHTS
 from trainables.encoders.pieces import WordCutter
@@ -105,15 +105,6 @@ def save_encoder(
     transformers_config(sizes).save_pretrained(str(place))
     if cutter is not None:
         cutter.tokenizer.save_pretrained(str(place))
-
-
-def load_into(model: nn.Module, source: Source) -> None:
-    """Copy the encoder's weights into a `_bert.Bert`; its heads keep theirs."""
-    if source.weights is None:
-        return
-    with torch.no_grad():
-        for name, value in from_transformers(source.weights, source.sizes.layers).items():
-            model.get_parameter(name).copy_(value)
 
 
 def _names(layers: int) -> Iterator[tuple[str, list[str]]]:

@@ -113,20 +113,14 @@ class Vocabulary:
         ids: list[int] = []
         found = [piece for piece, _, _ in pieces(source.text)]
         for token in linearise(program):
-            if self.literals == "anon":
-                ids.append(self._token_ids[anonymous(token)])
-                continue
-            span = None
-            if anonymous(token) != token:
-                span = _find(token, found)
+            general = anonymous(token)
+            may_copy = self.literals == "copy" and general != token
+            span = _find(token, found) if may_copy else None
             if span and (is_string(token) or token not in self._token_ids):
                 ids.append(self._token_ids[COPY_STRING if is_string(token) else COPY_LONG])
                 ids += [len(self.tokens) + place for place in span]
             else:
-                fallback = self._token_ids[anonymous(token)] if anonymous(token) != token else None
-                known = self._token_ids.get(token, fallback)
-                assert known is not None  # every structural token of training programs is known
-                ids.append(known)
+                ids.append(self._token_ids[token if token in self._token_ids else general])
         return ids
 
     def program(self, ids: Sequence[int], source: Source) -> str:
