@@ -80,11 +80,16 @@ def tensor_like(values: np.ndarray, like: Tensor) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
 
 
-def inverse_of(permutation: np.ndarray) -> np.ndarray:
-    """Where each number stands in `permutation`."""
-    inverse = np.empty_like(permutation)
-    inverse[permutation] = np.arange(permutation.size)
-    return inverse
+def equal_runs(falling: np.ndarray) -> tuple[tuple[int, int, int], ...]:
+    """First row, number of records and their length, of each run of equal lengths.
+
+    >>> equal_runs(np.array([2, 1, 1]))
+    ((0, 1, 2), (2, 2, 1))
+    """
+    lengths, numbers = np.unique(-falling, return_counts=True)
+    ends = np.cumsum(-lengths * numbers)
+    starts = ends + lengths * numbers
+    return tuple(zip(*(v.tolist() for v in (starts, numbers, -lengths)), strict=True))
 
 
 def time_major(lengths: Tensor) -> TimeMajor:
@@ -99,10 +104,10 @@ def time_major(lengths: Tensor) -> TimeMajor:
     falling = sizes[order]
     longest = int(falling[0])
     active = np.searchsorted(-falling, -np.arange(longest), side="left")
-    starts = np.concatenate([[0], np.cumsum(active)[:-1]])
+    starts = np.cumsum(active) - active
     time = np.repeat(np.arange(longest), active)
     record = np.arange(time.size) - starts[time]
-    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    offsets = np.cumsum(sizes) - sizes
     source = offsets[order[record]] + time
     later = np.arange(sizes.size, time.size)
     return TimeMajor(
@@ -110,11 +115,11 @@ def time_major(lengths: Tensor) -> TimeMajor:
         record=tensor_like(order[record], lengths),
         position=tensor_like(time, lengths),
         order=tensor_like(order, lengths),
-        rank=tensor_like(inverse_of(order), lengths),
+        rank=tensor_like(np.argsort(order), lengths),  # the inverse of a permutation
         sizes=tuple(active.tolist()),
         starts=tuple(starts.tolist()),
         source=tensor_like(source, lengths),
-        place=tensor_like(inverse_of(source), lengths),
+        place=tensor_like(np.argsort(source), lengths),
         reverse=tensor_like(starts[falling[record] - 1 - time] + record, lengths),
         last=tensor_like(starts[falling - 1] + np.arange(sizes.size), lengths),
         previous=tensor_like(starts[time[later] - 1] + record[later], lengths),
@@ -122,32 +127,23 @@ def time_major(lengths: Tensor) -> TimeMajor:
 
 
 def by_length(lengths: Tensor) -> ByLength:
-    """Record-major rows of records of these `lengths` (int64[B], each >= 1), the longest first.
-
-    >>> by_length(torch.tensor([1, 2, 1])).groups
-    ((0, 1, 2), (2, 2, 1))
-    """
+    """Record-major rows of records of these `lengths` (int64[B], each >= 1), the longest first."""
     sizes = lengths_array(lengths)
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]
-    starts = np.concatenate([[0], np.cumsum(falling)[:-1]])
+    starts = np.cumsum(falling) - falling
     record = np.repeat(order, falling)
     position = np.arange(record.size) - np.repeat(starts, falling)
-    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    offsets = np.cumsum(sizes) - sizes
     source = offsets[record] + position
-    values, firsts, counts = np.unique(-falling, return_index=True, return_counts=True)
-    groups = tuple(
-        (int(starts[first]), int(count), int(-value))
-        for value, first, count in zip(values, firsts, counts, strict=True)
-    )
     return ByLength(
         rows=Rows(record, sizes.size),
         record=tensor_like(record, lengths),
         source=tensor_like(source, lengths),
-        place=tensor_like(inverse_of(source), lengths),
+        place=tensor_like(np.argsort(source), lengths),
         position=tensor_like(position, lengths),
-        first=tensor_like(starts[inverse_of(order)], lengths),
-        groups=groups,
+        first=tensor_like(starts[np.argsort(order)], lengths),
+        groups=equal_runs(falling),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.layers.packing import Rows
+from trainables.layers.packing import Rows, equal_runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,32 +45,20 @@ class Units:
         self.of_record = of_record.detach().cpu().numpy().astype(np.int64)
         self.num_units = num_units
         self.device = of_record.device if device is None else device
-        self._of: dict[int, UnitRows] = {}
-        self._kept: list[Rows] = []  # so that no id is reused while this object lives
+        self._of: dict[Rows, UnitRows] = {}
 
     def of(self, rows: Rows) -> UnitRows:
         """The regrouping of one activation's rows; computed once for each `rows`."""
-        found = self._of.get(id(rows))
-        if found is None:
-            found = self._group(rows)
-            self._of[id(rows)] = found
-            self._kept.append(rows)
-        return found
+        if rows not in self._of:
+            self._of[rows] = self._group(rows)
+        return self._of[rows]
 
     def _group(self, rows: Rows) -> UnitRows:
         unit = self.of_record[rows.record]
         counts = np.bincount(unit, minlength=self.num_units)
-        # Largest units first; within one size the order in which the units first appear.
-        first = np.full(self.num_units, unit.size)
-        np.minimum.at(first, unit, np.arange(unit.size))
-        order = np.lexsort((np.arange(unit.size), first[unit], -counts[unit]))
-        units = np.lexsort((first, -counts))[: int((counts > 0).sum())]
-        groups: list[tuple[int, int, int]] = []
-        start = 0
-        sizes, numbers = np.unique(-counts[units], return_counts=True)
-        for size, number in zip((-sizes).tolist(), numbers.tolist(), strict=True):
-            groups.append((start, number, size))
-            start += number * size
+        # Largest units first; within one size by number, the rows of a unit as they come.
+        order = np.lexsort((unit, -counts[unit]))
+        units = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         in_place = bool((order == np.arange(unit.size)).all())
 
         def tensor(values: np.ndarray) -> Tensor:
@@ -79,7 +67,7 @@ class Units:
         return UnitRows(
             unit=tensor(unit),
             order=None if in_place else tensor(order),
-            groups=tuple(groups),
+            groups=equal_runs(counts[units]),
             units=tensor(units),
             num_units=self.num_units,
         )
