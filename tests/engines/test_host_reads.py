@@ -37,7 +37,7 @@ EVERYWHERE = {
 }
 # Taken on a CPU only: behind `is_cuda`, or of the noise's pass over memory, which is `add_` where
 # nothing is compiled.
-ON_A_CPU = {"defer_clip", "_refuse_missing_share", "add_"}
+ON_A_CPU = {"_refuse_missing_share", "add_"}
 
 
 class Reads(TorchDispatchMode):

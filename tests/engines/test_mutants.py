@@ -91,7 +91,7 @@ def _clip_each_group(patch):
     def clip_(self, gradient):
         for view in gradient.views.values():
             view.mul_(min(1.0, self.max_grad_norm / float(view.norm())))
-        return gradient.norm()
+        return gradient.group_norms().norm()
 
     patch.setattr(clipping.GradientHook, "clip_", clip_)
 

@@ -34,5 +34,5 @@ class PlainEngine(Engine):
         for part in passes(draw, limit=self._physical, units_apart=False):
             losses += sum_of_losses(self._add_piece(draw, part, weights, self._flat))
         # The norm of this process' mean gradient; nothing is clipped.
-        norm = self._flat.norm().reshape(1) / max(1, len(draw.records))
+        norm = self._flat.group_norms().norm().reshape(1) / max(1, len(draw.records))
         return StepStats.of(losses, norm, records=len(draw.records), bound=math.inf)

@@ -80,9 +80,9 @@ class PrivateEngine(Engine):
                 self._take_raw_scale(draw)
             if self._compares:
                 self._check_clipping(draw, epoch, index - self._mechanism.steps_until(epoch))
-            losses, norms, factor = self._add_clipped(draw)
+            losses, norms = self._add_clipped(draw)
         self._refuse_changed_buffers()
-        self._add_noise(epoch, index, factor)
+        self._add_noise(epoch, index)
         bound = self._mechanism.max_grad_norm
         return StepStats.of(losses, norms, records=len(draw.records), bound=bound)
 
@@ -133,13 +133,13 @@ class PrivateEngine(Engine):
         try:
             if not self._source.per_unit:  # draws of such code cannot be repeated
                 self.model.eval()
-            _, norms, factor = self._add_clipped(part)
+            _, norms = self._add_clipped(part)
             found = difference(
                 self.model,
                 self._batch,
                 part,
                 alone,
-                clipped=self._flat.data * factor,
+                clipped=self._flat.data,
                 norms=norms,
                 max_grad_norm=self._mechanism.max_grad_norm,
                 group_scale=self.group_scale,
@@ -156,12 +156,10 @@ class PrivateEngine(Engine):
                 " released"
             )
 
-    def _add_clipped(self, draw: Draw) -> tuple[Tensor, Tensor, float]:
-        """(sum of losses, norms of the units with records, factor). The sum of this process'
-        clipped units, in original scale, is the flat buffer times the factor, which the pass that
-        adds the noise applies.
+    def _add_clipped(self, draw: Draw) -> tuple[Tensor, Tensor]:
+        """Add this process' clipped units, in original scale, to the flat buffer: (sum of losses,
+        norms of the units with records).
         """
-        hook = self._hook
         source = self._source
         together = source.per_unit or (source.per_record and bool((draw.sizes <= 1).all()))
         plan = list(passes(draw, limit=self._physical, units_apart=not together))
@@ -169,7 +167,6 @@ class PrivateEngine(Engine):
         # A single unit is clipped in place; several are summed from a second buffer.
         lone = int((draw.sizes > 0).sum()) == 1
         norms = []
-        factor = 1.0
         of_losses = torch.zeros(2, dtype=torch.float64, device=self.layout.device)
         for part in plan:
             if part.whole and part.last - part.first > 1:
@@ -178,16 +175,14 @@ class PrivateEngine(Engine):
             else:
                 gradient = self._flat if lone else self._second_buffer()
                 losses = self._add_piece(draw, part, weights, gradient)
-                if part.ends and lone:
-                    norm, factor = hook.defer_clip(gradient)
-                    norms.append(norm.reshape(1))
-                elif part.ends:
-                    norms.append(hook.clip_(gradient).reshape(1))
+                if part.ends:
+                    norms.append(self._hook.clip_(gradient).reshape(1))
+                if part.ends and not lone:
                     self._flat.data.add_(gradient.data)
                     gradient.zero_()
             of_losses += sum_of_losses(losses)
         every = torch.cat(norms) if norms else of_losses.new_zeros(0)
-        return of_losses, every, factor
+        return of_losses, every
 
     def _add_units(
         self, draw: Draw, part: Pass, weights: NDArray[np.float32]
@@ -210,13 +205,10 @@ class PrivateEngine(Engine):
             self._scratch = FlatGradient(self.layout)
         return self._scratch
 
-    def _add_noise(self, epoch: int, index: int, factor: float) -> None:
-        """The flat buffer times `factor`, plus the noise of this process' logical workers: one
-        draw of their summed variance.
-        """
+    def _add_noise(self, epoch: int, index: int) -> None:
+        """Add the noise of this process' logical workers: one draw of their summed variance."""
         std = self._mechanism.worker_noise_std_at(epoch) * math.sqrt(self._local_workers)
         if std == 0.0:
-            self._flat.data.mul_(factor)
             return
         segments = [(slice(0, self.layout.size), std)]
         # `paper` adds after the rescale by alpha_k, `central` before it.
@@ -224,9 +216,7 @@ class PrivateEngine(Engine):
             segments = self._segments(std)
         first_worker = self.comm.rank * self._local_workers
         stream = self._key.stream(*self._stream, first_worker, index)
-        add_noise_(
-            self._flat.data, stream=stream, segments=segments, factor=factor, secure=self._secure
-        )
+        add_noise_(self._flat.data, stream=stream, segments=segments, secure=self._secure)
 
     def _segments(self, std: float) -> list[tuple[slice, float]]:
         """Each group with std * alpha_k; neighbours that share it are one segment."""
