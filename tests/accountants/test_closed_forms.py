@@ -92,13 +92,15 @@ def test_a_profile_bears_the_rounding_of_the_sums_at_each_epsilon():
         assert delta == 1 or lost == pytest.approx(pld.rounding(STEPS), rel=1e-3)
 
 
-def test_many_steps_are_composed_by_way_of_few():
+def test_many_steps_are_composed_by_way_of_few(monkeypatch):
     step = pld._step(1.7, 1e-4, 5e-5, False)
     for count in (5_000, 6_400):
         found = pld._self_composed(step, count, is_sparse=True)
         assert found.get_epsilon_for_delta(1e-6) == pytest.approx(
             step.self_compose(count).get_epsilon_for_delta(1e-6), rel=1e-6
         )
+    monkeypatch.setattr(pld, "_self_composed", None)  # one step is no composition
+    assert pld.distribution((sampled(3.1, steps=1, rate=0.5),), 1e-2, False)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.5])

@@ -3,7 +3,6 @@
 The values were checked against `dp_accounting` and closed forms by the tests beside this one.
 """
 
-import inspect
 import math
 from dataclasses import replace
 
@@ -119,23 +118,6 @@ def test_noise_is_reduced_by_percents_until_there_is_a_figure(most, used):
 
 def test_noise_is_not_reduced_by_a_fifth():
     assert math.isinf(pld.least_finite(lambda factor: FiniteBelow(factor, 0.805), delta=1e-5))
-
-
-def test_many_kinds_of_steps_are_not_composed_in_as_many_calls(monkeypatch):
-    """Python's stack holds a thousand."""
-    depths, right = [], pld._step
-
-    def noted(*given):
-        depths.append(len(inspect.stack(0)))
-        return right(*given)
-
-    monkeypatch.setattr(pld, "_step", noted)
-    monkeypatch.setattr(pld, "_DEEP", 10)
-    pld.distribution(many(40, 0.003).steps, 1e-2, False)
-    assert len(depths) == 40
-    assert max(depths) - min(depths) < 30
-    monkeypatch.setattr(pld, "_self_composed", None)  # one step is no composition
-    assert pld.distribution(steps((3.1, 1, 0.5)), 1e-2, False)
 
 
 def test_which_steps_have_no_distribution():

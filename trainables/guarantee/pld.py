@@ -19,7 +19,6 @@ from trainables.guarantee.releases import Allocated, Sampled, Step, quieter
 
 FINE, MEDIUM, QUICK, COARSE = 200_000, 60_000, 20_000, 4_000  # points up to epsilon, about
 _FINEST = 1e-8
-_DEEP = 100  # steps that are composed by one function in another
 _STEP_SHARE = 6  # a single step is divided into this many times fewer points, at most
 _MOST_STEP_POINTS = 50_000  # up to the largest loss of one step, where steps are many
 _ROUNDING = 1e-15  # of delta for each step: twice the mass that a Fourier transform of 10^6 loses
@@ -101,8 +100,6 @@ def distribution(steps: tuple[Step, ...], grid: float, replace_one: bool) -> Any
     running total costs one composition an epoch.
     """
     last, before = steps[-1], steps[:-1]
-    for some in range(_DEEP, len(before), _DEEP):  # Python's stack holds a thousand calls
-        distribution(before[:some], grid, replace_one)
     one = _step(last.sigma, last.rate, grid, replace_one and isinstance(last, Sampled))
     if last.count > 1:
         one = _self_composed(one, last.count, is_sparse=_largest_loss(last) < _SPARSE * grid)
