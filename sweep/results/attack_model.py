@@ -63,13 +63,7 @@ def attack_run(
     knowledge = Knowledge(texts=texts)
     possible = _panel.possible(signals, knowledge, sampling="shuffle")
     scores = _panel.record_scores(signals, knowledge, attacks=possible)
-    figures = _panel.panel(
-        signals,
-        knowledge,
-        delta=1e-5 if delta is None else delta,
-        attacks=sorted(scores),
-        scores=scores,
-    )
+    figures = _panel.panel(signals, scores, delta=1e-5 if delta is None else delta)
     if figures["mia_blind_auc_low"] > 0.5:
         notes.append(
             f"the files distinguish members without any model (blind AUC"

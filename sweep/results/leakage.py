@@ -90,7 +90,7 @@ def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str
     """
     bound = metrics.get("epsilon_lower_bound")
     claim = metrics.get(attacks.audited(split))
-    if bound is None or claim is None or bound <= claim:
+    if bound is None or claim is None or not one_run.violates(bound, claim):
         return None
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
 
@@ -106,18 +106,12 @@ def _pools(ended: Sequence[Ended]) -> list[list[tuple[Ended, Signals]]]:
 
 
 def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
-    trials, records = [own for _, own in pool], [each.record for each, _ in pool]
     try:
-        scores = _panel.sweep_scores(trials)
-        figures = _panel.sweep_panel(
-            trials,
-            deltas=[r.plan.delta or 1e-5 for r in records],
-            sampling=[
-                cast(Sampling, r.privacy.sampling) if r.privacy else "shuffle" for r in records
-            ],
-            units=[r.privacy.unit if r.privacy else "record" for r in records],
-            scores=scores,
-        )
+        scores = _panel.sweep_scores([trial for _, trial in pool])
+        figures = [
+            _against_others(each.record, trial, own, num_trials=len(pool))
+            for (each, trial), own in zip(pool, scores, strict=True)
+        ]
     except InvalidInput as problem:
         for each, _ in pool:
             each.note(problem)
@@ -132,6 +126,23 @@ def _judge_pool(pool: Sequence[tuple[Ended, Signals]]) -> None:
             evidence.write_scores(each.place, own)
         except InvalidData as problem:  # of earlier scores, which are kept
             each.note(problem)
+
+
+def _against_others(
+    record: TrialRecord, trial: Signals, scores: Mapping[str, membership.Floats], *, num_trials: int
+) -> dict[str, float]:
+    """The figures of the attacks that use all other trials, and the certified bound where there is
+    one: the bounds hold together with probability 95 %.
+    """
+    card = record.privacy
+    return _panel.panel(
+        trial,
+        scores,
+        delta=record.plan.delta or 1e-5,
+        sampling=cast(Sampling, card.sampling) if card else "shuffle",
+        unit=card.unit if card else "record",
+        num_trials=num_trials,
+    )
 
 
 def correct_bounds(ended: Sequence[Ended]) -> None:

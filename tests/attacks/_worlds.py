@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainables.attacks import Knowledge, gather
-from trainables.attacks._panel import panel, possible, sweep_panel, sweep_scores
+from trainables.attacks._panel import panel, possible, record_scores, sweep_scores
 
 
 def signals(
@@ -16,7 +16,6 @@ def signals(
     pairs=None,
     population=None,
     difficulty=None,
-    trial="",
 ):
     """Signals of a model whose confidence is higher on members by `strength` (in units of noise).
 
@@ -40,7 +39,6 @@ def signals(
         pairs=pairs,
         population=population,
         corpus=corpus,
-        trial=trial,
     )
 
 
@@ -63,11 +61,11 @@ NOTHING = Knowledge()
 def every_figure(target, knowledge=NOTHING, *, sampling="shuffle", unit="record"):
     """Those of every attack that is possible."""
     how = {"sampling": sampling, "unit": unit}
-    return panel(target, knowledge, delta=1e-5, attacks=possible(target, knowledge, **how), **how)
+    scores = record_scores(target, knowledge, attacks=possible(target, knowledge, **how))
+    return panel(target, scores, delta=1e-5, **how)
 
 
 def of_sweep(trials, *, sampling="shuffle"):
     """The figures of each trial against all the others."""
-    n, scores = len(trials), sweep_scores(trials)
-    how = {"sampling": [sampling] * n, "units": ["record"] * n}
-    return sweep_panel(trials, deltas=[1e-5] * n, scores=scores, **how)
+    how = {"delta": 1e-5, "sampling": sampling, "num_trials": len(trials)}
+    return [panel(*each, **how) for each in zip(trials, sweep_scores(trials), strict=True)]

@@ -11,7 +11,6 @@ from scipy.stats import norm
 from tests.attacks._worlds import coins, every_figure, paired_coins, signals
 from tests.refusals import refused
 from trainables.attacks import Knowledge, _estimates, one_run
-from trainables.attacks._panel import panel
 from trainables.privacy.audit import epsilon_lower_bound
 
 # (m, r, v, delta) -> epsilon; those with delta 1e-5 and m >= 1000 agree with jax_privacy's.
@@ -245,12 +244,13 @@ def test_impossible_counts_are_refused(arguments, message):
         one_run.epsilon_lower_bound(m, r, v, delta=delta, p=p)
 
 
-def test_splits_without_coins_are_refused():
-    assert "got data.split=paper" in one_run.why_incomparable("paper", "poisson")
-    assert "sampling shuffle" in one_run.why_incomparable("bernoulli", "shuffle")
+def test_splits_without_coins_have_no_bound():
+    assert one_run.comparable("paired", "shuffle")
     for sampling in ("poisson", "random_allocation", "full"):
-        assert not one_run.why_incomparable("bernoulli", sampling)
-    assert not one_run.why_incomparable("paired", "shuffle")
+        assert one_run.comparable("bernoulli", sampling)
+        assert not one_run.comparable("paper", sampling)
+        assert not one_run.comparable("paired", sampling, unit="group")
+    assert not one_run.comparable("bernoulli", "shuffle")
 
 
 def test_coins_of_records_certify_nothing_about_groups():
@@ -263,15 +263,6 @@ def test_coins_of_records_certify_nothing_about_groups():
         found = every_figure(world, sampling="poisson", unit="group")
         assert "epsilon_lower_bound" not in found
         assert "mia_loss_threshold_auc" in found
-        with refused(r"expected privacy\.unit record .* got group"):
-            panel(
-                world,
-                Knowledge(),
-                delta=1e-5,
-                attacks=["one_run"],
-                sampling="poisson",
-                unit="group",
-            )
 
 
 def test_damaged_pairs_are_refused():

@@ -10,7 +10,7 @@ from tests.attacks._worlds import coins, every_figure, of_sweep, paired_coins, s
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, bag_of_words, valid_attacks
-from trainables.attacks._panel import evaluation_rows, panel
+from trainables.attacks._panel import evaluation_rows, panel, record_scores
 from trainables.figures import is_public
 from trainables.metrics.membership import auc
 from trainables.sections import SplitMode
@@ -105,23 +105,22 @@ def test_label_permutation_gives_a_null_distribution():
 def test_fixed_splits_are_evaluated_on_equal_numbers():
     member = np.random.default_rng(0).random(900) < 0.2
     world = signals(member, mode="paper")
-    rows = evaluation_rows(world, seed=0)
+    rows = evaluation_rows(world)
     assert world.member[rows].sum() == (~world.member[rows]).sum() == member.sum()
-    np.testing.assert_array_equal(rows, evaluation_rows(world, seed=0))
-    assert len(evaluation_rows(signals(member), seed=0)) == 900
+    np.testing.assert_array_equal(rows, evaluation_rows(world))
+    assert len(evaluation_rows(signals(member))) == 900
 
 
 def test_wrong_combinations_are_refused_by_name():
     world = _world("paper")
     for name in ("bavaria", "lira", "rmia", "calibrated", "one_run"):
         with refused(f"attack {name}, got data.split=paper"):
-            panel(world, Knowledge(), delta=1e-5, attacks=[name])
+            record_scores(world, Knowledge(), attacks=[name])
     with refused(r"expected attacks from .* got 'oracle'"):
-        panel(world, Knowledge(), delta=1e-5, attacks=["oracle"])
+        record_scores(world, Knowledge(), attacks=["oracle"])
     with refused("expected shadow for the attack shadow, got none"):
-        panel(world, Knowledge(), delta=1e-5, attacks=["shadow"])
-    with refused("sampling shuffle"):
-        panel(_world(), Knowledge(), delta=1e-5, attacks=["one_run"])
+        record_scores(world, Knowledge(), attacks=["shadow"])
+    assert panel(_world(), {"one_run": _world().psi}, delta=1e-5) == {}, "shuffled coins of records"
 
 
 def test_panels_cost_little():

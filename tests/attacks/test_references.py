@@ -20,7 +20,7 @@ from trainables.attacks import (
     rmia,
 )
 from trainables.attacks._gaussians import ratio
-from trainables.attacks._panel import panel, sweep_scores
+from trainables.attacks._panel import record_scores, sweep_scores
 from trainables.attacks._references import (
     leave_one_out,
     likelihoods,
@@ -228,7 +228,7 @@ def test_references_must_lie_on_the_targets_records():
     wider = signals(coins(150, 1))
     assert np.isfinite(calibrated.all_scores([target, wider])[0]).all()
     with refused("expected references for the attack lira, got none"):
-        panel(target, Knowledge(), delta=1e-5, attacks=["lira"])
+        record_scores(target, Knowledge(), attacks=["lira"])
     for attack in ATTACKS:
         with refused("at least 2 trials"):
             attack.all_scores([target])
@@ -305,4 +305,4 @@ def test_a_fixed_split_has_no_reference_models():
     with refused(r"data\.split bernoulli or paired for the attack"):
         of_sweep(trials)
     with refused(r"attack lira, got data\.split=paper"):
-        panel(trials[0], Knowledge(), delta=1e-5, attacks=["lira"])
+        record_scores(trials[0], Knowledge(), attacks=["lira"])

@@ -68,13 +68,13 @@ def test_logit_of_confidence():
 
 
 def test_file_gives_back_what_was_written(tmp_path):
-    written = signals(coins(50, 0), pairs=np.arange(50) // 2, trial="ab12")
+    written = signals(coins(50, 0), pairs=np.arange(50) // 2)
     write_signals(tmp_path / "signals.npz", written)
     found = read_signals(tmp_path / "signals.npz")
     for name in ("records", "member", "log_confidence", "pairs", "population"):
         np.testing.assert_array_equal(getattr(found, name), getattr(written, name))
     np.testing.assert_allclose(found.features, written.features, rtol=1e-6)
-    assert (found.mode, found.corpus, found.trial) == ("bernoulli", "corpus", "ab12")
+    assert (found.mode, found.corpus) == ("bernoulli", "corpus")
     assert [path.name for path in tmp_path.iterdir()] == ["signals.npz"]
 
 

@@ -9,7 +9,7 @@ from tests.attacks._worlds import paired_coins, signals
 from tests.refusals import refused
 from trainables import catalogue
 from trainables.attacks import Knowledge, bag_of_words, valid_attacks
-from trainables.attacks._panel import panel
+from trainables.attacks._panel import panel, record_scores
 from trainables.config import parse
 from trainables.figures import is_public
 from trainables.sections import SplitMode
@@ -99,7 +99,7 @@ def test_refuses_to_run_without_what_it_needs(attack):
         pytest.skip("needs nothing but the target's signals")
     name = attack.__name__.rpartition(".")[2]
     with refused(f"expected {missing} for the attack {name}, got none"):
-        panel(_world(0), Knowledge(), attacks=[name], delta=1e-5)
+        record_scores(_world(0), Knowledge(), attacks=[name])
 
 
 GUESS = '''"""A guess by the length of what is known of a record (after nobody, 2026)."""
@@ -117,9 +117,9 @@ def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
     assert all("guess" in valid_attacks(mode) for mode in get_args(SplitMode))
     chosen = parse({"evaluation": {"attacks": ["guess"]}})
     assert chosen.id != parse({"evaluation": {"attacks": ["loss_threshold"]}}).id
-    found = panel(_world(0), Knowledge(), attacks=["guess"], delta=1e-5)
-    same = panel(_world(0), Knowledge(), attacks=["loss_threshold"], delta=1e-5)
-    assert found["mia_guess_auc"] == same["mia_loss_threshold_auc"] > 0.6
+    both = record_scores(_world(0), Knowledge(), attacks=["guess", "loss_threshold"])
+    found = panel(_world(0), both, delta=1e-5)
+    assert found["mia_guess_auc"] == found["mia_loss_threshold_auc"] > 0.6
     assert not is_public("mia_guess_auc")
     with refused(r"evaluation\.attacks\.0: .* one of .*guess.*, got 'gues'"):
         parse({"evaluation": {"attacks": ["gues"]}})

@@ -77,14 +77,12 @@ def _of_gaussian(mu: float, delta: float) -> float:
     return gaussian_epsilon(mu, delta)
 
 
-def clopper_pearson_of_scores(
-    scores: Floats, member: Bools, *, delta: float, seed: int = 0
-) -> float:
+def clopper_pearson_of_scores(scores: Floats, member: Bools, *, delta: float) -> float:
     """`privacy.audit.epsilon_lower_bound` at a threshold chosen on a random half of the records and
     counted on the other half, because counting on the same half would overfit. The records of one
     run are no independent trials.
     """
-    half = generator(seed, "clopper_pearson").random(len(scores)) < 0.5
+    half = generator(0, "clopper_pearson").random(len(scores)) < 0.5
     for side in (half, ~half):
         if member[side].all() or not member[side].any():
             return 0.0

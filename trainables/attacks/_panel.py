@@ -64,47 +64,38 @@ def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
 
 def panel(
     target: Signals,
-    knowledge: Knowledge,
+    scores: Mapping[str, Floats],
     *,
     delta: float,
-    attacks: Collection[str],
     sampling: Sampling = "shuffle",
     unit: str = "record",
     num_trials: int = 1,
-    seed: int = 0,
-    scores: Mapping[str, Floats] | None = None,
 ) -> dict[str, float]:
-    """Figures of one trial's attacks.
+    """Figures of one trial's attacks, from their `scores` of records [n].
 
-    `delta` is that of the claimed epsilon, `unit` what it
-    protects. `num_trials`: how many trials of the sweep are audited; it divides the error of the
-    certified bound. `scores` holds record scores [n] computed already, by attack.
-
-    Raises: InvalidInput for an attack that the split does not allow, or that lacks what it needs.
+    `delta` is that of the claimed epsilon, `unit` what it protects. `num_trials`: how many trials
+    of the sweep are audited; it divides the error of the certified bound.
+    There is a bound only where the mechanism has an epsilon that is comparable with it.
     """
-    rest = record_scores(target, knowledge, attacks=set(attacks) - set(scores or ()), seed=seed)
-    every = {**rest, **(scores or {})}
-    rows = evaluation_rows(target, seed=seed)
+    rows = evaluation_rows(target)
     member = target.member[rows]
     result: dict[str, float] = {}
-    for name in attacks:
-        found = every[name]
+    for name, found in scores.items():
         if name == "one_run":
-            result |= certificate(
-                found, target, delta=delta, sampling=sampling, unit=unit, num_trials=num_trials
-            )
+            if one_run.comparable(target.mode, sampling, unit=unit):
+                result |= one_run.audit(found, target, delta=delta, num_trials=num_trials)
             continue
         figures = membership.figures(found[rows], member)
         result |= {f"mia_{name}_{figure}": value for figure, value in figures.items()}
     best = strongest(result)
     if best is not None:
-        oriented = -every[best.attack] if best.inverted else every[best.attack]
-        result |= estimates(oriented[rows], member, delta=delta, seed=seed)
+        oriented = -scores[best.attack] if best.inverted else scores[best.attack]
+        result |= estimates(oriented[rows], member, delta=delta)
     return result
 
 
 def record_scores(
-    target: Signals, knowledge: Knowledge, *, attacks: Collection[str], seed: int = 0
+    target: Signals, knowledge: Knowledge, *, attacks: Collection[str]
 ) -> dict[str, Floats]:
     """The scores of each of `attacks` on every record of the target: [n] by name.
 
@@ -118,7 +109,7 @@ def record_scores(
             )
     return {
         name: np.asarray(
-            catalogue.entry("attacks", name).scores(target, knowledge, seed=seed), dtype=np.float64
+            catalogue.entry("attacks", name).scores(target, knowledge), dtype=np.float64
         )
         for name in sorted(attacks)
     }
@@ -141,39 +132,7 @@ def sweep_scores(trials: Sequence[Signals]) -> list[dict[str, Floats]]:
     return [{name: values[place] for name, values in found.items()} for place in range(len(trials))]
 
 
-def sweep_panel(
-    trials: Sequence[Signals],
-    *,
-    deltas: Sequence[float],
-    sampling: Sequence[Sampling],
-    units: Sequence[str],
-    scores: Sequence[Mapping[str, Floats]],
-) -> list[dict[str, float]]:
-    """For each trial the figures of the attacks that use all the others (bavaria, calibrated, lira,
-    rmia), and the certified bound where the split has one. All trials have the same records.
-
-    `deltas`, `sampling` and `units` have one value a trial; `scores` are those of `sweep_scores`.
-    The bounds hold together with probability 95 %.
-    """
-    results = []
-    for trial, own, delta, drawn, unit in zip(trials, scores, deltas, sampling, units, strict=True):
-        can_certify = not one_run.why_incomparable(trial.mode, drawn, unit=unit)
-        results.append(
-            panel(
-                trial,
-                Knowledge(),
-                delta=delta,
-                attacks=[name for name in own if can_certify or name != "one_run"],
-                sampling=drawn,
-                unit=unit,
-                num_trials=len(trials),
-                scores=own,
-            )
-        )
-    return results
-
-
-def estimates(scores: Floats, member: Bools, *, delta: float, seed: int = 0) -> dict[str, float]:
+def estimates(scores: Floats, member: Bools, *, delta: float) -> dict[str, float]:
     """`epsilon_estimate_gdp` and `epsilon_estimate_cp` of one attack's scores; no certificates.
 
     Raises: InvalidInput unless 0 <= delta < 1.
@@ -182,28 +141,8 @@ def estimates(scores: Floats, member: Bools, *, delta: float, seed: int = 0) -> 
     area = membership.auc(scores, member).value
     return {
         "epsilon_estimate_gdp": _estimates.gdp(area, delta=delta),
-        "epsilon_estimate_cp": _estimates.clopper_pearson_of_scores(
-            scores, member, delta=delta, seed=seed
-        ),
+        "epsilon_estimate_cp": _estimates.clopper_pearson_of_scores(scores, member, delta=delta),
     }
-
-
-def certificate(
-    scores: Floats,
-    target: Signals,
-    *,
-    delta: float,
-    sampling: Sampling,
-    unit: str = "record",
-    num_trials: int = 1,
-) -> dict[str, float]:
-    """The one-run figures under their names.
-
-    Raises: InvalidInput where the mechanism has no epsilon comparable with the bound.
-    """
-    if why := one_run.why_incomparable(target.mode, sampling, unit=unit):
-        raise InvalidInput(why)
-    return one_run.audit(scores, target, delta=delta, num_trials=num_trials)
 
 
 def possible(
@@ -214,7 +153,7 @@ def possible(
     for name in sorted(valid_attacks(target.mode)):
         enough = knowledge.parts >= catalogue.entry("attacks", name).NEEDS - {"coins"}
         if name == "one_run":
-            enough = not one_run.why_incomparable(target.mode, sampling, unit=unit)
+            enough = one_run.comparable(target.mode, sampling, unit=unit)
         if name == "quantile":
             enough = enough and int(target.population.sum()) >= FEWEST
         if enough:
@@ -222,14 +161,14 @@ def possible(
     return tuple(names)
 
 
-def evaluation_rows(target: Signals, *, seed: int = 0) -> NDArray[np.int64]:
+def evaluation_rows(target: Signals) -> NDArray[np.int64]:
     """Rows that figures are measured on: in a fixed split as many members as non-members, drawn
     without replacement; with coins all evaluated rows, as the coins fell.
     """
     evaluated = np.flatnonzero(target.is_evaluated)
     if target.mode not in ("paper", "official"):
         return evaluated
-    rng = generator(seed, "evaluation", "rows")
+    rng = generator(0, "evaluation", "rows")
     sides = [evaluated[target.member[evaluated] == side] for side in (True, False)]
     few = min(len(side) for side in sides)
     return np.sort(np.concatenate([rng.permutation(side)[:few] for side in sides]))

@@ -7,7 +7,7 @@ set, so that an attack learnt on one corpus reads the signals of another.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,6 @@ class Signals:
     population: Bools
     mode: SplitMode
     corpus: str = ""
-    trial: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         n = len(self.records)
@@ -140,7 +139,6 @@ def gather(
     pairs: Integers | None = None,
     population: Bools | None = None,
     corpus: str = "",
-    trial: str = "",
 ) -> Signals:
     """Signals of rows in any order, for passes that compute `features_of` batch by batch.
 
@@ -161,7 +159,6 @@ def gather(
         population=np.asarray(outside, dtype=np.bool_)[order],
         mode=mode,
         corpus=corpus,
-        trial=trial,
     )
 
 
@@ -172,7 +169,7 @@ def write_signals(path: Path, signals: Signals) -> None:
     """Write `signals.npz`; it appears whole or not at all. Features are kept in 32 bits."""
     arrays = {name: getattr(signals, name) for name in _ARRAYS}
     arrays["features"] = arrays["features"].astype(np.float32)  # as `gather` has rounded them
-    labels = {name: np.array(getattr(signals, name)) for name in ("mode", "corpus", "trial")}
+    labels = {name: np.array(getattr(signals, name)) for name in ("mode", "corpus")}
     partial = path.with_suffix(".partial.npz")
     np.savez_compressed(partial, allow_pickle=False, **arrays, **labels)
     os.replace(partial, path)
@@ -186,7 +183,7 @@ def read_signals(path: Path) -> Signals:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in _ARRAYS}
-            labels = {name: str(stored[name]) for name in ("mode", "corpus", "trial")}
+            labels = {name: str(stored[name]) for name in ("mode", "corpus")}
         arrays["features"] = arrays["features"].astype(np.float64)
         return Signals(**arrays, **labels)  # type: ignore[arg-type]  # mode is checked by use
     except (*DAMAGED, InvalidInput) as error:

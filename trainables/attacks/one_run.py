@@ -105,7 +105,7 @@ def audit(
     """The figures of a guess of the coins of 5 % of the units of `signals`, by `record_scores` [n].
 
     `ERROR` is divided by `num_trials`: all bounds of a sweep hold together with probability 1 less
-    it. The split has coins (see `why_incomparable`).
+    it. The split has coins (see `comparable`).
     """
     evidence, coin = unit_scores(record_scores, signals)
     order = np.argsort(-np.abs(evidence), kind="stable")
@@ -180,21 +180,23 @@ def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
     return order[starts], order[starts + 1]
 
 
-def why_incomparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> str:
-    """Why the split has no coins, or the mechanism no epsilon of the relation that they bound;
-    empty where there are both.
+def comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> bool:
+    """Whether the split has coins and the mechanism an epsilon of the relation that they bound.
 
     Coins of single records bound the add-or-remove epsilon, which shuffling does not have. With
     unit group a coin changes what is in a group, or in two, and neither adds nor replaces one.
     """
     if unit == "group":
-        return (
-            "expected privacy.unit record for the attack one_run, whose coins are of records, got"
-            " group"
-        )
-    if mode == "paired" or (mode == "bernoulli" and sampling != "shuffle"):
-        return ""
-    return (
-        f"expected data.split paired for the attack one_run with sampling {sampling} (or"
-        f" bernoulli with another sampling), got data.split={mode}"
-    )
+        return False
+    return mode == "paired" or (mode == "bernoulli" and sampling != "shuffle")
+
+
+def violates(epsilon_lower_bound: float, epsilon_claimed: float) -> bool:
+    """Whether a certified bound exceeds the claim, which is then wrong up to the audit's p.
+
+    Both must have the same delta and the same neighbouring relation (see the module).
+
+    >>> violates(1.2, 1.0), violates(1.0, 1.0), violates(9.0, math.inf)
+    (True, False, False)
+    """
+    return epsilon_lower_bound > epsilon_claimed

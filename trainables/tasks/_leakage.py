@@ -67,7 +67,6 @@ def measure(
         features=predicted.features,
         log_confidence=predicted.log_confidence,
         corpus=setup.corpus.fingerprint,
-        trial=setup.config.id,
     )
     chosen = names(setup)
     shadow_signals, shadow_seconds = None, 0.0
@@ -92,13 +91,7 @@ def measure(
         chosen &= can
         scores = _panel.record_scores(signals, known, attacks=chosen)
         metrics = _panel.panel(
-            signals,
-            known,
-            delta=setup.mechanism.delta,
-            attacks=sorted(chosen),
-            sampling=sampling,
-            unit=unit,
-            scores=scores,
+            signals, scores, delta=setup.mechanism.delta, sampling=sampling, unit=unit
         )
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         attacks.write_signals(folder / "signals.npz", signals)

@@ -157,5 +157,4 @@ def _train(
         features=predicted.features,
         log_confidence=predicted.log_confidence,
         corpus=setup.corpus.fingerprint,
-        trial=shadow.id,
     )
