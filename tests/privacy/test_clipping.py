@@ -37,7 +37,8 @@ def test_the_least_clip_norm_holds(excess):
     model.w = nn.Parameter(torch.zeros(len(direction)))
     gradient = FlatGradient(Layout.of(model))
     gradient.data.copy_(direction / direction.norm() * (LEAST_GRAD_NORM * excess))
-    hook = GradientHook(max_grad_norm=LEAST_GRAD_NORM, group_scale=scaling.unit_scales(1))
+    one = torch.ones(1, dtype=torch.float64)
+    hook = GradientHook(max_grad_norm=LEAST_GRAD_NORM, group_scale=one)
     hook.clip_(gradient)
     assert float(gradient.data.double().norm()) == pytest.approx(
         LEAST_GRAD_NORM * min(1.0, excess), rel=1e-4

@@ -63,7 +63,7 @@ class PrivateEngine(Engine):
         self._remember_buffers()
         # 1 for all before the first step of a data-dependent source.
         self.group_scale: Tensor
-        self._set_scale(scaling.unit_scales(len(self.layout.names)))
+        self._set_scale(torch.ones(len(self.layout.names), dtype=torch.float64))
         self._scale_is_known = mechanism.group_scale == "none"
         if mechanism.group_scale == "public":
             self._take_public_scale(setup.public_batch)

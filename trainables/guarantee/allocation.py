@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr
+from scipy.special import gammaln, logsumexp, ndtr
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ def log_inverse(sigma: float, num_steps: int, exponents: Floats) -> Floats:
     terms = exponents[:, None] * log_u + log_transform
     # Before the grid the transform is 1 but for its first u.
     before = exponents * (log_u[0] - _WIDTH) - np.log(-np.expm1(-exponents * _WIDTH))
-    found = np.logaddexp(_log_sum(terms), before) + math.log(_WIDTH)
+    found = np.logaddexp(logsumexp(terms, axis=-1), before) + math.log(_WIDTH)
     # Where the integrand has not vanished at the grid's end, there is no figure.
     vanished = terms[:, -1] < terms.max(axis=1) - 40
     return np.where(vanished, found - gammaln(exponents), np.inf)
@@ -119,7 +119,7 @@ def _log_product(left: Floats, right: Floats) -> Floats:
     places = np.arange(len(left))
     other = places[:, None] - places
     terms = np.where(other >= 0, left + right[other], -np.inf)
-    return _log_sum(terms)
+    return np.asarray(logsumexp(terms, axis=-1))
 
 
 def _log_grid(sigma: float, *, start: float) -> Floats:
@@ -141,9 +141,3 @@ def _log_transform(sigma: float, log_v: Floats) -> Floats:
     # Near 1 the difference from it has all of its digits: many steps multiply what it lacks.
     lost = -np.expm1(exponents) @ weights + ndtr(-_HIGHEST)
     return np.asarray(np.where(lost < 0.5, np.log1p(-np.minimum(lost, 0.5)), np.log(left)))
-
-
-def _log_sum(terms: Floats) -> Floats:
-    """log of the sum of exp over the last axis, without the input checks of SciPy's function."""
-    largest = terms.max(axis=-1, keepdims=True)
-    return np.asarray(largest[..., 0] + np.log(np.exp(terms - largest).sum(axis=-1)))

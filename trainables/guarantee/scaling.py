@@ -33,8 +33,3 @@ def from_norms(norms: Tensor, *, unit: bool = True, cap: float | None = None) ->
     if unit:
         alpha = alpha / alpha.square().sum().sqrt()
     return alpha if cap is None else alpha.clamp(max=cap)
-
-
-def unit_scales(num_groups: int) -> Tensor:
-    """float64[K]: alpha_k = 1 for every group, the `none` of a config."""
-    return torch.ones(num_groups, dtype=torch.float64)
