@@ -82,12 +82,6 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     return found
 
 
-def _all_of(num_releases: int) -> str:
-    if num_releases == 1:
-        return "the only released trial"
-    return f"all {num_releases} released trials together"
-
-
 def _sweep(card: PrivacyCard) -> list[str]:
     total, selection = card.sweep_total, card.selection
     if selection is not None and selection.law is not None:
@@ -95,8 +89,9 @@ def _sweep(card: PrivacyCard) -> list[str]:
     if total is None:
         return ["no total was given: other trials of the sweep cost epsilon beyond this card"]
     relation = f", {total.neighboring_relation}" if total.neighboring_relation else ""
+    every = f"all {total.num_releases} released trials together"
     lines = [
-        f"{_all_of(total.num_releases)}: epsilon"
+        f"{'the only released trial' if total.num_releases == 1 else every}: epsilon"
         f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
         f" ({total.accountant}{relation})"
     ]
@@ -156,6 +151,4 @@ def percent(share: float | None) -> str:
 def _figure(value: Any) -> str:
     if value is None:
         return "-"
-    if isinstance(value, int):
-        return str(value)
     return f"{value:.5g}" if isinstance(value, float) else str(value)

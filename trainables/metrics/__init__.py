@@ -1,7 +1,7 @@
 """Metrics of models: pure functions on plain values, no torch, no disk.
 
-semantic_error_rate, intent_accuracy, frame_accuracy, slot_f1, slot_f1_strict: `value(counts)`, an
-NLU metric each, of the same counts. membership: the figures of a membership attack's scores.
+semantic_error_rate, intent_accuracy, frame_accuracy, slot_f1: functions of the same counts, an NLU
+metric each. membership: the figures of a membership attack's scores.
 `summarize` gives all NLU metrics of counts at once, with bootstrap intervals; `compare` the
 difference of two systems.
 """
@@ -22,7 +22,6 @@ ENTRIES = (
     "parsing",
     "semantic_error_rate",
     "slot_f1",
-    "slot_f1_strict",
     "text_space",
     "training",
 )

@@ -1,4 +1,5 @@
-"""Entity-level micro F1 of slots in conlleval's reading of tags, as seqeval's default mode.
+"""Entity-level micro F1 of slots: in conlleval's reading of tags, as seqeval's default mode, and
+in the strict IOB2 reading, as seqeval's strict mode.
 
 0/0 is 0, as in seqeval: where neither side has a slot, F1 is 0.
 """
@@ -18,6 +19,7 @@ FIGURES = (
         nlu_rate(name=f"slot_{side}", label=f"slot {side}", better="higher")
         for side in ("precision", "recall")
     ),
+    nlu_rate(name="slot_f1_strict", label="slot F1, strict tags", better="higher"),
 )
 
 
@@ -36,8 +38,19 @@ def recall(counts: Counts) -> NDArray[np.float64]:
     return _ratio(counts.matched, counts.reference_slots)
 
 
+def strict(counts: Counts) -> NDArray[np.float64]:
+    """F1 of slots that B- starts."""
+    whole = counts.strict_reference_slots + counts.strict_hypothesis_slots
+    return _ratio(2 * counts.strict_matched, whole)
+
+
 def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(part / np.maximum(whole, 1))
 
 
-OF_COUNTS: OfCounts = {"slot_f1": value, "slot_precision": precision, "slot_recall": recall}
+OF_COUNTS: OfCounts = {
+    "slot_f1": value,
+    "slot_precision": precision,
+    "slot_recall": recall,
+    "slot_f1_strict": strict,
+}
