@@ -5,9 +5,8 @@ that an independent reading of the same sentences gives.
 import csv
 import io
 import json
-import os
-import random
 import re
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +14,8 @@ import pytest
 
 from sweep import cli
 from tests.lines import read_lines, write_lines
-
-SNIPS = Path(os.environ.get("SWEEP_DATA_DIR", "data")) / "snips" / "train"
+from trainables import catalogue
+from trainables.config import data_config
 
 
 class Sentence(NamedTuple):
@@ -53,21 +52,10 @@ class Sentence(NamedTuple):
 
 
 def sentences(number=120):
-    """Of the public set where it is there, else made ones; each text once."""
-    if SNIPS.is_dir():
-        columns = [(SNIPS / name).read_text().splitlines() for name in ("seq.in", "seq.out")]
-        labels = (SNIPS / "label").read_text().split()
-        rows = [(x.split(), y.split(), z) for x, y, z in zip(*columns, labels, strict=True)]
-        rows = [row for row in rows if not set("[](){}:") & set("".join(row[0]))]
-    else:
-        rows = [
-            (["play", f"song{n}", "by", "ann"], ["O", "B-track", "O", "B-artist"], "PlayMusic")
-            if n % 2
-            else (["rain", "in", "new", f"town{n}"], ["O", "O", "B-city", "I-city"], "GetWeather")
-            for n in range(2 * number)
-        ]
-    texts = {" ".join(row[0]): row for row in rows}
-    return [Sentence(*row) for row in random.Random(7).sample(sorted(texts.values()), number)]
+    """Made ones: of no slot, of one, of several."""
+    config = data_config(name="communication")
+    made = catalogue.entry("datasets", "communication").read(None, config=config)
+    return [Sentence(list(u.tokens), list(u.tags), u.intent) for u in islice(made, number)]
 
 
 def doccano(path, given):

@@ -310,7 +310,8 @@ def _word(value: Any, name: str | None, where: str) -> str | None:
 
 def _spans(value: Any, name: str, where: str, notes: Counter[str]) -> Iterator[Span]:
     if isinstance(value, str):
-        value = literal(value) or value
+        found = literal(value)
+        value = value if found is None else found
     if isinstance(value, dict) and all(isinstance(each, list) for each in value.values()):
         value = [
             dict(zip(value, each, strict=False)) for each in zip(*value.values(), strict=False)
