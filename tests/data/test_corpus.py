@@ -11,6 +11,7 @@ import pytest
 
 from tests.lines import write_lines
 from tests.refusals import refused
+from tests.utterances import said
 from trainables.config import data_config
 from trainables.data import storage
 from trainables.data.corpus import open_corpus
@@ -73,8 +74,8 @@ def test_what_is_stored_is_what_was_read(place):
 
 
 def test_equal_texts_stay_once_and_are_counted(place):
-    one = Utterance(("Call", "ann"), ("O", "B-who"), "call")
-    other = Utterance(("call", "ANN"), ("O", "O"), "play")
+    one = said("Call [who : ann]", "call")
+    other = said("call ANN", "play")
     corpus = place([one, other, *make_utterances(5), one])
     assert (corpus.num_records, corpus.num_duplicates) == (6, 2)
     assert corpus.intent_names(np.array([0])) == ["call"]  # the first stays
@@ -82,10 +83,10 @@ def test_equal_texts_stay_once_and_are_counted(place):
 
 def test_labels_outside_the_schema_keep_their_names_and_mark_the_record(place):
     utterances = [
-        Utterance(("a",), ("O",), "call"),
-        Utterance(("b",), ("B-when",), "call"),
+        said("a", "call"),
+        said("[when : b]", "call"),
         Utterance(("c", "d"), ("B-who", "I-when"), "stop"),
-        Utterance(("e",), ("O",), "wait"),
+        said("e", "wait"),
     ]
     corpus = place(utterances)
     ids = np.arange(4)
@@ -173,7 +174,7 @@ def test_a_subset_is_drawn_by_the_split_seed(place):
 
 
 def test_hashes_know_texts_and_need_the_key(place):
-    corpus = place([Utterance(("Call", "ann"), ("O", "O"), "call"), *make_utterances(5)])
+    corpus = place([said("Call ann", "call"), *make_utterances(5)])
     hashes = corpus.record_hashes(b"key")
     assert hashes[0] == storage.text_hash(("call", "ANN"), key=b"key")
     assert len(set(hashes.tolist())) == 6

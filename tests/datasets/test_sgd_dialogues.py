@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.refusals import refused
+from tests.utterances import said
 from trainables.config import data_config
-from trainables.data.records import Utterance
 from trainables.datasets import sgd_dialogues
 from trainables.errors import InvalidData
 
@@ -81,4 +81,4 @@ def test_the_prepared_form_is_one_object_a_line(tmp_path):
     line = {"tokens": ["to", "napa"], "tags": ["O", "B-city"], "intent": "Buses:FindBus"}
     file.write_text(json.dumps(line) + "\n\n")
     (found,) = sgd_dialogues.read(file, config=CONFIG)
-    assert found == Utterance(("to", "napa"), ("O", "B-city"), "Buses:FindBus", "train")
+    assert found == said("to [city : napa]", "Buses:FindBus")

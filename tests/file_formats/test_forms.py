@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.lines import write_lines
 from tests.refusals import refused
+from tests.utterances import said
 from trainables.data.bio import slots_lenient
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData, InvalidInput
@@ -19,7 +20,7 @@ from trainables.file_formats.reading import READERS
 from trainables.files import TO_UTF_8
 
 SECRET = "xylophone"
-CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")
+CALL = said("call [who : ann lee]", "phone")
 
 
 def read(path, **options):
@@ -35,7 +36,7 @@ def test_a_file_is_read_once(tmp_path):
     source = open_source(path, options=Options())
     path.unlink()
     found = list(source.located_utterances())
-    call = Utterance(("a", "é😀"), ("O", "B-who"), "phone", group="7")
+    call = said("a [who : é😀]", "phone", group="7")
     assert found[-3] == (f"{path} line 2698", call)
     assert str(found[-2][1]) == f"expected a JSON object in {path} line 2699: expected JSON"
     assert str(found[-1][1]) == f"expected text in {path} line 2700 to be text, got a number"
@@ -130,7 +131,7 @@ def test_conll_with_more_columns(tmp_path):
 def test_a_hash_may_be_a_token(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text("# intent: phone\ncall O\n# O\n7 B-who\n")
-    assert read(path) == [Utterance(("call", "#", "7"), ("O", "O", "B-who"), "phone")]
+    assert read(path) == [said("call # [who : 7]", "phone")]
 
 
 def test_a_damaged_conll_record_is_named_by_its_first_line(tmp_path):
@@ -147,7 +148,7 @@ def test_a_conll_record_with_a_line_that_is_no_text_is_left_out(tmp_path):
     path = tmp_path / "a.conll"
     path.write_bytes(b"call O\n\xff\xfe B-who\nlee I-who\n\nbye O\n\nhi O\n\xff\n")
     *found, last = read(path)
-    assert found[1] == Utterance(("bye",), ("O",), "")
+    assert found[1] == said("bye")
     problems = [f"expected UTF-8 in {path} line 2{TO_UTF_8}", f"expected UTF-8 in {path} line 8"]
     assert [str(found[0]), str(last)] == problems, "how to convert the file is said once"
     assert len(found) == 2
@@ -203,9 +204,9 @@ def test_rasa(tmp_path):
     path.write_text(_RASA)
     assert read(path, tokenize="punctuation") == [
         CALL,
-        Utterance(("call", "ann", "lee", "now"), ("O", "B-who.to", "I-who.to", "O"), "phone"),
-        Utterance(("ring", "ann", "!"), ("O", "B-who", "O"), "phone"),
-        Utterance(("stop", "it"), ("O", "O"), "stop"),
+        said("call [who.to : ann lee] now", "phone"),
+        said("ring [who : ann] !", "phone"),
+        said("stop it", "stop"),
     ]
     (tmp_path / "more.yml").write_text("nlu:\n- intent: go\n  examples: |\n    - go\n")
     (tmp_path / "rules.yml").write_text("rules: []\n")
@@ -333,7 +334,7 @@ def test_excel(tmp_path, monkeypatch):
 
     table = pd.DataFrame({"Text": ["stop it", None], "Label": ["stop", None], "n": [1, None]})
     table.to_excel(path, index=False)
-    assert read(path) == [Utterance(("stop", "it"), ("O", "O"), "stop")]
+    assert read(path) == [said("stop it", "stop")]
     with pd.ExcelWriter(path) as book:
         for sheet in ("train", "test"):
             table.to_excel(book, sheet_name=sheet, index=False)

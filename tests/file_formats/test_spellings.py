@@ -7,12 +7,13 @@ import pytest
 
 from tests.lines import write_lines
 from tests.refusals import refused
+from tests.utterances import said
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData
 from trainables.file_formats import Options, open_source
 
 SECRET = "xylophone"  # stands for private text: no message may contain it
-CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")
+CALL = said("call [who : ann lee]", "phone")
 
 
 def lines(folder, *objects):
@@ -56,7 +57,7 @@ def test_ambiguous_spans_need_an_option(tmp_path):
         open_source(path, options=Options())
     (tokens,) = only(path, spans="tokens")
     (characters,) = only(path, spans="characters")
-    assert tokens == characters == Utterance(("a", "b", "c", "d"), ("B-x", "O", "O", "O"), "")
+    assert tokens == characters == said("[x : a] b c d")
 
 
 _EMOJI = "😀😀 fly to Rome"
@@ -90,7 +91,7 @@ def test_a_span_whose_text_is_elsewhere_is_a_problem_of_its_line(tmp_path):
     source = open_source(lines(tmp_path, *rows), options=Options())
     assert source.survey.notes == {}, "it is no synonym"
     (one, _, problem) = source.utterances()
-    assert one == Utterance(("to", "Rome", "now"), ("O", "B-city", "O"), "")
+    assert one == said("to [city : Rome] now")
     assert re.search(r"entities in .* line 3 .* elsewhere .*--spans", str(problem))
 
 
@@ -115,11 +116,11 @@ def test_signs_at_words(tmp_path):
         tmp_path, {"text": "Hi Maria!", "entities": [{"start": 3, "end": 8, "name": "who"}]}
     )
     source = open_source(path, options=Options())
-    assert list(source.utterances()) == [Utterance(("Hi", "Maria!"), ("O", "B-who"), "")]
+    assert list(source.utterances()) == [said("Hi [who : Maria!]")]
     assert source.adjusted["extended"] == 1
     finer = open_source(path, options=Options(tokenize="punctuation"))
     assert not finer.adjusted
-    assert list(finer.utterances()) == [Utterance(("Hi", "Maria", "!"), ("O", "B-who", "O"), "")]
+    assert list(finer.utterances()) == [said("Hi [who : Maria] !")]
 
 
 @pytest.mark.parametrize(
@@ -131,10 +132,8 @@ def test_records_with_and_without_slots_are_cut_alike(tmp_path, labels):
     """
     path = lines(tmp_path, {"text": "call ann o'lee, now"} | labels, {"text": "stop, now"})
     first, second = only(path, spans="tokens", tokenize="punctuation")
-    assert first == Utterance(
-        ("call", "ann", "o'lee", ",", "now"), ("O", "B-who", "I-who", "I-who", "O"), ""
-    )
-    assert second == Utterance(("stop", ",", "now"), ("O",) * 3, "")
+    assert first == said("call [who : ann o'lee ,] now")
+    assert second == said("stop , now")
 
 
 def test_names_fit_on_a_line_of_tags(tmp_path):
@@ -145,8 +144,8 @@ def test_names_fit_on_a_line_of_tags(tmp_path):
         {"tokens": ["ann"], "slots": [["first  name", 0, 1]], "intent": "ring up "},
     )
     first, second = only(path, spans="tokens")
-    assert first == Utterance(("call", "ann"), ("O", "B-first_name"), "ring up")
-    assert second == Utterance(("ann",), ("B-first_name",), "ring up")
+    assert first == said("call [first_name : ann]", "ring up")
+    assert second == said("[first_name : ann]", "ring up")
 
 
 def test_several_intents_are_refused_with_what_to_do(tmp_path):
@@ -257,7 +256,7 @@ def test_a_row_of_another_width(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f'text,intent\n"a\nb",x\n{SECRET},y,z\n')
     first, problem = only(path)
-    assert first == Utterance(("a", "b"), ("O", "O"), "x")
+    assert first == said("a b", "x")
     assert str(problem) == f"expected 2 columns in {path} line 4, got 3"
 
 

@@ -51,8 +51,9 @@ def test_each_method_trains_draws_and_is_measured(place, name, tmp_path):
     result = run_trial(config, tmp_path, report=lambda r: not reports.append(r))
     assert [report.epochs_done for report in reports] == [1, 2]
     assert all("validation_loss" in report.metrics for report in reports)
-    lines = read_lines(tmp_path / "trial" / "synthetic.jsonl")
-    assert len(lines) == 12
+    (file,) = (tmp_path / "trial").glob("*.jsonl")  # without coins no private record is written
+    lines = read_lines(file)
+    assert (file.name, len(lines)) == ("synthetic.jsonl", 12)
     assert all(set(line) == {"utterance"} for line in lines)
     metrics, mechanism = result.metrics, result.privacy.mechanism
     written = {*metrics, *(name for report in reports for name in report.metrics)}
@@ -109,36 +110,18 @@ def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path):
 
 
 def test_nothing_that_is_kept_for_release_holds_private_text(place, tmp_path):
-    """Names that occur in private records alone are in no metric, note, privacy fact or model."""
-    rows = made_pairs(120)
-    for row in rows[:30]:
-        row["utterance"] += " Zyxwvut"
-    write_lines(place / "pairs_train.jsonl", rows)
-    # The public quarter may have got the word too: look for what the private part alone has.
-    changes = {"engine": "sgd", "synthesis.public_fraction": 0.1, "data.split_seed": 1}
-    config = tiny(place, **changes)
+    """A name of private records alone is in no metric, note, privacy fact or file of a model."""
+    config = tiny(place, engine="sgd")
     corpus = open_pairs(config.data, data_dir=tmp_path)
-    public = split_pairs(corpus, config.data, config.synthesis).public
-    rows = [r for k, r in enumerate(rows) if k not in set(public.tolist())]
-    if any("Zyxwvut" in corpus.utterances[i] for i in public):
-        secret = [" Zyxwvut", " Qwertyu"]
-        text = (place / "pairs_train.jsonl").read_text().splitlines()
-        for i in range(len(text)):
-            if i not in set(public.tolist()):
-                text[i] = text[i].replace(*secret)
-            else:
-                text[i] = text[i].replace(" Zyxwvut", "")
-        (place / "pairs_train.jsonl").write_text("\n".join(text))
+    rows = made_pairs(120)
+    for record in split_pairs(corpus, config.data, config.synthesis).private:
+        rows[record]["utterance"] += " Zyxwvut"
+    write_lines(place / "pairs_train.jsonl", rows)
     result = run_trial(config, tmp_path)
-    shown = json.dumps([result.metrics, result.privacy, result.notes], default=str)
-    model = b"".join(
-        path.read_bytes()
-        for path in (tmp_path / "trial" / "model").iterdir()
-        if path.suffix == ".json"
-    )
-    for word in ("Zyxwvut", "Qwertyu"):
-        assert word not in shown
-        assert word.encode() not in model
+    kept = [file.read_text() for file in (tmp_path / "trial" / "model").glob("*.json")]
+    shown = json.dumps([result.metrics, result.privacy, result.notes, kept], default=str)
+    assert kept
+    assert "Zyxwvut" not in shown
 
 
 def test_a_trial_resumes_where_it_was_stopped(place, tmp_path):
@@ -260,28 +243,14 @@ def test_an_empty_private_set(tmp_path):
         run_trial(config, tmp_path)
 
 
-def test_a_parse_that_does_not_read(place, tmp_path):
-    with (place / "pairs_train.jsonl").open("a") as file:
-        file.write(json.dumps({"utterance": "secret words", "lispress": "(Yield (x"}) + "\n")
-    with refused("line 121", hides="secret"):
-        run_trial(tiny(place), tmp_path)
-
-
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
         ({"engine": "edp_sgd"}, "expected engine dp_sgd or sgd with task=synthesis"),
         ({"synthesis.method": "two_stage"}, "expected synthesis.parse_epochs, got none"),
-        ({"synthesis.parse_epochs": 1}, "unknown field synthesis.parse_epochs for method one_"),
         ({"synthesis.method": "three_stage"}, "expected synthesis.method to be one of one_and_"),
         ({"data.split": "paired"}, "expected data.split bernoulli with task=synthesis"),
-        ({"evaluation": {"attacks": ["loss_threshold"]}}, "fields of evaluation only with"),
         ({"evaluation": {"bootstrap_samples": 7}}, "fields of evaluation only with task=nlu"),
-        (
-            {"task": "nlu", "data": {"name": "atis"}, "model": {"name": "clc"}},
-            "expected fields of synthesis only with task=synthesis",
-        ),
-        ({"synthesis.vocabulary_size": 10}, "vocabulary_size"),
         (
             {"privacy.noise_decay": {"kind": "linear", "tau": 0.1}},
             "expected privacy.noise_decay.kind none with task=synthesis",
@@ -365,9 +334,3 @@ def test_coins_of_a_trial_make_its_release_auditable(tmp_path):
     drawn = [prepared(c, tmp_path, folder=tmp_path / "b").split for c in (config, other)]
     assert set(drawn[0].private) != set(drawn[1].private), "coins are a trial's own"
     assert [corpus.utterances[i] for i in drawn[0].private] == sides[1]
-
-
-def test_without_coins_no_private_record_is_written(tmp_path):
-    run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
-    assert not list((tmp_path / "trial").glob("*members*"))
-    assert not list((tmp_path / "trial").glob("*held_out*"))
