@@ -121,16 +121,14 @@ def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> 
     """The point of a record's trial among the `branches` of the space, which may have been changed
     since.
     """
-    # Fields that were added since the trial was planned have their defaults.
     plan = record.plan
-    mine = plan.config.model_dump(mode="json") if plan.is_config else plan.fields
     for branch in found:
         if branch.variant.name != plan.variant:
             continue
         values = branch.inside(plan.values)
         # The others differ by their seed.
         point = next(points_at(space, branch.variant, branch.lowest() | values))
-        if _law(_fields(point)) != _law(mine):
+        if _law(_fields(point)) != _law(plan.fields):
             continue
         # A field that the point's entries lack has no value.
         read = [path for path in branch.domains if path in point.values]

@@ -205,14 +205,6 @@ def test_a_plan_without_a_trial_to_run_is_a_refusal(place, line, form):
     assert "exceeds budget.epsilon=0.001" in out
 
 
-def test_a_fallback_is_taken_and_said(place, line):
-    base = {**space_in(place).document()["base"], "data": {"name": "atis"}}
-    fallback = {"data": write_corpus(place)}
-    plan = line.facts("plan", space_file(place, base=base, fallback=fallback))
-    assert plan["trials"][0]["config"]["data"]["name"] == "json_lines"
-    assert "The data set of toy is not available" in plan["notes"][0]
-
-
 def test_a_finished_sweep_is_exported_and_deleted(place, line):
     run_toy(place)
     trial = line.facts("show", "toy")["trials"][1]["id"]
@@ -237,17 +229,6 @@ def test_a_finished_sweep_is_exported_and_deleted(place, line):
     line.says("delete", "toy", "--yes")
     assert line.facts("list")["sweeps"] == []
     assert line.facts("ledger")["datasets"][0]["num_trials"] == 3
-
-
-def test_the_corpora_that_are_at_hand(place, line):
-    fields = write_corpus(place)
-    settings = ["--set", f"path={fields['path']}", "--set", f"schema_file={fields['schema_file']}"]
-    facts = line.facts("data", "describe", "json_lines", *settings)
-    assert (facts["num_records"], facts["num_duplicates"]) == (200, 0)
-    line.says("data", "check", "json_lines", *settings)
-    listed = line.facts("data", "list")["corpora"]
-    at_hand = {row["name"]: row["at_hand"] for row in listed}
-    assert (at_hand["atis"], at_hand["communication"]) == (False, True)
 
 
 def test_a_command_ends_when_its_threads_and_exit_functions_have():

@@ -68,6 +68,8 @@ def test_documents_about_data_and_fields(answer, tmp_path):
     assert answer("fields", "privacy")["fields"]
     assert answer("data list")["corpora"]
     assert answer("data describe", "mine.jsonl")["num_records"] > 0
+    made = ("communication", "--set", "num_utterances=1000")
+    assert answer("data describe", *made)["num_training"] == 450
     assert answer("data check", "mine.jsonl")["ok"]
     assert answer("data convert", "mine.jsonl", "--to", "new.jsonl")["num_invalid"] == 0
     assert answer("ui --write-dashboards", "grafana")["written"]

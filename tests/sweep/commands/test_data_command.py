@@ -83,15 +83,6 @@ def test_describe_counts_labels_by_part(place, line):
     assert "rare" in line.says("data", "describe", path, "--spans", "tokens")
 
 
-def test_a_corpus_by_its_name_has_counts_too(place, line):
-    facts = line.facts("data", "describe", "communication", "--set", "num_utterances=1000")
-    assert (facts["num_training"], facts["num_validation"], facts["num_test"]) == (450, 50, 500)
-    assert facts["parts_because"].startswith("data.split=paper: 45:5:50")
-    assert sum(facts["intents"].values()) == 1000
-    assert list(facts["intents"].values()) == sorted(facts["intents"].values(), reverse=True)
-    assert len(facts["slots"]) == facts["num_slots"]
-
-
 def test_the_facts_of_a_corpus_stand_in_one_column(place, line):
     path = place / "pairs.jsonl"
     path.write_text(json.dumps({"utterance": SECRET, "lispress": "(Yield)", "part": "train"}))

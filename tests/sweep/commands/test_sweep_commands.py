@@ -140,31 +140,6 @@ def test_a_damaged_result_is_said_and_hides_no_other(home, line):
     assert len(found["trials"]) == 2
 
 
-def test_sides_are_compared(home, line):
-    sweep_of(home, "one", 0.5, 0.25)
-    sweep_of(home, "two", 0.3, 0.2)
-    found = line.document("compare", "one", "two")
-    assert (found["first"], found["second"]) == ("one:one1", "two:two1")
-    assert found["figures"]["ser"] == [0.25, 0.2]
-    within = line.document("compare", "one", "two", "--epsilon-max", "3.5")
-    assert within["first"] == "one:one0"
-
-
-def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(home, line):
-    sweep_of(home, "mine", 0.5)
-    said = line.refused("show", "nope")
-    assert "no sweep named nope in" in said
-    assert said.endswith("there are: mine\n")
-
-
-def test_fields_are_listed_below_a_path(line):
-    rows = line.document("fields", "privacy.noise_multiplier")["fields"]
-    paths = [row["path"] for row in rows]
-    assert paths[0].startswith("privacy.noise_multiplier")
-    assert "privacy.noise_multiplier.target_epsilon" in paths
-    assert len(line.document("fields")["fields"]) > 10 * len(rows)
-
-
 def test_a_deletion_asks_and_a_running_sweep_stays(home, line, monkeypatch):
     folder = sweep_of(home, "one", 0.5)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("asked in spite of --yes"))

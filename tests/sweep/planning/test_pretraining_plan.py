@@ -9,7 +9,6 @@ from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
 from tests.encoders import family_folders
 from tests.refusals import refused
 from trainables.documents import format_yaml
-from trainables.system import checkpoint
 
 _BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 _FIELDS = {
@@ -76,17 +75,10 @@ def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
     assert not others or [path.name for path in place.iterdir()] == ["mine.txt"]
 
 
-def test_trained_steps_go_on_with_equal_settings_alone(file, tmp_path):
-    """Settings without a trained step are no work, and are replaced."""
+def test_settings_without_a_trained_step_are_no_work_and_are_replaced(file, tmp_path):
     work = tmp_path / "encoder" / ".pretraining"
     one, other = (read_pretraining(file, {"seed": seed}) for seed in (1, 2))
     _begin(one, work)
     (work / "leftover").write_text("of a refused one")
     _begin(other, work)
     assert [path.name for path in work.iterdir()] == ["config.json"]
-    checkpoint.save(work, checkpoint.Checkpoint(tensors={}, state={"step": 3}))
-    before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
-    _begin(other, work)
-    with refused(r"got others; delete .*\.pretraining to start again"):
-        _begin(one, work)
-    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before

@@ -2,7 +2,6 @@
 
 import math
 import statistics
-from dataclasses import replace
 
 import pytest
 
@@ -196,21 +195,6 @@ def test_a_budget_of_trials_is_used_up_also_where_a_seed_ends_the_repeats(
     assert len(chosen) == configurations
     said = f"The search ended after {configurations} of 9 configurations: budget.trials=4 reached."
     assert ended_early(folder) == said
-
-
-def test_a_trial_of_an_earlier_version_keeps_its_point(place):
-    """Its plan lacks a field that configs have by now; the default is what it trained with."""
-    folder = run_search(place, search={"num_samples": 2})
-    records = [record for record in folder.records() if not record.plan.baseline]
-
-    def earlier(record):
-        fields = record.plan.fields
-        training = {k: v for k, v in fields["training"].items() if k != "gradient_clip_norm"}
-        return replace(record, plan=replace(record.plan, origin={**fields, "training": training}))
-
-    observations = observations_of(folder.space(), records)
-    assert len(observations) == 2
-    assert observations_of(folder.space(), [earlier(record) for record in records]) == observations
 
 
 @pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
