@@ -87,17 +87,6 @@ def make(model, mechanism, setup):
 '''
 
 
-def test_a_new_task_names_what_it_is_after(drop_in):
-    drop_in("tasks", "counting", COUNTING, TASK)
-    drop_in("engines", "idle", ENGINE, "plain")
-    assert goals.tasks()[-3:] == ("nlu", "counting", "synthesis")
-    assert set(goals.quality("counting")) == {"duplicates_dropped"}
-    assert goals.after_an_epoch("counting") == goals.headline("counting") == "duplicates_dropped"
-    made = parse({"task": "counting", "engine": "idle"})
-    assert not made.generates
-    assert "synthesis" not in made.model_dump()
-
-
 @pytest.mark.parametrize("name", _NAMES)
 def test_what_a_task_is_after_is_a_registered_figure(name):
     names = {*goals.quality(name), goals.after_an_epoch(name), goals.headline(name)}
@@ -109,9 +98,18 @@ def test_what_a_task_is_after_is_a_registered_figure(name):
 def test_a_new_task_is_found_typed_and_run(drop_in, tmp_path):
     drop_in("tasks", "counting", COUNTING, TASK)
     drop_in("engines", "idle", ENGINE, "plain")
+    assert goals.tasks()[-3:] == ("nlu", "counting", "synthesis")
+    goal = {
+        *goals.quality("counting"),
+        goals.after_an_epoch("counting"),
+        goals.headline("counting"),
+    }
+    assert goal == {"duplicates_dropped"}
     with refused("expected engine idle with task=counting, got "):
         parse({"task": "counting"})
     made = parse({"task": "counting", "engine": "idle"})
+    assert not made.generates
+    assert "synthesis" not in made.model_dump()
     result = run_trial(
         made,
         folder=tmp_path,

@@ -85,26 +85,16 @@ def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_d
     sweep_of(home, "young", 0.5, None, created=3.0)
     sweep_of(home, "old", 0.5, 0.25, created=2.0)
     broken = sweep_of(home, "broken", created=4.0)
-    log, head = broken.path / "sweep.jsonl", broken.path / "sweep.head"
-    changed = log.read_bytes().replace(b'"planned"', b'"plenned"')
-    for file, content in ((head, b"{}"), (log, b"{}\n"), (log, b""), (log, b"{"), (log, changed)):
-        before = file.read_bytes()
-        file.write_bytes(content)
-        rows = {row["name"]: row for row in line.document("list")["sweeps"]}
-        assert rows["broken"]["problem"].startswith("expected ")
-        assert "expected" in line.refused("show", "broken")
-        if content != changed:
-            file.write_bytes(before)
+    log = broken.path / "sweep.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"planned"', b'"plenned"'))
+    assert "expected" in line.refused("show", "broken")
     rows = line.document("list")["sweeps"]
     assert [row["name"] for row in rows] == ["old", "young", "broken"]
     assert [row["trials"] for row in rows] == [{"done": 2}, {"done": 1, "planned": 1}, {}]
     assert "sweep.jsonl" in rows[2]["problem"]
     with SweepFolder(home / "old").hold_lock():
-        assert [row["running"] for row in line.document("list")["sweeps"]] == [
-            True,
-            False,
-            False,
-        ]
+        running = [row["running"] for row in line.document("list")["sweeps"]]
+    assert running == [True, False, False]
     shown = line.says("list")
     assert "1 done, 1 planned" in shown
     assert "damaged" in shown

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 
 from sweep.planning.accounting import Accounting
-from sweep.settings import Settings
 from tests.refusals import refused
 from trainables import accountants, figure_cache
 from trainables.accountants import _values
@@ -39,12 +38,6 @@ SUMMARY = PrivacySummary(
     unaccounted=("why",),
     warnings=(),
 )
-
-
-def _settings(home):
-    return Settings(
-        home=home, data_dir=home / "data", cache_dir=home / "cache", tracking_uri="sqlite://"
-    )
 
 
 def _config(**privacy):
@@ -88,25 +81,25 @@ def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path):
     FigureCache(tmp_path / "file" / "cache").keep("key", 1.0)
 
 
-def test_a_second_plan_asks_no_accountant(tmp_path, monkeypatch):
+def test_a_second_plan_asks_no_accountant(settings, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
-    first = Accounting(_settings(tmp_path))(config)
+    first = Accounting(settings)(config)
     assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
     assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
     for name in ("resolve", "account", "epsilon_after"):
         monkeypatch.setattr(accountants, name, never)
-    again = Accounting(_settings(tmp_path))(config)
+    again = Accounting(settings)(config)
     assert again == first
 
 
-def test_a_trial_finds_what_its_sweep_worked_out(tmp_path, monkeypatch):
+def test_a_trial_finds_what_its_sweep_worked_out(settings, monkeypatch):
     config = _config(noise_multiplier={"target_epsilon": 8})
-    planned = Accounting(_settings(tmp_path))(config).mechanism
-    exact = FigureCache(tmp_path / "cache").account(planned)
+    planned = Accounting(settings)(config).mechanism
+    exact = FigureCache(settings.cache_dir).account(planned)
     assert exact == accountants.account(planned)
     for name in ("resolve", "account"):
         monkeypatch.setattr(accountants, name, never)
-    kept = FigureCache(tmp_path / "cache")
+    kept = FigureCache(settings.cache_dir)
     _, mechanism = kept.resolve(config, num_records=planned.num_records)
     assert mechanism == planned
     assert kept.account(mechanism) == exact
@@ -114,9 +107,8 @@ def test_a_trial_finds_what_its_sweep_worked_out(tmp_path, monkeypatch):
         kept.account(mechanism.first(1))  # one that was stopped is another
 
 
-def test_whatever_changes_a_figure_changes_its_key(tmp_path):
-    account = Accounting(_settings(tmp_path))
-    mechanism = account(_config(noise_multiplier=1.0)).mechanism
+def test_whatever_changes_a_figure_changes_its_key():
+    mechanism = build(_config(noise_multiplier=1.0), num_records=640)
     asked = {"target_epsilon": None, "accountant": None}
     keys = {
         key_of(mechanism, **asked),
@@ -169,8 +161,7 @@ def test_stages_and_accountants_have_keys_of_their_own(tmp_path):
     """An epoch of each of two models is rounded up to whole steps by itself; a figure of one
     accountant is not another's.
     """
-    account = Accounting(_settings(tmp_path))
-    built = account(_config(noise_multiplier=1.0)).mechanism
+    built = build(_config(noise_multiplier=1.0), num_records=640)
     whole = replace(built, num_records=973, epochs=2)  # 30.4 steps
     staged = replace(whole, stages=(1, 1))  # twice 15.2
     assert (whole.steps, staged.steps) == (31, 32)

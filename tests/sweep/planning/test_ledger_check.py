@@ -22,6 +22,11 @@ def toy(tmp_path):
     return run_untracked(tmp_path)
 
 
+def lose_ledger(folder):
+    for name in (FILE, "ledger.head"):
+        (folder.path.parent / name).unlink()
+
+
 def epsilon_spent(folder):
     book = Ledger(folder.path.parent / FILE)
     return book.spend(book.datasets()[0]).accounted.epsilon
@@ -40,8 +45,7 @@ def test_lost_entries_are_found_and_charged_again(toy, tmp_path, kept):
     (found,) = ledger_check.check(settings_in(tmp_path))
     assert f"{len(lines)} lines were written and {kept} are there" in found.problem
     assert ledger_check.repair(settings_in(tmp_path)) == [found]
-    for name in (FILE, "ledger.head"):  # as it says
-        (toy.path.parent / name).unlink()
+    lose_ledger(toy)  # as it says
     assert ledger_check.repair(settings_in(tmp_path)) == []
     assert epsilon_spent(toy) == pytest.approx(before)
 
@@ -55,10 +59,8 @@ def test_each_sweep_that_cannot_be_checked_is_named(tmp_path):
 
 
 def test_a_trial_whose_epochs_were_never_charged_is_named(toy, tmp_path, monkeypatch, line):
-    home = toy.path.parent
-    for name in (FILE, "ledger.head"):
-        (home / name).unlink()
-    monkeypatch.setenv("SWEEP_HOME", str(home))
+    lose_ledger(toy)
+    monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     code, out, _ = line("ledger", "--check", "--json")
     assert code == 1
@@ -80,8 +82,7 @@ def test_only_a_trial_without_private_records_needs_no_entry(
     toy, tmp_path, engine, epsilon, num_found
 ):
     """A planned epsilon of 0 alone proves nothing: very much noise rounds to it."""
-    for name in (FILE, "ledger.head"):
-        (toy.path.parent / name).unlink()
+    lose_ledger(toy)
     plan = toy.plan()
     last = plan.trials[-1]
     changed = replace(last, epsilon=epsilon, origin={**last.fields, "engine": engine})
@@ -99,8 +100,7 @@ def test_every_attempt_pays_for_its_own_epochs(toy, tmp_path, known):
         rewrite_sweep(toy, {"epoch": "ended", "ended": "epoch"}[known], lambda _: None)
     ledger = Ledger(toy.path.parent / FILE)
     whole = ledger.entries()
-    for name in (FILE, "ledger.head"):
-        (toy.path.parent / name).unlink()
+    lose_ledger(toy)
     ledger, settings = Ledger(toy.path.parent / FILE), settings_in(tmp_path)
     for entry in whole:
         ledger.charge(replace(entry, attempt=1, first_epoch=1, epochs=2))

@@ -123,23 +123,20 @@ def test_a_search_that_looks_at_results_goes_by_its_filter(settings, account):
     assert f"budget.total={total:g} has no room for it" in str(found.refused[0].reason)
 
 
-def test_the_plan_costs_the_composition_of_its_trials_without_baselines(plan, account, tmp_path):
-    found, sentence = total_of_plan(plan, account=account, kept=FigureCache(tmp_path))
-    assert found["epsilon"] == cost(plan, account)
-    assert (found["delta"], found["num_releases"]) == (_DELTA, 4)
-    assert sentence.startswith("All 4 trials together, without 1 baseline: epsilon")
+@pytest.mark.parametrize(
+    ("num_refused", "words"),
+    [(0, "All 4 trials together, without 1 baseline"), (3, "All 2 trials together")],
+)
+def test_the_plan_costs_the_composition_of_its_trials_that_run_without_baselines(
+    plan, account, tmp_path, num_refused, words
+):
+    refused = tuple(replace(t, reason="no") for t in plan.trials[:num_refused])
+    rest = replace(plan, trials=(*refused, *plan.trials[num_refused:]))
+    found, sentence = total_of_plan(rest, account=account, kept=FigureCache(tmp_path))
+    assert found["epsilon"] == cost(rest, account)
+    assert (found["delta"], found["num_releases"]) == (_DELTA, len(rest.to_run) - (not refused))
+    assert sentence.startswith(f"{words}: epsilon")
     assert "at delta 0.001" in sentence
-
-
-def test_refused_trials_cost_nothing(plan, account, tmp_path):
-    refused = tuple(replace(t, reason="no") for t in plan.trials[:3])
-    two = replace(plan, trials=(*refused, *plan.trials[3:]))
-    found, sentence = total_of_plan(two, account=account, kept=FigureCache(tmp_path))
-    assert found["epsilon"] == cost(two, account) < cost(plan, account)
-    assert sentence.startswith("All 2 trials together: epsilon")
-
-
-def test_a_plan_of_baselines_has_no_total(plan, account, tmp_path):
     alone = replace(plan, trials=plan.trials[:1])
     assert total_of_plan(alone, account=account, kept=FigureCache(tmp_path)) == (None, "")
 

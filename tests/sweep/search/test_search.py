@@ -8,7 +8,6 @@ import pytest
 from search_spaces import space as spaces
 from search_spaces.expansion import branches, domain_of
 from sweep.planning import prepare
-from sweep.planning.plan import require_trials
 from sweep.runtime import runner
 from sweep.runtime.events import Interrupted
 from sweep.search.source import ended_early, observations_of
@@ -16,7 +15,6 @@ from sweep.search.suggest import Observation, suggest
 from sweep.spending import filter as search_filter
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
-from tests.refusals import refused
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import leave_out_mlflow
 
@@ -238,16 +236,3 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place):
     )
     unkept = search_filter.total_of(unfiltered, releases, delta=delta, kept=None)
     assert math.isinf(unkept.epsilon)
-
-
-def test_a_space_that_refuses_everything_names_the_constraint_that_bites_most(place):
-    space = space_in(
-        place,
-        axes=AXES,
-        search={"strategy": "tpe", "num_samples": 3},
-        constraints=[f"{C} <= 1.5", {"require": f"{LR} > 2", "reason": "too slow"}],
-        **VARIANTS,
-    )
-    prepared = prepare.prepare_space(space, settings=settings_in(place))
-    with refused("by constraint: too slow"):
-        require_trials(prepared.plan)
