@@ -6,11 +6,9 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import pytest
 
-from dashboards import grafana
 from sweep import serve
 from sweep.cli import run
 from tests.refusals import refused
@@ -139,9 +137,3 @@ def test_the_password_of_a_store_is_in_no_list_of_processes(settings, silent_por
     ((command, environment),) = started
     assert "s3cret" not in " ".join(command)
     assert environment["MLFLOW_BACKEND_STORE_URI"] == uri
-
-
-def test_the_dashboard_for_grafana_is_written_without_starting_anything(tmp_path, capsys):
-    assert run(["ui", "--write-dashboards", str(tmp_path / "new"), "--json"]) == 0
-    written = json.loads(capsys.readouterr().out)["written"]
-    assert json.loads(Path(written).read_text())["uid"] == grafana.UID

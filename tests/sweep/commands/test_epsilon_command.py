@@ -94,15 +94,6 @@ def test_a_config_file_is_read_and_options_override_it(tmp_path, line):
     assert louder["epsilon"] < 4
 
 
-def test_the_size_of_a_configs_data_set_is_counted(line, tmp_path):
-    config = tmp_path / "trial.yaml"
-    config.write_text("engine: dp_sgd\ndata: {name: communication, num_utterances: 1000}\n")
-    found = line.facts("epsilon", str(config))
-    assert 250 < found["num_records"] < 1_000
-    assert found["steps"] > 0
-    assert found["epsilon"] > 0
-
-
 @pytest.mark.parametrize("declared", ["", ", num_records: 20, schema_file: schema.json"])
 def test_what_would_be_counted_on_private_records_has_no_figure(line, place, declared):
     """As the trial itself would have none."""

@@ -1,7 +1,5 @@
 """The calculator: what options change, what a file gives, what is missing."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,14 +9,11 @@ from sweep.planning.calculator import (
     differences,
     fields_of,
     mechanism_of,
-    noise,
     report,
 )
 from tests.refusals import refused
 from tests.sweep.sweeps import write_corpus
 from trainables import accountants
-from trainables.config import parse
-from trainables.privacy.from_config import build
 
 
 def parts_of(engine="dp_sgd", training=None, privacy=None, **data):
@@ -52,27 +47,6 @@ def test_epochs_replace_the_steps_of_a_config(tmp_path):
     assert (mechanism.epochs, mechanism.steps) == (2, 200)
     with refused("expected --epochs or --steps, got both"):
         change(parts, {"training.epochs": 2, "training.steps": 3}, assigned={})
-
-
-def test_a_file_gives_the_parts_that_accounting_reads(tmp_path):
-    """The mechanism is that of the whole config, and the model is no part of it."""
-    fields = {
-        "engine": "dp_sgd",
-        "data": {"name": "atis", "num_records": 4000},
-        "privacy": {"noise_multiplier": 1.3, "delta": 1e-5},
-        "training": {"epochs": 3, "expected_batch_size": 50},
-    }
-    file = tmp_path / "trial.yaml"
-    file.write_text(json.dumps(fields))
-    parts = fields_of(file)
-    assert set(parts) == {"engine", "data", "training", "privacy"}
-    assert mechanism_of(parts)[0] == build(parse(fields), num_records=4000)
-
-
-def test_noise_is_a_number_or_a_target():
-    assert noise(None, None) is None
-    assert noise(1.5, None) == 1.5
-    assert noise(None, 8.0) == {"target_epsilon": 8.0}
 
 
 @given(workers=st.integers(1, 70), microbatch=st.integers(1, 70))

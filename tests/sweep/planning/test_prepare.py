@@ -56,19 +56,6 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(settings, tmp_path):
     assert not any("not available" in note for note in prepared.notes)
 
 
-def test_epochs_count_where_an_override_takes_the_steps_back(settings):
-    both = {"steps": 6, "epochs": 2, "expected_batch_size": 30}
-    base = {"engine": "dp_sgd", "privacy": {"sampling": "poisson"}, "training": both}
-    make_sweep(settings, base=base, variants=[], override={"training.steps": None})
-
-
-def test_a_batch_size_is_an_axis_where_some_batches_are_not_full(settings):
-    base = {"engine": "dp_sgd", "privacy": {"sampling": "full"}, "training": {"steps": 3}}
-    axes = {"training.expected_batch_size": [30, 60]}
-    partly = {"name": "partly", "set": {"privacy.sampling": "poisson"}}
-    make_sweep(settings, base=base, variants=[{"name": "full"}, partly], axes=axes)
-
-
 def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings):
     """A scheduler would stop every trial on the harder corpus."""
     mine = space_in(settings.data_dir).base["data"]
@@ -107,12 +94,29 @@ def test_a_warning_of_many_trials_is_said_once(settings):
     assert len(about_delta) == 1
 
 
-@pytest.mark.parametrize("search", [{}, {"strategy": "tpe", "num_samples": 3}])
-def test_a_field_that_a_trial_reads_may_be_set(settings, search):
-    steps = {"steps": 6, "expected_batch_size": 30}
-    fields = {
-        "base": {"engine": "dp_sgd", "training": steps, "privacy": {"sampling": "poisson"}},
-        "variants": [{"name": "dp", "axes": {Z: [0.5, 1.0]}}],
-        "search": search,
-    }
-    make_sweep(settings, **fields, override={"training.steps": 3})
+_DP, _STEPS = {"name": "dp", "axes": {Z: [0.5, 1.0]}}, {"steps": 6, "expected_batch_size": 30}
+_PARTLY = {"name": "partly", "set": {"privacy.sampling": "poisson"}}
+_BATCHES = {"training.expected_batch_size": [30, 60]}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "training", "fields"),
+    [
+        ("poisson", _STEPS, {"variants": [_DP], "override": {"training.steps": 3}}),
+        (
+            "poisson",
+            _STEPS,
+            {
+                "variants": [_DP],
+                "override": {"training.steps": 3},
+                "search": {"strategy": "tpe", "num_samples": 3},
+            },
+        ),
+        # Epochs count where an override takes the steps back, and batches where some are not full.
+        ("poisson", _STEPS | {"epochs": 2}, {"variants": [], "override": {"training.steps": None}}),
+        ("full", {"steps": 3}, {"variants": [{"name": "full"}, _PARTLY], "axes": _BATCHES}),
+    ],
+)
+def test_a_field_that_a_trial_reads_may_be_set(settings, sampling, training, fields):
+    base = {"engine": "dp_sgd", "privacy": {"sampling": sampling}, "training": training}
+    make_sweep(settings, base=base, **fields)
