@@ -3,7 +3,6 @@
 Nothing but Debian's package `chromium` is needed.
 """
 
-import base64
 import contextlib
 import json
 import os
@@ -83,11 +82,6 @@ class Browser:
         medium = features.pop("type", "")
         named = [{"name": k.replace("_", "-"), "value": v} for k, v in features.items()]
         self.call("Emulation.setEmulatedMedia", media=medium, features=named)
-
-    def picture(self, path, *, whole=False):
-        """Write what is seen, or the whole page, as PNG."""
-        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
 
     def complaints(self):
         """Errors and warnings since the page was opened."""

@@ -60,35 +60,108 @@ def record(
     )
 
 
-def test_a_group_wins_by_its_mean_and_sends_its_middle_trial_to_the_front_too():
-    records = [
-        record("lucky", group="a", ser=0.01, epsilon=8.0),
-        record("unlucky", group="a", ser=0.90, epsilon=8.0),
-        record("low", group="b", ser=0.30, epsilon=7.0),
-        record("middle", group="b", ser=0.31, epsilon=7.0),
-        record("high", group="b", ser=0.32, epsilon=7.0),
-    ]
-    for found in (select.choose(records, best="ser"), select.front(records)):
-        assert [r.plan.id for r in found] == ["middle"]
+def text(name, **fields):
+    return record(name, task="synthesis", **fields)
 
 
-def test_each_corpus_has_its_best_trial_and_its_front():
-    """SER .3 on a hard corpus may be better than .2 on an easy one: nothing ranks one above the
-    other, nor does a trial of one push those of the other off the front.
-    """
-    records = [
-        record("easy", data="atis", ser=0.2, epsilon=1.0),
-        record("worse", data="atis", ser=0.3, epsilon=2.0),
-        record("hard", data="snips", ser=0.5, epsilon=3.0),
-        record("dear", data="snips", ser=0.4, epsilon=7.0),
-    ]
-    assert [r.plan.id for r in select.choose(records)] == ["easy", "dear"]
-    assert [r.plan.id for r in select.choose(records, epsilon_max=4)] == ["easy", "hard"]
-    assert [r.plan.id for r in select.choose(records, best="pareto")] == ["easy", "hard", "dear"]
-    assert select.choose_one(records, epsilon_max=2).plan.id == "easy"
+def names(records):
+    return [record.plan.id for record in records]
+
+
+def cells(table, head):
+    """The cells of the column of a table."""
+    (column,) = (column for column in table.columns if column.head == head)
+    return [str(cell) for cell in column.cells]
+
+
+_GROUPS = [
+    record("lucky", group="a", ser=0.01, epsilon=8.0),
+    record("unlucky", group="a", ser=0.90, epsilon=8.0),
+    record("low", group="b", ser=0.30, epsilon=7.0),
+    record("middle", group="b", ser=0.31, epsilon=7.0),
+    record("high", group="b", ser=0.32, epsilon=7.0),
+]
+_EQUAL = [
+    record("dear", validation_ser=0.3, ser=0.1, epsilon=50.0),
+    record("no-epsilon", validation_ser=0.3, ser=0.1),
+    record("cheap", validation_ser=0.3, ser=0.2, epsilon=8.0),
+    record("cheapest", validation_ser=0.4, ser=0.1, epsilon=1.0),
+]
+_CORPORA = [
+    record("easy", data="atis", ser=0.2, epsilon=1.0),
+    record("worse", data="atis", ser=0.3, epsilon=2.0),
+    record("hard", data="snips", ser=0.5, epsilon=3.0),
+    record("dear", data="snips", ser=0.4, epsilon=7.0),
+]
+_STATUSES = [
+    record("sgd", baseline=True, ser=0.01, leakage=0.1),
+    record("failed", status="failed", ser=0.02, leakage=0.2),
+    record("stopped", status="stopped", ser=0.4, leakage=0.7, epsilon=math.inf),
+    record("done", ser=0.5, leakage=0.5, epsilon=20.0),
+]
+_TEXTS = [
+    text("poor", mauve=0.2, chi_square=0.1, epsilon=8.0),
+    text("good", mauve=0.7, chi_square=0.3, epsilon=8.0),
+    text("cheap", mauve=0.5, chi_square=0.2, epsilon=3.0),
+    text("as good", mauve=0.7, chi_square=0.3, epsilon=9.0),
+]
+_STOPPED = [  # before it generated text: a seed of the best configuration, and a whole one
+    text("stopped", group="a", status="stopped", epsilon=1.0),
+    text("alone", status="stopped", epsilon=1.0),
+    text("best", group="a", mauve=0.7, epsilon=8.0),
+    text("poor", mauve=0.2, epsilon=8.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("records", "how", "chosen"),
+    [
+        (_GROUPS, {}, ["middle"]),  # the mean of its group is least, and it is the median
+        (_GROUPS, {"best": "pareto"}, ["middle"]),
+        (_EQUAL, {}, ["cheap"]),  # by validation, then by epsilon
+        (_EQUAL, {"best": "ser", "epsilon_max": 2}, ["cheapest"]),
+        (_CORPORA, {}, ["easy", "dear"]),  # nothing ranks one corpus above the other
+        (_CORPORA, {"epsilon_max": 4}, ["easy", "hard"]),
+        (_CORPORA, {"best": "pareto"}, ["easy", "hard", "dear"]),
+        (_STATUSES, {}, ["stopped"]),
+        (_STATUSES, {"best": "leakage"}, ["done"]),
+        (_STATUSES, {"epsilon_max": 20}, ["done"]),
+        (_TEXTS, {}, ["good"]),  # of MAUVE more is better
+        (_TEXTS, {"epsilon_max": 3}, ["cheap"]),
+        (_TEXTS, {"best": "pareto"}, ["good", "cheap"]),
+        (_TEXTS, {"best": "chi_square"}, ["poor"]),
+        (_STOPPED, {}, ["best"]),
+    ],
+)
+def test_the_best_is_chosen_whatever_the_order(records, how, chosen):
+    assert names(select.choose(records, **how)) == chosen
+    assert sorted(names(select.choose(records[::-1], **how))) == sorted(chosen)
+
+
+@pytest.mark.parametrize(
+    ("records", "how", "words"),
+    [
+        (_STATUSES[:2], {}, "no trial other than baselines has finished"),
+        (_STATUSES, {"epsilon_max": 8}, "no .* epsilon <= 8; the smallest epsilon is 20"),
+        (_EQUAL, {"best": "luck"}, "expected best to be one of ser, mauve, pareto or"),
+        (_STOPPED[:2], {}, "all have one of mauve"),
+        (
+            [record("a", slot_f1=0.1), record("b", ser=0.1)],
+            {"best": "slot_f1"},
+            "finished trials that all have one of slot_f1",
+        ),
+    ],
+)
+def test_where_nothing_qualifies_the_refusal_says_what_there_is(records, how, words):
+    with refused(words):
+        select.choose(records, **how)
+
+
+def test_one_trial_is_chosen_on_one_corpus_and_each_has_its_sentence():
+    assert select.choose_one(_CORPORA, epsilon_max=2).plan.id == "easy"
     with refused(r"one corpus.*atis, snips.*easy, dear"):
-        select.choose_one(records)
-    said = gap.sentences(records)
+        select.choose_one(_CORPORA)
+    said = gap.sentences(_CORPORA)
     assert [words for words in said if words.startswith("at epsilon")] == [
         "at epsilon ≤ 8 on atis use easy (easy, epsilon 1): 20.0 errors in 100;"
         " no finished baseline to compare it with",
@@ -97,51 +170,9 @@ def test_each_corpus_has_its_best_trial_and_its_front():
     ]
 
 
-def test_of_equal_trials_the_smaller_epsilon_wins():
-    records = [
-        record("dear", validation_ser=0.3, ser=0.1, epsilon=50.0),
-        record("no-epsilon", validation_ser=0.3, ser=0.1),
-        record("cheap", validation_ser=0.3, ser=0.2, epsilon=8.0),
-        record("cheapest", validation_ser=0.4, ser=0.1, epsilon=1.0),
-    ]
-    for order in (records, records[::-1]):
-        assert [r.plan.id for r in select.choose(order, best="ser")] == ["cheap"]
-    text = [record(n, task="synthesis", mauve=0.5, epsilon=e) for n, e in (("a", 8.0), ("b", 3.0))]
-    assert [r.plan.id for r in select.choose(text)] == ["b"]
-
-
 def test_validation_decides_where_every_candidate_has_it():
-    records = [
-        record("tested", ser=0.1, validation_ser=0.5),
-        record("validated", ser=0.2, validation_ser=0.4),
-    ]
-    assert select.choose(records, best="ser")[0].plan.id == "validated"
-    assert select.metric_of_choice(records, "ser") == "validation_ser"
-    assert select.metric_of_choice([*records, record("old", ser=0.3)], "ser") == "ser"
-
-
-def test_baselines_and_unfinished_trials_are_never_the_best():
-    records = [
-        record("sgd", baseline=True, ser=0.01),
-        record("failed", status="failed", ser=0.02),
-        record("stopped", status="stopped", ser=0.4),
-        record("done", ser=0.5),
-    ]
-    assert select.choose(records, best="ser")[0].plan.id == "stopped"
-    with refused("no trial other than baselines has finished"):
-        select.choose(records[:2], best="ser")
-
-
-def test_an_export_within_an_epsilon_that_nothing_has_says_what_there_is():
-    records = [record("a", ser=0.1, epsilon=20.0), record("b", ser=0.2, epsilon=math.inf)]
-    assert select.choose(records, best="ser", epsilon_max=20)[0].plan.id == "a"
-    with refused(r"no .* epsilon <= 8; the smallest epsilon is 20"):
-        select.choose(records, best="ser", epsilon_max=8)
-
-
-def test_leakage_goes_by_the_strongest_attack():
-    records = [record("a", ser=0.1, leakage=0.7), record("b", ser=0.9, leakage=0.5)]
-    assert select.choose(records, best="leakage")[0].plan.id == "b"
+    assert select.metric_of_choice(_EQUAL, "ser") == "validation_ser"
+    assert select.metric_of_choice([*_EQUAL, record("old", ser=0.3)], "ser") == "ser"
 
 
 def test_ratios_are_to_the_baseline_of_the_same_data_and_model():
@@ -173,7 +204,8 @@ FIGURE = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, math.inf])
 @given(st.lists(st.tuples(FIGURE, FIGURE), min_size=1, max_size=12))
 def test_the_front_is_what_nothing_beats(points):
     records = [record(str(n), ser=ser, epsilon=eps) for n, (ser, eps) in enumerate(points)]
-    best = {int(r.plan.id) for r in select.front(records)}
+    lacking = [record("a", ser=0.0), record("b", ser=0.0, epsilon=None), record("c", epsilon=0.0)]
+    best = {int(name) for name in names(select.front([*lacking, *records]))}
 
     def beats(left, right):
         return left != right and left[0] <= right[0] and left[1] <= right[1]
@@ -196,7 +228,7 @@ def test_what_rounding_leaves_of_a_target_decides_nothing(trials):
         ]
         for share in (0, 1)
     ]
-    exact, rounded = ([r.plan.id for r in select.front(records)] for records in made)
+    exact, rounded = (names(select.front(records)) for records in made)
     assert exact == rounded
     sers = {(target_of[name], trials[int(name)][1]) for name in rounded}
     assert len({target for target, _ in sers}) == len(sers), "one SER a target"
@@ -209,52 +241,9 @@ def test_a_calibrated_trial_that_was_stopped_has_spent_less_than_its_target():
     whole = record("whole", target=8.0, ser=0.2, epsilon=7.9998)
     stopped = record("stopped", target=8.0, ser=0.3, epsilon=5.0)
     dearer = record("dearer", ser=0.2, epsilon=8.0)
-    assert [r.plan.id for r in select.front([whole, stopped])] == ["whole", "stopped"]
+    assert names(select.front([whole, stopped])) == ["whole", "stopped"]
     assert [select.compared(r, "epsilon") for r in (whole, stopped, dearer)] == [8.0, 5.0, 8.0]
     assert select.value(whole, "epsilon") == 7.9998, "the figure of a table is the trial's own"
-
-
-def test_a_trial_without_a_figure_is_on_no_front():
-    records = [record("a", ser=0.1), record("b", ser=0.2, epsilon=None), record("c", epsilon=1.0)]
-    assert select.front(records) == []
-
-
-def test_a_way_to_choose_that_is_none_is_refused():
-    with refused("expected best to be one of ser, mauve, pareto or"):
-        select.choose([record("a", ser=0.1)], best="luck")
-
-
-def test_generated_text_is_chosen_by_mauve_of_which_more_is_better():
-    records = [
-        record("poor", task="synthesis", mauve=0.2, chi_square=0.1, epsilon=8.0),
-        record("good", task="synthesis", mauve=0.7, chi_square=0.3, epsilon=8.0),
-        record("cheap", task="synthesis", mauve=0.5, chi_square=0.2, epsilon=3.0),
-    ]
-    assert select.headline(records) == "mauve"
-    assert [r.plan.id for r in select.choose(records)] == ["good"]
-    assert [r.plan.id for r in select.choose(records, epsilon_max=3)] == ["cheap"]
-    assert [r.plan.id for r in select.front(records)] == ["good", "cheap"]
-    assert [r.plan.id for r in select.choose(records, best="chi_square")] == ["poor"]
-
-
-def test_a_trial_stopped_before_it_generated_text_hides_no_other():
-    """A seed of the best configuration, and a whole configuration."""
-    found = [
-        record("stopped", group="a", task="synthesis", status="stopped", epsilon=1.0),
-        record("alone", task="synthesis", status="stopped", epsilon=1.0),
-        record("best", group="a", task="synthesis", mauve=0.7, epsilon=8.0),
-        record("poor", task="synthesis", mauve=0.2, epsilon=8.0),
-    ]
-    for order in (found, found[::-1]):
-        assert [r.plan.id for r in select.choose(order)] == ["best"]
-    with refused("all have one of mauve"):
-        select.choose(found[:2])
-
-
-def test_a_figure_that_one_candidate_lacks_decides_nothing():
-    records = [record("a", slot_f1=0.1), record("b", ser=0.1)]
-    with refused("finished trials that all have one of slot_f1"):
-        select.choose(records, best="slot_f1")
 
 
 def test_a_long_table_keeps_baselines_the_front_and_the_best():
@@ -263,9 +252,8 @@ def test_a_long_table_keeps_baselines_the_front_and_the_best():
         for n in range(100)
     ]
     shown = results_table("many", records, max_rows=5)
-    names = [str(cell) for cell in shown.columns[1].cells]
-    assert names == [records[n].plan.name for n in (0, 50, 97, 98, 99)]
-    assert len(results_table("many", records, max_rows=100).columns[0].cells) == 100
+    assert cells(shown, "id") == ["0", "50", "97", "98", "99"]
+    assert len(cells(results_table("many", records, max_rows=100), "id")) == 100
 
 
 def test_what_is_made_of_no_record_is_a_denominator_of_every_trial_on_its_data():
@@ -273,33 +261,19 @@ def test_what_is_made_of_no_record_is_a_denominator_of_every_trial_on_its_data()
     prior = record("prior", baseline=True, engine="untrained", ser=0.8, epsilon=0.0)
     elsewhere = record("elsewhere", engine="untrained", data="snips", ser=0.5)
     sgd = record("sgd", baseline=True, ser=0.1)
-    mine = record("mine", ser=0.2, ser_before_training=0.4)
+    mine = record("mine", ser=0.2, ser_before_training=0.4, epsilon=8.0)
     records = [elsewhere, prior, sgd, mine]
-    assert select.prior_ratio(mine, records) == pytest.approx(0.25)
-    assert select.prior_ratio(sgd, records) == pytest.approx(0.125)
-    assert select.prior_ratio(prior, records) is None
-    assert select.prior_ratio(mine, [sgd, mine]) == pytest.approx(0.5)
-    assert select.prior_ratio(sgd, [sgd, mine]) is None
-    found = select.baselines([prior, sgd])
-    assert select.ratio(mine, "ser", found) == pytest.approx(2.0)
+    assert [select.prior_ratio(each, records) for each in (mine, sgd, prior)] == [0.25, 0.125, None]
+    assert [select.prior_ratio(each, [sgd, mine]) for each in (mine, sgd)] == [0.5, None]
+    assert select.ratio(mine, "ser", select.baselines([prior, sgd])) == pytest.approx(2.0)
+    table = results_table("s", [prior, mine])
+    assert cells(table, "epsilon") == ["0 (prior)", "8"]
+    assert cells(table, "of ε = 0") == ["", "0.25"]
 
 
 def test_a_trial_that_drew_no_bootstrap_has_no_interval():
     made = record("a", ser=0.25, ser_low=0.24, ser_high=0.26)
-    assert select.interval_of(made) == (0.24, 0.26)
     bare = parse({"evaluation": {"bootstrap_samples": 0}})
     bare = replace(made, plan=replace(made.plan, origin=bare))
-    assert select.interval_of(bare) is None
-    (column,) = (c for c in results_table("s", [made, bare]).columns if c.head == "95 %")
-    assert column.cells == ["0.240-0.260", ""]
-
-
-def test_the_table_shows_it_as_epsilon_0():
-    prior = record("prior", baseline=True, engine="untrained", ser=0.8, epsilon=0.0)
-    mine = record("mine", ser=0.2, epsilon=8.0)
-    table = results_table("s", [prior, mine])
-    cells = {column.head: [str(cell) for cell in column.cells] for column in table.columns}
-    assert cells["epsilon"] == ["0 (prior)", "8"]
-    assert cells["of ε = 0"] == ["", "0.25"]
-    (alone,) = (c for c in results_table("s", [mine]).columns if c.head == "of ε = 0")
-    assert list(alone.cells) == [""], "a column without a cell is left out"
+    assert [select.interval_of(each) for each in (made, bare)] == [(0.24, 0.26), None]
+    assert cells(results_table("s", [made, bare]), "95 %") == ["0.240-0.260", ""]
